@@ -1,1 +1,11 @@
 """The files people write, read safely and with marks."""
+
+from typing import TYPE_CHECKING
+
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.files import guidance as guidance
+    from forge_cli.files import trust as trust
+
+__getattr__ = lazy_modules(__name__)

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.files.regular import NotRegularError, read_regular
-from forge_cli.files.trust import TrustStore
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """The first of these that a folder has counts."""
@@ -40,7 +40,7 @@ def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool
     wanted = told if wanted is None else wanted
     if wanted is False:
         return Guidance()
-    return read_guidance(workspace, None if wanted else TrustStore(home).holds_file)
+    return read_guidance(workspace, None if wanted else files.trust.TrustStore(home).holds_file)
 
 
 def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guidance:

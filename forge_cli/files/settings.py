@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from forge_cli import files
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
@@ -19,7 +20,6 @@ from forge_cli.files.document import read_document
 from forge_cli.files.hooks import HookConfig
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
-from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
@@ -153,7 +153,7 @@ def project_file(workspace: Path) -> Path:
 def untrusted_project(home: Path, workspace: Path) -> Path | None:
     """The project's file, if there is one that is not used because nobody has agreed to it as it is now."""
     file = project_file(workspace)
-    return file if _is_project(file, home) and not TrustStore(home).holds_file(file) else None
+    return file if _is_project(file, home) and not files.trust.TrustStore(home).holds_file(file) else None
 
 
 def load_settings(home: Path, workspace: Path | None = None) -> Settings:
@@ -182,7 +182,7 @@ def _read_settings(file: Path) -> Settings:
 def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     """What the project's file says, if it may be used: it can tighten consent, never loosen it."""
     file = project_file(workspace)
-    return read_project(file) if _is_project(file, home) and TrustStore(home).holds_file(file) else None
+    return read_project(file) if _is_project(file, home) and files.trust.TrustStore(home).holds_file(file) else None
 
 
 def read_project(file: Path) -> Settings:

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 
-from forge_cli.core.approval import Approval
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.results import Json, ResultValue
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.results import Json
 from forge_cli.core.source import Source
-from forge_cli.core.text import cut
-from forge_cli.core.tool import READ_ONLY, Args, Tool
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.offer import Offer, text_tokens
+from forge_cli.engine import gate
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 
 FIND_TOOLS = "find_tools"
 WINDOW = 128_000
 """Tokens that a model is taken to have room for where nobody knows."""
-MOST_FOUND = 10
-"""Definitions that one search loads."""
-SHORT_LIST = 1_000
-"""Tokens that the names of deferred tools may take however little room there is."""
-ONE_LINE = 120
-"""Characters of the description of a tool that is only named."""
 SERVERS = "mcp"
 """The toolset whose tools are deferred before those of any other."""
 OWN = Source("builtin", "forge")
-
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
-_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {"query": {"type": "string", "description": "Names of tools, or words that say what is needed"}},
-    "required": ["query"],
-    "additionalProperties": False,
-}
 
 
 @dataclass(frozen=True)
@@ -81,8 +61,8 @@ class DeferredTools:
 
         What the model was offered stays, also where its group is deferred because others have come.
         """
-        self._toolbox = toolbox
-        self._room = room
+        self.toolbox = toolbox
+        self.room = room
         self._known = tuple(recorded or known)
         self._recorded = recorded
         self._tell = tell
@@ -97,22 +77,22 @@ class DeferredTools:
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
         if self._decide():
-            await self._toolbox.refresh()
+            await self.toolbox.refresh()
 
     async def refresh(self) -> list[Tool]:
         """The tools of the next turn; tools that came since may have to be deferred, too."""
-        await self._toolbox.refresh()
-        if self._state != (self._toolbox.changes, len(self._loaded)):
+        await self.toolbox.refresh()
+        if self._state != (self.toolbox.changes, len(self._loaded)):
             await self.start()
             self._tools = self._choose_tools()
-            self._state = self._toolbox.changes, len(self._loaded)
+            self._state = self.toolbox.changes, len(self._loaded)
         return self._tools
 
     def _choose_tools(self) -> list[Tool]:
-        offers = self._toolbox.offers
+        offers = self.toolbox.offers
         kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
         loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]
-        tools = self._toolbox.for_model([*kept, *loaded])
+        tools = self.toolbox.for_model([*kept, *loaded])
         self._known = tuple(tool.name for tool in tools)
         return tools
 
@@ -131,158 +111,63 @@ class DeferredTools:
 
     def is_deferred(self, offer: Offer) -> bool:
         """Was it deferred, whether or not it is loaded by now?"""
-        return _group(offer) in self._groups
+        return group_of(offer) in self._groups
 
     @property
     def deferred(self) -> list[Tool]:
         """Those that the model may call, and reads no definition of until they are loaded."""
-        return self._toolbox.for_model(offer for offer in self._toolbox.offers.values() if self.is_deferred(offer))
-
-    def find(self, query: str) -> list[Tool]:
-        """The deferred tools that a query names or describes, the best first."""
-        wanted, words = set(re.split(r"[\s,]+", query)), set(_words(query))
-        tools = self.deferred
-        if named := [tool for tool in tools if tool.name in wanted]:
-            return named[:MOST_FOUND]
-        return _rank(words, tools)
-
-    def instructions(self) -> str:
-        """What the system prompt says: the names of all, with as much about each as there is room for."""
-        room = max(SHORT_LIST, self._room.tokens // 4)
-        lines = [f"- {tool.name}: {_one_line(tool)}" for tool in self.deferred]
-        most = len(lines)
-        while most and text_tokens("\n".join(lines)) > room:
-            lines, most = self._names(most), most // 2
-        heading = f"These tools exist, but their definitions are not loaded; load those you need with {FIND_TOOLS}:"
-        return "\n".join([heading, *lines])
-
-    def _names(self, most: int) -> list[str]:
-        """The names alone, of each group so many."""
-        offers = [offer for offer in self._toolbox.offers.values() if self.is_deferred(offer)]
-        lines: list[str] = []
-        for group in dict.fromkeys(map(_group, offers)):
-            names = [tool.name for tool in self._toolbox.for_model(offer for offer in offers if _group(offer) == group)]
-            lines += [f"- {name}" for name in names[:most]]
-            if left := len(names[most:]):
-                lines.append(f"- and {left:,} more of {group[1] if group[0] == SERVERS else group[0]}")
-        return lines
+        return self.toolbox.for_model(offer for offer in self.toolbox.offers.values() if self.is_deferred(offer))
 
     def _load(self, names: Iterable[str]) -> None:
-        offers = self._toolbox.offers
+        offers = self.toolbox.offers
         self._loaded.update((name, None) for name in names if name in offers and self.is_deferred(offers[name]))
 
     def _decide(self) -> bool:
         """Defer what has to be; returns whether ``find_tools`` has just become necessary."""
-        if self._decided == self._toolbox.changes:
+        if self._decided == self.toolbox.changes:
             return False
-        begun, groups, self._decided = bool(self._groups), self._choose_groups(), self._toolbox.changes
+        begun, groups, self._decided = bool(self._groups), self._choose_groups(), self.toolbox.changes
         if not groups:
             return False
         self._groups |= groups
         self._load(self._known)
         if begun:
             return False
-        if FIND_TOOLS in self._toolbox.offers:
-            problem = f"'{FIND_TOOLS}' of {self._toolbox.offers[FIND_TOOLS].toolset} has the name of forge's own tool"
+        if FIND_TOOLS in self.toolbox.offers:
+            problem = f"'{FIND_TOOLS}' of {self.toolbox.offers[FIND_TOOLS].toolset} has the name of forge's own tool"
             raise WorkerError(None, problem, hint="give its toolset a prefix")
-        self._toolbox.toolsets.append(OpenToolset(FindTools(self), OWN, None))
+        self.toolbox.toolsets.append(OpenToolset(gate.find_tools.FindTools(self), OWN, None))
         self._tell(
-            f"the definitions of the tools would take more than {self._room} tokens: {len(self.deferred)} of them "
+            f"the definitions of the tools would take more than {self.room} tokens: {len(self.deferred)} of them "
             f"are named only, and loaded by {FIND_TOOLS}"
         )
         return True
 
     def _choose_groups(self) -> set[tuple[str, str]]:
         """Those that have to be deferred from now on: servers first, the largest first, and never what is built in."""
-        offers = [offer for offer in self._toolbox.offers.values() if self._toolbox.for_model([offer])]
+        offers = [offer for offer in self.toolbox.offers.values() if self.toolbox.for_model([offer])]
         if self._recorded is not None:
-            missing = {_group(offer) for offer in offers if offer.tool.name not in self._recorded}
+            missing = {group_of(offer) for offer in offers if offer.tool.name not in self._recorded}
             return missing if FIND_TOOLS in self._recorded and not self._groups else set()
         sizes: dict[tuple[str, str], int] = {}
         for offer in offers:
-            sizes[_group(offer)] = sizes.get(_group(offer), 0) + offer.tokens
+            sizes[group_of(offer)] = sizes.get(group_of(offer), 0) + offer.tokens
         total = sum(size for group, size in sizes.items() if group not in self._groups)
-        if total <= self._room.tokens:
+        if total <= self.room.tokens:
             return set()
-        builtin = {_group(offer) for offer in offers if offer.tool.source and offer.tool.source.kind == OWN.kind}
+        builtin = {group_of(offer) for offer in offers if offer.tool.source and offer.tool.source.kind == OWN.kind}
         chosen: set[tuple[str, str]] = set()
         for group in sorted(
             sizes.keys() - builtin - self._groups, key=lambda each: (each[0] != SERVERS, -sizes[each], each)
         ):
-            if total <= self._room.tokens:
+            if total <= self.room.tokens:
                 break
             chosen.add(group)
             total -= sizes[group]
         return chosen
 
 
-class FindTools(Toolset):
-    """The toolset with the one tool that loads others."""
-
-    name = FIND_TOOLS
-
-    def __init__(self, deferred: DeferredTools) -> None:
-        super().__init__()
-        self._deferred = deferred
-        self._tool = Tool(
-            name=FIND_TOOLS,
-            description=(
-                "Load tools whose definitions are not loaded yet, by their names or by words that say what is needed. "
-                f"At most {MOST_FOUND} are loaded at once; they can be called from then on."
-            ),
-            input_schema=_SCHEMA,
-            execute=self._find,
-            needs_approval=Approval.PRE_APPROVED,
-            effects=READ_ONLY,
-        )
-
-    async def tools(self) -> Sequence[Tool]:
-        return [self._tool]
-
-    def instructions(self) -> str | None:
-        return self._deferred.instructions()
-
-    async def _find(self, args: Args, context: ToolContext) -> ResultValue:
-        found = self._deferred.find(args["query"])
-        if not found:
-            raise ToolError(f"no tool that could be loaded fits {args['query']!r}; try other words, or a name")
-        return Json({"loaded": [{"name": tool.name, "description": _one_line(tool)} for tool in found]})
-
-
-def _group(offer: Offer) -> tuple[str, str]:
+def group_of(offer: Offer) -> tuple[str, str]:
     """What is deferred together: the tools of a toolset from one kind of source, or of one server."""
     source = offer.tool.source or OWN
     return offer.toolset, source.origin if offer.toolset == SERVERS else source.kind
-
-
-def _one_line(tool: Tool) -> str:
-    return cut(tool.description.strip().partition("\n")[0], ONE_LINE, "end")
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORDS.findall(text)]
-
-
-def _rank(words: set[str], tools: Sequence[Tool]) -> list[Tool]:
-    """Those that fit best, and at least half as well; a word that few of them have counts more than a common one."""
-    scores = dict.fromkeys(range(len(tools)), 0.0)
-    known = [(set(_words(tool.name)), set(_words(tool.description))) for tool in tools]
-    for word in sorted(words):
-        fits = {index: fit for index, pair in enumerate(known) if (fit := _fit(word, *pair))}
-        for index, fit in fits.items():
-            scores[index] += fit * math.log(1 + len(tools) / len(fits))
-    best = max(scores.values(), default=0.0)
-    ranked = sorted((index for index in scores if best and scores[index] >= best / 2), key=lambda index: -scores[index])
-    return [tools[index] for index in ranked[:MOST_FOUND]]
-
-
-def _fit(word: str, name: set[str], description: set[str]) -> float:
-    """A word of a tool's name counts more than one of its description."""
-    return 4 * _closeness(word, name) + _closeness(word, description)
-
-
-def _closeness(word: str, known: set[str]) -> float:
-    if word in known:
-        return 1.0
-    alike = (each for each in known if min(len(word), len(each)) > 3)
-    return 0.5 if any(each.startswith(word) or word.startswith(each) for each in alike) else 0.0

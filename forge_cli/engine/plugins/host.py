@@ -5,14 +5,14 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
+from forge_cli import core
 from forge_cli.core import hookspecs
 from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
-from forge_cli.core.executors import ExecutorFactory
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.observers import Observer
@@ -37,6 +37,9 @@ from forge_cli.engine.plugins.scan import (
 )
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
+
+if TYPE_CHECKING:
+    from forge_cli.core.executors import ExecutorFactory
 
 MOST_NAMED = 20
 T = TypeVar("T")
@@ -192,7 +195,7 @@ class PluginHost:
         return self.executor_of(self._find_offered(EXECUTOR, name, more))
 
     def executor_of(self, plugin: Plugin) -> ExecutorFactory:
-        return self._factory(plugin, "forge_executors", ExecutorFactory, lambda factory: factory.name)
+        return self._factory(plugin, "forge_executors", core.executors.ExecutorFactory, lambda factory: factory.name)
 
     def observer_names(self) -> list[str]:
         return [plugin.name.removeprefix(OBSERVER) for plugin in self.plugins if plugin.name.startswith(OBSERVER)]

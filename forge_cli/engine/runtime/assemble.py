@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from forge_cli import files as worker_files
 from forge_cli.core.bounds import OPENING, call_within, is_of_forge, wait_within
 from forge_cli.core.calls import Denial
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
@@ -30,7 +31,6 @@ from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, Prep
 from forge_cli.engine.runtime.processes import LateProcesses
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import user_home
-from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox import files
 from forge_cli.sandbox.files.held import ChangeKeeper
@@ -93,7 +93,7 @@ def _open_all(
     given = worker.sandbox
     if isinstance(given, Sandbox):
         zones = given.zones
-    elif parent is not None and config.zones is None:
+    elif parent is not None and (config is None or config.zones is None):
         zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
     else:
         at_once, file = make_zones and parent is None, str(worker.path)
@@ -306,7 +306,7 @@ class Assembler:
             session=self.session,
             worker=self.worker.name,
             workspace=self.workspace,
-            store=TrustStore(prepared.home),
+            store=worker_files.trust.TrustStore(prepared.home),
             processes=open_processes(),
             bus=self.controller.bus,
             find_observer=prepared.host.observer,

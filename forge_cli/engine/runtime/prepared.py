@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forge_cli.core.bounds import LATER, call_within
 from forge_cli.core.config import Config, parse_config
@@ -29,10 +29,13 @@ from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.sandbox import zones
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
-from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.zones.config import SandboxConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -156,16 +159,16 @@ class PreparedWorker:
         return tuple(self.host.problems([each.name for each in self.toolsets]))
 
     @cached_property
-    def sandbox(self) -> SandboxConfig:
+    def sandbox(self) -> SandboxConfig | None:
         section = self.worker.section("sandbox")
         if section is None:
-            return SandboxConfig.empty()
-        return parse_config(SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
+            return None
+        return parse_config(zones.config.SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
 
     @cached_property
     def isolation(self) -> Isolation:
         """What the worker wants for its child processes."""
-        return self.sandbox.wanted()
+        return self.sandbox.wanted() if self.sandbox else Isolation()
 
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""
