@@ -4,16 +4,19 @@ Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.expan
 forge_cli.toolsets.shell.block.frames, forge_cli.toolsets.shell.block.globs, forge_cli.toolsets.shell.block.heredocs,
 forge_cli.toolsets.shell.block.makefiles, forge_cli.toolsets.shell.block.patterns,
 forge_cli.toolsets.shell.block.quoting, forge_cli.toolsets.shell.block.scanner, forge_cli.toolsets.shell.block.search,
-forge_cli.toolsets.shell.block.unwrap, forge_cli.toolsets.shell.programs.wrappers.
+forge_cli.toolsets.shell.block.unwrap.
 """
 
 import pytest
 
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.block.frames import ScanBudget
-from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS
+from forge_cli.toolsets.shell.programs.table import DATA, read_rows
 
-from .conftest import Judge
+from .conftest import Judge, judge_by, others_than
+from .test_programs import blocked_examples
+
+PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
 
 # fmt: off
 FOUND = [
@@ -32,32 +35,15 @@ FOUND = [
     "cat <<-E\n\tx\n\tE\nrm x", "cat <<'E'\nx\nE\nrm x", "cat <<E && rm x\nE", "cat <<A <<B\nA\nB\nrm x",
     "bash <<'E'\nrm x\nE", "bash <<E\nrm x\nE", "cat <<'E' | sh\nrm x\nE", "bash <<< 'rm x'", "echo 'rm x' | sh",
     "echo rm x | sh -s", "bash <(echo rm x)", ". <(echo rm x)", 'eval "$(echo rm x)"', "su <<E\nrm x\nE",
-    "ssh host <<E\nrm x\nE", "sudo rm x", "sudo -u a rm x", "sudo -- rm x", "sudo A=1 rm x", "doas rm x", "env rm x",
-    "env -i A=1 rm x", "env -u A rm x", "env -S 'rm x'", "env -S'rm x'", "env --split-string='rm x'", "nohup rm x",
-    "nice rm x", "nice -n 5 rm x", "nice -5 rm x", "timeout 5 rm x", "timeout -k 1 5 rm x",
-    "timeout --signal=9 5 rm x", "stdbuf -oL rm x", "setsid rm x", "ionice -c 3 rm x", "command rm x",
-    "command -p rm x", "builtin command rm x", "exec rm x", "exec -a n rm x", "busybox rm x", "watch rm x",
-    "watch 'ls; rm x'", "xargs rm", "xargs -n 1 rm", "xargs -I{} rm {}", "xargs -I{} sh -c 'rm {}'", "flock f rm x",
-    "flock f -c 'rm x'", "su -c 'rm x'", "script -c 'rm x'", "strace -f rm x", "chroot / rm x", "unshare -r rm x",
-    "parallel rm ::: a", "parallel 'rm {}' ::: a", "ssh host rm x", "ssh -p 22 host 'ls; rm x'", "docker exec c rm x",
-    "docker run -it i rm x", "kubectl exec p -- rm x", "uv run rm x", "npx rm x", "npm exec -- rm x",
-    "bash -c 'rm x'", "sh -ec 'rm x'", "bash -lc 'rm x'", "bash -o pipefail -c 'rm x'", 'bash -c "bash -c \'rm x\'"',
-    "sudo env bash -c 'nohup rm x'", "eval rm x", "eval 'rm x'", "eval eval rm x", 'eval \'eval "rm x"\'',
-    "trap 'rm x' EXIT", "trap -- 'rm x' EXIT", "alias a='rm x'", "hash -p /bin/rm a", "find . -exec rm {} +",
-    "find . -ok rm {} ';'", "find . -name a -execdir sh -c 'rm x' ';'", "fd a -x rm", "fd a --exec rm",
-    "rg --pre rm a", "rg --pre=rm a", "sort --compress-program=rm", "tar --to-command='rm x' -xf a",
-    "tar --checkpoint-action=exec=rm", "git bisect run rm x", "git submodule foreach 'rm x'", "git rebase -x 'rm x'",
-    "git rebase --exec='rm x'", "git -c core.pager=rm log", "git -c alias.a='!rm x' a",
-    "git filter-branch --tree-filter 'rm x'", "git fetch --upload-pack=rm", "git fetch --upload-pa rm",
+    "ssh host <<E\nrm x\nE", "watch 'ls; rm x'", "ssh -p 22 host 'ls; rm x'", "trap 'rm x' EXIT",
+    "trap -- 'rm x' EXIT", "find . -exec rm {} +", "find . -ok rm {} ';'", "find . -name a -execdir sh -c 'rm x' ';'",
+    "fd a -x rm", "fd a --exec rm", "rg --pre rm a", "rg --pre=rm a", "sort --compress-program=rm",
     "rm${IFS}-rf${IFS}x", "r${x}m y", "r$@m y", "$x rm y", '"$@" rm y', "{rm,x}", "r{m,} x", "{r..r}m x",
     "${x:-rm} y", "X=rm; $X y", "for c in rm; do $c x; done", 'f() { "$@"; }; f rm x', "printf -v 'a[$(rm x)]' y",
-    "echo >&'a$(rm x)'", "echo >&'a$>(rm x)'b", "echo <&'>(ls) <(rm x)'",
-    "a[1<<E]=1\nrm x\nE]=1", "$\\\n{x:-rm} y", "shopt -s extglob\necho @(#) ; rm x",
-    "rm x\necho 'open", "ls; rm x; (", "(rm x", "{ rm x", "echo 'open; rm x", "rm\\\n x", "cat <<E\nrm x",
-    "{,rm} x", "sudo {,rm} x", "{{,rm},} x", "$x{,a} rm y", "A[0]=1 rm x", "env - rm x", "env a.b=1 rm x",
+    "echo >&'a$(rm x)'", "echo >&'a$>(rm x)'b", "echo <&'>(ls) <(rm x)'", "a[1<<E]=1\nrm x\nE]=1", "$\\\n{x:-rm} y",
+    "shopt -s extglob\necho @(#) ; rm x", "rm x\necho 'open", "ls; rm x; (", "(rm x", "{ rm x", "echo 'open; rm x",
+    "rm\\\n x", "cat <<E\nrm x", "{,rm} x", "sudo {,rm} x", "{{,rm},} x", "$x{,a} rm y", "A[0]=1 rm x",
     "$'\\x{FFFFFF72}m' x", "xargs sh -c <<E\nrm x\nE", "xargs -I{} sh -c {} <<E\nrm x\nE", "case x in rm x",
-    "ccache rm x", "faketime x rm y", "rustup run stable rm x", "direnv exec x rm y", "docker-compose exec c rm x",
-    "ip netns exec n rm x", "tmux new-session 'rm x'", "sshpass -p x ssh h rm y", "mise x -- rm y",
     "x[ <<'E'\n`rm`\nE\n]=1", "((cat <<E\nit's\nE\n); rm x; echo it's)",
 ]
 # fmt: on
@@ -85,9 +71,7 @@ EXPANDING = [
 
 # fmt: off
 GIT_FOUND = [
-    "git push", "git push -f", "GIT PUSH", "git -C x push", "git -c a=b push", "git --git-dir x push",
-    "git --git-dir=x push", "git --no-pager -P push", "/usr/bin/git push", "git-push", "git 'push'",
-    "sudo git -C x push", "git -c alias.p=push p", "bash -c 'git -C x push'", "x=1 git push",
+    "git-push", "git 'push'", "bash -c 'git -C x push'", "x=1 git push", "GIT PUSH", "git -C x push",
 ]
 # fmt: on
 
@@ -184,103 +168,68 @@ MAKEFILES = [
 # fmt: on
 
 
-@pytest.mark.parametrize("line", COULD_BECOME)
-def test_a_word_that_could_become_a_blocked_one_is_blocked(line: str, judge: Judge) -> None:
-    assert judge(line, default=Approval.PRE_APPROVED, block=COULD_BE_BLOCKED).approval is Approval.BLOCKED
+def test_a_word_that_could_become_a_blocked_one_is_blocked() -> None:
+    assert others_than(BLOCKED, COULD_BECOME, default=PRE, block=COULD_BE_BLOCKED) == []
+    verdicts = {line: judge_by(line, default=PRE, block=COULD_BE_BLOCKED).approval for line in COULD_NOT_BECOME}
+    assert [line for line, approval in verdicts.items() if approval is BLOCKED] == []
 
 
-@pytest.mark.parametrize("line", COULD_NOT_BECOME)
-def test_a_word_that_could_not_is_not(line: str, judge: Judge) -> None:
-    assert judge(line, default=Approval.PRE_APPROVED, block=COULD_BE_BLOCKED).approval is not Approval.BLOCKED
+def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word_and_one_that_nobody_can_see_asks() -> None:
+    assert others_than(BLOCKED, VALUES, block=["rm", "git tag", "make deploy"]) == []
+    assert others_than(ASK, UNSEEN, block=["rm", "git tag", "make deploy"]) == []
 
 
-@pytest.mark.parametrize("line", VALUES)
-def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word(line: str, judge: Judge) -> None:
-    assert judge(line, block=["rm", "git tag", "make deploy"]).approval is Approval.BLOCKED
+def test_what_make_is_given_to_read_is_searched() -> None:
+    assert others_than(BLOCKED, MAKEFILES, block=["rm"]) == []
 
 
-@pytest.mark.parametrize("line", UNSEEN)
-def test_a_value_that_nobody_can_see_asks(line: str, judge: Judge) -> None:
-    assert judge(line, block=["rm", "git tag", "make deploy"]).approval is Approval.ASK
-
-
-@pytest.mark.parametrize("line", MAKEFILES)
-def test_what_make_is_given_to_read_is_searched(line: str, judge: Judge) -> None:
-    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
-
-
-@pytest.mark.parametrize("name", sorted({*ANYWHERE, *WRAPPERS, *SHELLS} - {"eval"}))
-def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrapper(name: str, judge: Judge) -> None:
-    operands = ["x"] * (WRAPPERS[name].operands if name in WRAPPERS else 0)
-    line = " ".join([name, *operands, "rm", "y"])
-    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
-    assert judge(line, allow=[name]).approval is Approval.ASK
-    assert judge(line, default=Approval.PRE_APPROVED).approval is Approval.ASK
-
-
-@pytest.mark.parametrize(
-    ("line", "approval"),
-    [
-        ("make test", Approval.PRE_APPROVED),
-        ("make tes?", Approval.ASK),
-        ("make -s deplo?", Approval.ASK),
-        ("timeout 5 make tes?", Approval.ASK),
-        ("make test && ls src/*.py", Approval.PRE_APPROVED),
-        ("unknown make deploy", Approval.ASK),
-        ("unknown -x rm y", Approval.ASK),
-        ("unknown make test", Approval.PRE_APPROVED),
-        ("echo make deploy", Approval.PRE_APPROVED),
-        ("ls rm", Approval.PRE_APPROVED),
-    ],
-)
-def test_what_may_come_to_a_blocked_command_asks(line: str, approval: Approval, judge: Judge) -> None:
-    allow = ["make", "ls", "echo", "unknown", "timeout 5 make"]
-    assert judge(line, allow=allow, block=["make deploy", "rm"]).approval is approval
+def test_what_may_come_to_a_blocked_command_asks(judge: Judge) -> None:
+    allow, block = ["make", "ls", "echo", "unknown", "timeout 5 make"], ["make deploy", "rm"]
+    expected = {
+        "make test": PRE,
+        "make tes?": ASK,
+        "make -s deplo?": ASK,
+        "timeout 5 make tes?": ASK,
+        "make test && ls src/*.py": PRE,
+        "unknown make deploy": ASK,
+        "unknown -x rm y": ASK,
+        "unknown make test": PRE,
+        "echo make deploy": PRE,
+        "ls rm": PRE,
+    }
+    assert {line: judge(line, allow=allow, block=block).approval for line in expected} == expected
 
 
 def test_more_values_than_are_tried_are_no_hiding_place(judge: Judge) -> None:
     many = "; ".join(f"a=v{number}" for number in range(100))
-    assert judge(f"{many}; a=tag; git $a", block=["git tag"]).approval is Approval.BLOCKED
+    assert judge(f"{many}; a=tag; git $a", block=["git tag"]).approval is BLOCKED
     several = "; ".join(f"{name}=x; {name}=tag; {name}=y" for name in "abcdef")
-    assert judge(f"{several}; git $a $b $c $d $e $f", block=["git tag"]).approval is Approval.BLOCKED
-    assert judge("true; " * 20_000 + "a=tag; git $a", block=["git tag"]).approval is Approval.BLOCKED
-    assert judge(f"{many}; a=ta; git ${{a}}g", block=["git tag"]).approval is Approval.BLOCKED
+    assert judge(f"{several}; git $a $b $c $d $e $f", block=["git tag"]).approval is BLOCKED
+    assert judge("true; " * 20_000 + "a=tag; git $a", block=["git tag"]).approval is BLOCKED
+    assert judge(f"{many}; a=ta; git ${{a}}g", block=["git tag"]).approval is BLOCKED
     names = " ".join(f"f{number}" for number in range(100))
     loop = f"for f in {names}; do cp $f $f.bak; done; git commit -m 'tag it'; echo {names} | xargs git log"
-    assert judge(loop, block=["git tag", "rm"]).approval is Approval.ASK
-    assert judge(f"echo {names} tag | xargs git", block=["git tag"]).approval is Approval.BLOCKED
+    assert judge(loop, block=["git tag", "rm"]).approval is ASK
+    assert judge(f"echo {names} tag | xargs git", block=["git tag"]).approval is BLOCKED
 
 
-@pytest.mark.parametrize("line", MAKE_FOUND)
-def test_a_blocked_command_of_two_words_is_found(line: str, judge: Judge) -> None:
-    assert judge(line, block=["make deploy"]).approval is Approval.BLOCKED
-
-
-@pytest.mark.parametrize("line", FOUND)
-def test_it_is_found(line: str, judge: Judge) -> None:
-    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
-
-
-@pytest.mark.parametrize("line", NOT_FOUND)
-def test_what_is_not_started_is_not_blocked(line: str, judge: Judge) -> None:
-    assert judge(line, block=["rm"]).approval is not Approval.BLOCKED
-
-
-@pytest.mark.parametrize("line", GIT_FOUND)
-def test_a_git_subcommand_is_found_behind_global_options(line: str, judge: Judge) -> None:
-    assert judge(line, block=["git push"]).approval is Approval.BLOCKED
+def test_a_blocked_command_is_found() -> None:
+    assert others_than(BLOCKED, FOUND, block=["rm"]) == []
+    assert others_than(BLOCKED, MAKE_FOUND, block=["make deploy"]) == []
+    assert others_than(BLOCKED, GIT_FOUND, block=["git push"]) == []
+    assert [line for line in NOT_FOUND if judge_by(line, block=["rm"]).approval is BLOCKED] == []
 
 
 def test_many_global_options_are_no_hiding_place(judge: Judge) -> None:
-    assert judge(f"git {'-C . ' * 2000}push", block=["git push"]).approval is Approval.BLOCKED
+    assert judge(f"git {'-C . ' * 2000}push", block=["git push"]).approval is BLOCKED
 
 
 def test_a_blocked_wrapper_is_blocked_itself(judge: Judge) -> None:
-    assert judge("ls | sudo -n true", block=["sudo"]).approval is Approval.BLOCKED
+    assert judge("ls | sudo -n true", block=["sudo"]).approval is BLOCKED
 
 
 def test_a_blocked_path_is_found_by_its_name(judge: Judge) -> None:
-    assert judge("bash deploy.sh", block=["./deploy.sh"]).approval is Approval.BLOCKED
+    assert judge("bash deploy.sh", block=["./deploy.sh"]).approval is BLOCKED
 
 
 def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
@@ -288,36 +237,36 @@ def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
     assert verdict.rule == 1
     assert [(part.text, part.rule, part.nested, part.approval) for part in verdict.parts] == [
-        ("ls", None, False, Approval.ASK),
-        ("sudo rm -rf 'a b'", None, False, Approval.ASK),
-        ("rm -rf 'a b'", 1, True, Approval.BLOCKED),
+        ("ls", None, False, ASK),
+        ("sudo rm -rf 'a b'", None, False, ASK),
+        ("rm -rf 'a b'", 1, True, BLOCKED),
     ]
 
 
 def test_the_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Judge) -> None:
     verdict = judge("ls $x | rm y; id", allow=["ls"], block=["rm"])
     assert [(part.text, part.approval, part.why is not None) for part in verdict.parts] == [
-        ("ls $x", Approval.ASK, True),
-        ("rm y", Approval.BLOCKED, False),
-        ("id", Approval.ASK, False),
+        ("ls $x", ASK, True),
+        ("rm y", BLOCKED, False),
+        ("id", ASK, False),
     ]
 
 
 @pytest.mark.parametrize("depth", [100, 20_000])
-@pytest.mark.parametrize(("before", "after"), [("$(", ")"), ("(", ")"), ('"$(', ')"'), ("${x:-$(", ")}"), ("<(", ")")])
-def test_depth_is_no_hiding_place(before: str, after: str, depth: int, judge: Judge) -> None:
-    line = f"echo {before * depth}rm x{after * depth}"
-    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
+def test_depth_is_no_hiding_place(depth: int) -> None:
+    around = [("$(", ")"), ("(", ")"), ('"$(', ')"'), ("${x:-$(", ")}"), ("<(", ")")]
+    lines = [f"echo {before * depth}rm x{after * depth}" for before, after in around]
+    assert [line[:20] for line in others_than(BLOCKED, lines, block=["rm"])] == []
 
 
-@pytest.mark.parametrize("count", [50, 5000])
-@pytest.mark.parametrize("piece", ["true; ", "sudo ", "env -S '' ", "eval ", "A=1 ", "! ", "nice -n 1 "])
-def test_length_is_no_hiding_place(piece: str, count: int, judge: Judge) -> None:
-    assert judge(piece * count + "rm x", block=["rm"]).approval is Approval.BLOCKED
+def test_length_is_no_hiding_place() -> None:
+    pieces = ["true; ", "sudo ", "env -S '' ", "eval ", "A=1 ", "! ", "nice -n 1 "]
+    lines = [piece * count + "rm x" for piece in pieces for count in (50, 5000)]
+    assert [line[:20] for line in others_than(BLOCKED, lines, block=["rm"])] == []
 
 
 def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
-    assert judge("true; " * 20_000 + "'r'm x", block=["rm"]).approval is Approval.BLOCKED
+    assert judge("true; " * 20_000 + "'r'm x", block=["rm"]).approval is BLOCKED
 
 
 @pytest.fixture
@@ -327,24 +276,18 @@ def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
     return lambda line, **rules: judge("true; " * 50 + line, **rules)
 
 
-@pytest.mark.parametrize("line", FOUND)
-def test_it_is_found_behind_more_commands_than_are_taken_apart(line: str, impatient: Judge) -> None:
-    assert impatient(line, block=["rm"]).approval is Approval.BLOCKED
+def test_it_is_found_behind_more_commands_than_are_taken_apart(impatient: Judge) -> None:
+    assert others_than(BLOCKED, [*FOUND, *in_rows()], impatient, block=["rm"]) == []
+    assert others_than(BLOCKED, GIT_FOUND, impatient, block=["git push"]) == []
+    assert others_than(BLOCKED, EXPANDING, impatient, block=["rm", "git push"]) == []
+    lines = ["ls *.c ?", "grep $x {a,b}", "git pull {a,b}", "ls ${x}", "echo r.m"]
+    assert others_than(ASK, lines, impatient, block=["rm", "git push"]) == []
 
 
-@pytest.mark.parametrize("line", GIT_FOUND)
-def test_a_git_subcommand_is_found_there_as_well(line: str, impatient: Judge) -> None:
-    assert impatient(line, block=["git push"]).approval is Approval.BLOCKED
-
-
-@pytest.mark.parametrize("line", EXPANDING)
-def test_what_expands_is_no_hiding_place(line: str, impatient: Judge) -> None:
-    assert impatient(line, block=["rm", "git push"]).approval is Approval.BLOCKED
-
-
-@pytest.mark.parametrize("line", ["ls *.c ?", "grep $x {a,b}", "git pull {a,b}", "ls ${x}", "echo r.m"])
-def test_what_cannot_become_a_blocked_command_only_asks(line: str, impatient: Judge) -> None:
-    assert impatient(line, block=["rm", "git push"]).approval is Approval.ASK
+def in_rows() -> list[str]:
+    """The lines of the data files that are blocked where ``rm`` is."""
+    texts = [row.blocked for path in DATA.glob("*.yaml") for row in read_rows(path)]
+    return [line for text in texts for blocking, line in blocked_examples(text) if blocking == "rm"]
 
 
 def test_a_mistake_in_the_scan_leaves_the_bare_text(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,18 +295,18 @@ def test_a_mistake_in_the_scan_leaves_the_bare_text(judge: Judge, monkeypatch: p
         raise RecursionError
 
     monkeypatch.setattr("forge_cli.toolsets.shell.block.search.scan", broken)
-    assert judge("ls; 'r'm x", allow=["ls"], block=["rm"]).approval is Approval.BLOCKED
-    assert judge("ls $x", allow=["ls"], block=["rm"]).approval is Approval.ASK
+    assert judge("ls; 'r'm x", allow=["ls"], block=["rm"]).approval is BLOCKED
+    assert judge("ls $x", allow=["ls"], block=["rm"]).approval is ASK
 
 
 def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:
     script = "rm x"
     for _ in range(12):
         script = "eval " + "".join(f"\\{char}" if not char.isalnum() else char for char in script)
-        assert judge(script, block=["rm"]).approval is Approval.BLOCKED
+        assert judge(script, block=["rm"]).approval is BLOCKED
         if len(script) > 50_000:
             break
 
 
 def test_nul_is_refused(judge: Judge) -> None:
-    assert judge("git status\0", allow=["git"]).approval is Approval.BLOCKED
+    assert judge("git status\0", allow=["git"]).approval is BLOCKED

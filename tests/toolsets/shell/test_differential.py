@@ -425,14 +425,12 @@ def test_a_program_that_is_there_is_started_as_one_that_is_not(tmp_path: Path) -
     assert [did.files for did in missing] == [did.files for did in real]
 
 
-@pytest.mark.parametrize("seed", range(PARTS))
-def test_what_is_preapproved_starts_and_writes_nothing_else(seed: int, tmp_path: Path) -> None:
-    check_preapproved(seed, INPUTS // PARTS, tmp_path)
+def test_what_is_preapproved_starts_and_writes_nothing_else(tmp_path: Path) -> None:
+    check_preapproved(0, INPUTS // PARTS, tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_disguise_that_the_line_explains_is_blocked(seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
+def test_a_disguise_that_the_line_explains_is_blocked(tmp_path: Path) -> None:
+    rng = random.Random(0)
     drawn = list(dict.fromkeys(broken(disguised(rng), rng) for _ in range(FEW)))
     free = not_blocked(drawn)
     assert len(free) < len(drawn) // 2

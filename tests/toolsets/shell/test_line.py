@@ -3,8 +3,6 @@
 Covers forge_cli.toolsets.shell.allow.lexer, forge_cli.toolsets.shell.allow.parser.
 """
 
-import pytest
-
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
@@ -70,17 +68,21 @@ REFUSED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("line", "commands"), READ)
-def test_plain_lines_are_read(line: str, commands: list[list[str]]) -> None:
-    assert [[word.text for word in command.words] for command in read_line(line)] == commands
+def test_plain_lines_are_read() -> None:
+    read = [(line, [[word.text for word in command.words] for command in read_line(line)]) for line, _ in READ]
+    assert read == READ
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_everything_else_is_refused(line: str) -> None:
-    with pytest.raises(UnreadableLine) as refused:
+def test_everything_else_is_refused() -> None:
+    assert [line for line in REFUSED if not is_refused(line)] == []
+
+
+def is_refused(line: str) -> bool:
+    try:
         read_line(line)
-    assert refused.value.why
-    assert 0 <= refused.value.at <= len(line)
+    except UnreadableLine as refused:
+        return bool(refused.why) and 0 <= refused.at <= len(line)
+    return False
 
 
 def test_redirections_are_kept_with_their_targets() -> None:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
-from forge_cli.toolsets.shell.allow.programs import Argv, is_checked, program_hazard
+from forge_cli.toolsets.shell.allow.programs import Argv, program_hazard
 from forge_cli.toolsets.shell.programs.named import named_tool
-from forge_cli.toolsets.shell.programs.runners import RUNNERS
-from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
+from forge_cli.toolsets.shell.programs.subcommands import runner_named
+from forge_cli.toolsets.shell.programs.table import program, program_named
+from forge_cli.toolsets.shell.programs.wrappers import Wrapper, starts_commands, wrapper_named
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOOLS_AT_MOST = 8
@@ -45,14 +46,13 @@ def innermost(words: list[str], reach: int) -> tuple[int, str | None]:
     start, reparsed = 0, False
     while True:
         name = program(words[start])
-        if name in SHELLS:
+        if "shell" in program_named(name).kind:
             return start, _shell_hazard(words, start, reach)
-        inner = _inner(words, start, name)
+        wrapper, inner = _inner(words, start, name)
         if inner == start:
             return start, None
         if inner is None or inner >= reach:
             return start, f"{name} starts another command, and no rule names that command with it"
-        wrapper = WRAPPERS[name] if name in WRAPPERS else RUNNERS[name].wrapper
         if wrapper.reparses and not reparsed:
             reparsed = True
             if not all(map(_PLAIN.fullmatch, words[start:])):
@@ -62,17 +62,18 @@ def innermost(words: list[str], reach: int) -> tuple[int, str | None]:
         start = inner
 
 
-def _inner(words: list[str], start: int, name: str) -> int | None:
+def _inner(words: list[str], start: int, name: str) -> tuple[Wrapper, int | None]:
     """Where the command inside a wrapper starts; ``start`` itself for what is no wrapper."""
-    if name in WRAPPERS:
-        return WRAPPERS[name].inner(words, start)
-    if name in ANYWHERE:
-        return None
-    return RUNNERS[name].inner(words, start) if name in RUNNERS else start
+    if wrapper := wrapper_named(name):
+        return wrapper, wrapper.inner(words, start)
+    if "starter" in program_named(name).kind:
+        return Wrapper(), None
+    runner = runner_named(name)
+    return (runner.wrapper, runner.inner(words, start)) if runner else (Wrapper(), start)
 
 
 def _depends_on_words(name: str) -> bool:
-    return is_checked(name) or name in WRAPPERS or name in ANYWHERE or name in SHELLS or "{" in name
+    return program_named(name).minds_words or starts_commands(program_named(name)) or "{" in name
 
 
 def _shell_hazard(words: list[str], start: int, reach: int) -> str | None:

@@ -6,36 +6,9 @@ from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import Redirect, Simple, read_line
-from forge_cli.toolsets.shell.programs.git import GitWords
-from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.git import GitWords, git_is, git_rows
+from forge_cli.toolsets.shell.programs.table import program_named
 
-_READS_NOTHING = names(
-    """echo printf true false : test [ pwd cd type exit ls mkdir touch date id whoami uname hostname basename dirname
-    seq sleep stat du df nproc uptime find"""
-)
-_GIT_READS_NOTHING = names(
-    """blame describe diff log ls-files ls-tree merge-base remote rev-list rev-parse shortlog show status"""
-)
-_GIT_PLAIN_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
-    "add": ("Aufnvq", names("--all --update --force --dry-run --verbose --intent-to-add --renormalize")),
-    "branch": (
-        "avrdDmMcCfqlu",
-        names("--all --list --remotes --verbose --delete --move --show-current --merged --contains"),
-    ),
-    "checkout": ("bBfqdt", names("--force --quiet --detach --track --ours --theirs --no-track")),
-    "fetch": (
-        "aptvqfk",
-        names("--all --prune --tags --verbose --quiet --force --dry-run --depth --unshallow --no-tags"),
-    ),
-    "pull": ("vqf", names("--ff-only --no-rebase --rebase --verbose --quiet --prune --tags --autostash")),
-    "push": ("uvqfnd", names("--set-upstream --force --force-with-lease --tags --verbose --quiet --dry-run --delete")),
-    "reset": ("qN", names("--hard --soft --mixed --keep --merge --quiet")),
-    "restore": ("sSWq", names("--staged --worktree --source --quiet --ours --theirs")),
-    "stash": ("quam", names("--quiet --include-untracked --all --keep-index --index --message")),
-    "switch": ("cCdfqt", names("--create --force-create --detach --force --quiet --track")),
-    "tag": ("lndf", names("--list --delete --force --sort --contains --merged --points-at")),
-}
-"""Commands that also have options by which they ask or start an editor: those that do not."""
 _INPUT = frozenset({"<", "<<", "<<<", "<>"})
 _OWN_INPUT = ("stdin", "/dev/", "/proc/")
 
@@ -72,7 +45,7 @@ def _reads_nothing(command: Simple) -> bool:
         return _git_reads_nothing(rest)
     if name == "cat":
         return any(not word.startswith("-") for word in rest)
-    return name in _READS_NOTHING
+    return "no_input" in program_named(name).kind
 
 
 def _has_own_input(command: Simple) -> bool:
@@ -97,15 +70,13 @@ def _names_input(word: str) -> bool:
 def _git_reads_nothing(words: Sequence[str]) -> bool:
     place = GitWords(words).subcommand(-1)
     subcommand, options = "".join(words[place : place + 1]), [word for word in words[place + 1 :] if word[:1] == "-"]
-    if subcommand in _GIT_READS_NOTHING:
-        return not any(word.startswith(("--edit", "--interactive", "--patch-")) for word in options)
-    if subcommand not in _GIT_PLAIN_OPTIONS:
-        return False
-    letters, longs = _GIT_PLAIN_OPTIONS[subcommand]
-    return all(_is_plain(word, letters, longs) for word in options)
+    if git_is(subcommand, "no_input"):
+        return True
+    plain = frozenset(option for row in git_rows(subcommand) for option in row.no_input.split())
+    return bool(plain) and all(_is_plain(word, plain) for word in options)
 
 
-def _is_plain(option: str, letters: str, longs: frozenset[str]) -> bool:
+def _is_plain(option: str, plain: frozenset[str]) -> bool:
     if option.startswith("--"):
-        return option == "--" or option.partition("=")[0] in longs
-    return set(option[1:]) <= set(letters)
+        return option == "--" or option.partition("=")[0] in plain
+    return all(f"-{letter}" in plain for letter in option[1:])

@@ -7,21 +7,14 @@ from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
-from forge_cli.toolsets.shell.allow.programs import INTERACTIVE, INTERPRETERS, SHELL_STATE
-from forge_cli.toolsets.shell.programs.containers import PLAIN
-from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.runners import RUNNERS
-from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
+from forge_cli.toolsets.shell.programs.subcommands import known_paths, runner_named
+from forge_cli.toolsets.shell.programs.table import program, program_named
+from forge_cli.toolsets.shell.programs.wrappers import starts_commands
 
-_HAVE_SUBCOMMANDS = names(
-    """git gh hg svn cargo rustup go npm pnpm yarn bun deno pip pipx uv poetry pdm hatch nox terraform brew apt
-    apt-get dnf systemctl journalctl make just task dotnet mvn gradle conda bundle aws gcloud az"""
-)
-_RUN_FILES = SHELLS | names("python pypy node ruby perl php")
 _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
-_NEVER_GRANTED = SHELLS.union(WRAPPERS, ANYWHERE, SHELL_STATE, INTERACTIVE, INTERPRETERS)
+_NEVER_GRANTED = frozenset({"state", "interactive", "interpreter"})
 
 
 def suggestion_for(words: Sequence[ShellWord]) -> str | None:
@@ -40,11 +33,12 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
 def _own_words(words: Sequence[str]) -> int:
     """How many words after the program say what it is called for."""
     name, rest = program(words[0]), words[1:]
-    if name in PLAIN:
-        return PLAIN[name].end(words)
-    if name in _RUN_FILES:
+    kind, known = program_named(name).kind, known_paths(name)
+    if "subcommands" not in kind and known:
+        return known.end(words)
+    if not kind.isdisjoint({"shell", "runs_file"}):
         return next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
-    return int(name in _HAVE_SUBCOMMANDS and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
+    return int("subcommands" in kind and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
 
 
 def grantable_patterns(words: Sequence[ShellWord]) -> list[str]:
@@ -54,12 +48,14 @@ def grantable_patterns(words: Sequence[ShellWord]) -> list[str]:
     """
     texts = [word.text for word in words]
     name = program(texts[0])
-    if not _NAME.fullmatch(texts[0]) or name in _NEVER_GRANTED or innermost(texts, len(texts)) != (0, None):
+    found = program_named(name)
+    runs_others = starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED)
+    if not _NAME.fullmatch(texts[0]) or runs_others or innermost(texts, len(texts)) != (0, None):
         return []
-    if name not in _HAVE_SUBCOMMANDS and name not in PLAIN:
+    if "subcommands" not in found.kind and not known_paths(name):
         return [texts[0]]
     own = _own_words(texts)
     if not own:
         return []
-    wide = [] if name in RUNNERS else [texts[0]]
+    wide = [] if runner_named(name) else [texts[0]]
     return [" ".join(texts[: own + 1]), *wide]

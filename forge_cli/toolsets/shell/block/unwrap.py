@@ -13,21 +13,11 @@ from typing import NamedTuple
 from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
-from forge_cli.toolsets.shell.programs.named import PYTHONS, python_module
-from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.options import Options
-from forge_cli.toolsets.shell.programs.runners import RUNNERS, RunnerPaths
-from forge_cli.toolsets.shell.programs.tables import OPTIONS
-from forge_cli.toolsets.shell.programs.wrappers import (
-    ANYWHERE,
-    ASSIGNMENT,
-    FIND_ACTIONS,
-    SHELLS,
-    WRAPPERS,
-    Walked,
-    Wrapper,
-    program,
-)
+from forge_cli.toolsets.shell.programs.named import python_module
+from forge_cli.toolsets.shell.programs.options import options_of
+from forge_cli.toolsets.shell.programs.subcommands import SubcommandRunner, runner_named
+from forge_cli.toolsets.shell.programs.table import program, program_named
+from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT, FIND_ACTIONS, Walked, Wrapper, wrapper_named
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _SHELL_OPTIONS_MAX = 64
@@ -37,14 +27,8 @@ _OPTIONS_UNKNOWN = [Wrapper(operands=operands) for operands in (0, 1)]
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
 _ONLY_ASKS = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
-_EVALUATE_SUBSCRIPTS = names(
-    "printf test [ unset read mapfile readarray declare typeset local export readonly let wait getopts set shift"
-)
-_READS_SCRIPTS = frozenset({"su", "at", "batch", "crontab", "newgrp"})
-_LEAD_ON = frozenset().union(
-    *(SHELLS, WRAPPERS, ANYWHERE, RUNNERS, PYTHONS, OPTIONS, _EVALUATE_SUBSCRIPTS, _READS_SCRIPTS),
-    names("find gfind git trap alias . source function coproc hash for select [["),
-)
+_LEADING_KINDS = frozenset({"shell", "starter", "python", "subscripts", "reads_script"})
+_LEAD_ON = frozenset({"trap", "alias", "function", "coproc", "hash", "for", "select", "[["})
 
 
 class Fed(NamedTuple):
@@ -87,7 +71,12 @@ _NOTHING_INSIDE = Unwrapped(starts=[0])
 @lru_cache(maxsize=1024)
 def _leads_on(word: str) -> bool:
     """Whether a command that starts with this word can hold another one."""
-    return program(word) in _LEAD_ON or word in _RESERVED or ASSIGNMENT.match(word) is not None
+    if word in _RESERVED or ASSIGNMENT.match(word):
+        return True
+    name = program(word)
+    found = program_named(name)
+    leads = not found.kind.isdisjoint(_LEADING_KINDS) or wrapper_named(name) or runner_named(name)
+    return bool(leads) or name in _LEAD_ON or any(map(found.says, ("check", "starts", "writes", "sends")))
 
 
 class _Unwrapper:
@@ -119,18 +108,19 @@ class _Unwrapper:
     def _follow(self, start: int) -> None:
         word = self._words[start]
         name = program(word)
+        kind, wrapper, runner = program_named(name).kind, wrapper_named(name), runner_named(name)
         if ASSIGNMENT.match(word) or word in _RESERVED:
             self._todo.append(start + 1)
-        if name in _READS_SCRIPTS:
+        if "reads_script" in kind:
             self._result.reads_script = True
-        if name in SHELLS:
+        if "shell" in kind:
             self._shell(start)
-        elif name in WRAPPERS:
-            self._wrapper(start, name, WRAPPERS[name])
-        elif name in ANYWHERE:
+        elif wrapper:
+            self._wrapper(start, name, wrapper)
+        elif "starter" in kind:
             self._once("anywhere", self._anywhere, start)
-        elif name in RUNNERS:
-            self._runner(start, name, RUNNERS[name])
+        elif runner:
+            self._runner(start, name, runner)
         else:
             self._other(start, name)
 
@@ -142,7 +132,7 @@ class _Unwrapper:
                 self._once("git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start)))
             case "make" | "gmake" | "bmake":
                 self._once("make", self._make, start)
-            case _ if name in PYTHONS:
+            case _ if "python" in program_named(name).kind:
                 self._module(start)
             case "trap":
                 self._once("trap", self._scripts, (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"))
@@ -150,7 +140,6 @@ class _Unwrapper:
                 self._once("alias", self._aliases, start)
             case "." | "source":
                 self._todo.append(start + 1)
-                self._result.reads_script = True
             case "function" | "coproc":
                 self._todo += [start + 1, start + 2, start + 3]
             case "hash":
@@ -160,10 +149,10 @@ class _Unwrapper:
             case "[[":
                 self._once("subscripts", self._subscripts)
                 self._once("[[", self._after, "]]")
-            case _ if name in _EVALUATE_SUBSCRIPTS:
+            case _ if "subscripts" in program_named(name).kind:
                 self._once("subscripts", self._subscripts)
-            case _ if name in OPTIONS:
-                self._once(name, self._programs, start, OPTIONS[name])
+            case _:
+                self._once(name, self._programs, start, name)
 
     def _module(self, start: int) -> None:
         """``python -m pip`` is pip."""
@@ -180,13 +169,13 @@ class _Unwrapper:
     def _aliases(self, start: int) -> None:
         self._scripts(word.partition("=")[2] for word in self._words[start + 1 :])
 
-    def _programs(self, start: int, options: Options) -> None:
-        self._scripts(options.arguments(self._words[start + 1 :]))
+    def _programs(self, start: int, name: str) -> None:
+        self._scripts(options_of(name).arguments(self._words[start + 1 :]))
 
     def _make(self, start: int) -> None:
         words = self._words[start + 1 :]
         values = [word.partition("=")[2] for word in words if "=" in word]
-        self._scripts(map(makefile_script, [*values, *OPTIONS["make"].arguments(words)]))
+        self._scripts(map(makefile_script, [*values, *options_of("make").arguments(words)]))
         self._result.reads_makefile = any(word[:1] == "-" and ("f" in word or word == "-") for word in words)
 
     def _once(self, key: str, action: Callable[..., None], *args: object) -> None:
@@ -255,13 +244,13 @@ class _Unwrapper:
                 yield attached
                 yield from self._words[pos + 1 : pos + 2]
 
-    def _runner(self, start: int, name: str, runner: RunnerPaths) -> None:
+    def _runner(self, start: int, name: str, runner: SubcommandRunner) -> None:
         """The first words that may be its subcommand: options with values stand before it as well as behind it."""
         places, operands = self._ends_of(name, runner), runner.wrapper.operands
         first = bisect_right(places, start)
         ends = [end for end in places[first : first + _SUBCOMMANDS_MAX] if end <= start + _SHELL_OPTIONS_MAX]
         for end in ends:
-            if runner.is_command:
+            if runner.wrapper.command:
                 self._todo.append(end)
             elif (end, operands) not in self._runs:
                 self._runs.add((end, operands))
@@ -279,7 +268,7 @@ class _Unwrapper:
             if pos < self._plain_from and not _PLAIN.fullmatch(self._words[pos]):
                 self._result.scripts.append(self._words[pos])
 
-    def _ends_of(self, name: str, runner: RunnerPaths) -> list[int]:
+    def _ends_of(self, name: str, runner: SubcommandRunner) -> list[int]:
         """Where in all the words the path of subcommands of a program may end."""
         if name not in self._ends:
             last = {word for word in self._distinct if runner.may_end_at(word)}

@@ -5,47 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.runners import subcommands
-from forge_cli.toolsets.shell.programs.wrappers import program
+from forge_cli.toolsets.shell.programs.subcommands import subcommands
+from forge_cli.toolsets.shell.programs.table import program, program_named
 
-PYTHONS = names("python pypy py pythonw ipython graalpy micropython jython")
-_MODULES = names(
-    """pytest py.test mypy dmypy pip pipx pylint flake8 ruff black isort bandit pyright yapf autopep8 pydocstyle
-    coverage tox nox pre_commit uv poetry pdm hatch rye pipenv conda ansible yt_dlp youtube_dl ipython xonsh honcho
-    dotenv watchfiles watchdog cprofile profile trace pyinstrument scalene viztracer debugpy kernprof memory_profiler
-    line_profiler invoke"""
-)
-"""Modules that are the program of the same name."""
-_TAKE_MODULES = names(
-    """coverage cprofile profile trace pyinstrument scalene viztracer debugpy kernprof memory_profiler line_profiler"""
-)
 _IN_ENVIRONMENT = re.compile(r"[\w.-]+:[\w.-]+")
 """``hatch run test:pytest``."""
-_JS_RUNNERS = names("npm pnpm yarn bun deno")
-_JS_TOOLS = names(
-    """eslint stylelint prettier jest vitest mocha ava webpack vite rollup babel tsc swc esbuild parcel ts-node tsx"""
-)
 
 
 def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
     """The tool that a program is told to start by name, and where it stands."""
-    name = program(words[0])
+    found = program_named(program(words[0]))
+    tools = found.names("tools")
     if _IN_ENVIRONMENT.fullmatch(words[0]):
         return 0, words[0].rpartition(":")[2]
-    if name in PYTHONS or name in _TAKE_MODULES:
-        found = python_module(words) if name in PYTHONS else _taken_module(words)
-        return (found[0], _tool(found[1])) if found and _tool(found[1]) in _MODULES else None
-    if name in _JS_RUNNERS:
-        places = list(subcommands(words, 0))
-        places += [
-            after
-            for pos in places
-            if list(words[pos : pos + 1]) in (["run"], ["run-script"])
-            for after in subcommands(words, pos)
-        ]
-        return next(((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in _JS_TOOLS), None)
-    return None
+    if not tools:
+        return None
+    if "modules" in found.kind:
+        module = python_module(words) if "python" in found.kind else _taken_module(words)
+        return (module[0], _tool(module[1])) if module and _tool(module[1]) in tools else None
+    places = list(subcommands(words, 0))
+    places += [
+        after
+        for pos in places
+        if list(words[pos : pos + 1]) in (["run"], ["run-script"])
+        for after in subcommands(words, pos)
+    ]
+    return next(((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in tools), None)
 
 
 def python_module(words: Sequence[str]) -> tuple[int, str] | None:

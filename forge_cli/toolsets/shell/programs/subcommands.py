@@ -1,137 +1,163 @@
-"""Subcommands that start or set up other programs, and programs that start any ``NAME-x`` for a subcommand ``x``."""
+"""Subcommands: where they stand behind options, which of them start another command, and which a rule has to spell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
-from forge_cli.core.values import dataclass
-from forge_cli.toolsets.shell.programs.containers import PLAIN
-from forge_cli.toolsets.shell.programs.git import git_hazard
-from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.runners import path_ends
+from forge_cli.toolsets.shell.programs.options import KnownOptions
+from forge_cli.toolsets.shell.programs.table import program_named
+from forge_cli.toolsets.shell.programs.wrappers import Wrapper
+
+_LOOKED_AT = 64
+"""Words between a program and its subcommand; nobody means more."""
+
+
+def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
+    """Where the subcommand of ``words[start]`` may stand: behind its options, any of which may take a value.
+
+    Behind too many options it may stand anywhere: the last place is then the end of the words.
+    """
+    after_option = False
+    for pos in range(start + 1, min(len(words), start + 1 + _LOOKED_AT)):
+        word = words[pos]
+        if word.startswith(("-", "+")):
+            after_option = word[0] == "-" and word != "--" and "=" not in word
+            continue
+        yield pos
+        if not after_option:
+            return
+        after_option = False
+    if len(words) > start + 1 + _LOOKED_AT:
+        yield len(words)
+
+
+def path_ends(words: Sequence[str], start: int, paths: Iterable[str], *, abbreviated: bool = False) -> Iterator[int]:
+    """Where a path of subcommands such as ``compose/exec`` may end, with options between its parts."""
+    split = [path.split("/") for path in paths]
+    return _ends(words, start, split, abbreviated=abbreviated)
+
+
+def _ends(words: Sequence[str], start: int, paths: list[list[str]], *, abbreviated: bool) -> Iterator[int]:
+    for pos in subcommands(words, start):
+        if pos == len(words):
+            yield pos
+            return
+        word = words[pos]
+        rests = [path[1:] for path in paths if path[0] == word or (abbreviated and path[0].startswith(word))]
+        if [] in rests:
+            yield pos
+        if longer := [rest for rest in rests if rest]:
+            yield from _ends(words, pos, longer, abbreviated=abbreviated)
 
 
 @dataclass(frozen=True)
-class BuiltIn:
-    """The subcommands that are part of a program; ``values`` are the options before them that take a value."""
+class SubcommandRunner:
+    """The paths of subcommands that start a command, and what stands between them and that command."""
 
-    subcommands: frozenset[str]
-    values: frozenset[str] = frozenset()
+    paths: frozenset[str]
+    wrapper: Wrapper
+    abbreviated: bool = False
 
-    def foreign(self, words: Sequence[str], reach: int) -> str | None:
-        """The subcommand if it is not built in, and not spelled by a rule of ``reach`` tokens."""
-        pos = 1
-        while pos < len(words) and words[pos].startswith(("-", "+")):
-            pos += 2 if words[pos] in self.values else 1
-        return None if pos >= len(words) or pos < reach or words[pos] in self.subcommands else words[pos]
+    def inner(self, words: Sequence[str], start: int) -> int | None:
+        """Where the command inside starts at the latest; ``start`` if there is none, None if that cannot be told."""
+        found = start
+        for end in path_ends(words, start, self.paths, abbreviated=self.abbreviated):
+            inner = self._behind(words, end)
+            if inner is None:
+                return None
+            found = max(found, inner)
+        return found
+
+    def _behind(self, words: Sequence[str], end: int) -> int | None:
+        if self.wrapper.command:
+            return end
+        inner = self.wrapper.inner(words, end)
+        if inner is None and "--" in words[end:]:
+            inner = list(words).index("--", end) + 1
+        return inner if inner is not None and inner < len(words) else None
+
+    @cached_property
+    def _last(self) -> frozenset[str]:
+        return frozenset(path.rsplit("/", 1)[-1] for path in self.paths)
+
+    def may_end_at(self, word: str) -> bool:
+        """Whether a path may end with this word, wherever it stands."""
+        return word in self._last or (self.abbreviated and any(last.startswith(word) for last in self._last))
 
 
-_ENV = names(
-    """activate commands completions deactivate doctor exec global help hooks init install latest local prefix rehash
-    root shell shims uninstall update version version-file version-name version-origin versions virtualenv
-    virtualenv-delete virtualenv-init virtualenvs whence which"""
-)
+@lru_cache(maxsize=4096)
+def runner_named(name: str) -> SubcommandRunner | None:
+    """The subcommands of a program that start a command, if it has any."""
+    found = program_named(name)
+    rows = [row for row in found.below if row.runs is not None]
+    paths = frozenset(path for row in rows for path in row.below.split())
+    return SubcommandRunner(paths, Wrapper.of(rows[0]), found.says("abbreviates")) if rows else None
 
-BUILT_IN: dict[str, BuiltIn] = {
-    "cargo": BuiltIn(
-        names(
-            """add b bench build c check clean clippy config d doc fetch fix fmt generate-lockfile help info init
-            install locate-project login logout metadata miri new owner package pkgid publish r read-manifest remove
-            report rm run rustc rustdoc search t test tree uninstall update vendor verify-project version yank"""
-        ),
-        names("--color"),
-    ),
-    "gh": BuiltIn(
-        names(
-            """alias api attestation at auth browse cache co codespace codespaces completion config cs ext
-            extension extensions gist gpg-key help issue label licenses org pr preview project release repo rs ruleset
-            run search secret ssh-key status variable version workflow"""
-        ),
-        names("-R --repo"),
-    ),
-    "brew": BuiltIn(
-        names(
-            """analytics autoremove bundle casks cat cleanup commands completions config deps desc doctor dr edit fetch
-            formulae formula gist-logs help home info abv install leaves link ln list ls log migrate missing options
-            outdated pin postinstall readall reinstall rm remove uninstall search services shellenv tap tap-info test
-            unlink unpin untap update update-reset upgrade uses which-formula --cache --prefix --repository"""
-        )
-    ),
-    "conda": BuiltIn(
-        names(
-            """activate clean compare config create deactivate doctor env export info init install list notices package
-            remove rename repoquery run search uninstall update upgrade"""
-        )
-    ),
-    **dict.fromkeys(names("pyenv rbenv nodenv goenv jenv"), BuiltIn(_ENV)),
-    "bundle": BuiltIn(
-        names(
-            """add binstubs cache check clean config doctor env exec fund gem help info init inject install issue
-            licenses list lock open console outdated platform plugin pristine remove show update version viz"""
-        )
-    ),
-}
 
-_PACKAGES = names("edit set config/set config/edit c/set c/edit")
-STARTING: dict[str, frozenset[str]] = {
-    "go": names("run generate tool bug"),
-    "openssl": names("engine"),
-    **dict.fromkeys(names("npm pnpm yarn"), _PACKAGES | names("explore")),
-    **dict.fromkeys(names("kubectl oc"), names("edit debug proxy plugin config/set config/set-credentials")),
-    "helm": names("plugin/install plugin/update plugin/add"),
-    "docker": names("plugin/install plugin/set plugin/create plugin/enable plugin/upgrade"),
-    **dict.fromkeys(names("lxc incus"), names("config/device")),
-    "vagrant": names("plugin/install"),
-    "heroku": names("plugins:install plugins/install plugins:link plugins/link"),
-    "bundle": names("open console plugin/install"),
-    "brew": names("edit"),
-    "gh": names(
-        """alias/set alias/import config/set extension/install extensions/install ext/install extension/upgrade
-        extensions/upgrade ext/upgrade codespace/code codespaces/code cs/code codespace/jupyter codespaces/jupyter
-        cs/jupyter codespace/cp codespaces/cp cs/cp"""
-    ),
-}
-"""Paths of subcommands that start another program, or set up what is started later."""
+@dataclass(frozen=True)
+class KnownPaths:
+    """The paths of subcommands that a rule covers without spelling them, and the options that may stand between.
 
-_CREATE = names("create link")
-UNLESS_SPELLED: dict[str, frozenset[str]] = {
-    "npm": _CREATE
-    | names(
-        """cr cre crea creat ini init inni innit lin ln pkg/set pkg/delete set-script set-scrip set-scri set-scr bugs
-        issues docs home repo"""
-    ),
-    "yarn": _CREATE | names("global plugin node workspace workspaces unplug"),
-    "pnpm": _CREATE | names("setup env server deploy"),
-    "bun": _CREATE,
-    "pip": names("config/set config/edit config/unset"),
-    "poetry": names("config self"),
-    **dict.fromkeys(names("pre-commit pre_commit"), names("try-repo")),
-    "systemctl": names("edit link enable reenable preset set-environment import-environment"),
-    "gh": names("auth/token gist/create release/upload secret/set ssh-key/add gpg-key/add"),
-    "gcloud": names(
-        """auth/print-access-token auth/print-identity-token auth/application-default/print-access-token
-        config/config-helper config/set compute/scp alpha/compute/scp beta/compute/scp"""
-    ),
-    "aws": names(
-        """configure ecr/get-login-password eks/get-token eks/update-kubeconfig secretsmanager/get-secret-value
-        sts/assume-role sts/get-session-token"""
-    ),
-    "az": names("account/get-access-token keyvault/secret/show"),
-}
-"""Paths that start a package or set up what is started later, print credentials, or write or send files."""
+    All others ask, also those that are not known: ``docker compose up`` and ``kubectl apply`` start what a file says,
+    ``docker cp`` and ``podman save`` write files, and any other name may be that of a plugin.
+    """
+
+    paths: frozenset[str]
+    options: KnownOptions
+
+    def other(self, words: Sequence[str], reach: int) -> str | None:
+        """The option or path of subcommands that is not one of these, and that no rule of ``reach`` tokens spells."""
+        end, path = self._path(words, reach)
+        return None if end < reach or path in self.paths or path in self._groups else path.replace("/", " ")
+
+    def end(self, words: Sequence[str]) -> int:
+        """The place of the word that ends the path; 0 where there is none."""
+        return self._path(words, len(words))[0]
+
+    def _path(self, words: Sequence[str], reach: int) -> tuple[int, str]:
+        """Where the path ends, and the path; an unknown option behind the words of a rule stands for the path."""
+        path, end, pos = "", 0, 1
+        while pos < len(words) and (path == "" or path in self._groups) and path not in self.paths:
+            word = words[pos]
+            if word.startswith(("-", "+")) and word != "--":
+                taken = 1 if word.startswith("+") else self.options.taken(word)
+                if taken is None and pos >= reach:
+                    return pos, word
+                pos += taken or 1
+                continue
+            path, end, pos = f"{path}/{word}" if path else word, pos, pos + 1
+        return end, path
+
+    @cached_property
+    def _groups(self) -> frozenset[str]:
+        """The beginnings of longer paths."""
+        parts = [path.split("/") for path in self.paths]
+        return frozenset("/".join(part[:end]) for part in parts for end in range(1, len(part)))
+
+
+@lru_cache(maxsize=256)
+def known_paths(name: str) -> KnownPaths | None:
+    """The subcommands that a program has, where all of them are known."""
+    found = program_named(name)
+    return KnownPaths(found.names("known"), KnownOptions.of(found)) if found.says("known") else None
 
 
 def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None:
     """Why a rule of ``reach`` tokens does not cover the subcommand among these words."""
-    if name in STARTING and (end := next(path_ends(words, 0, STARTING[name]), None)):
+    found = program_named(name)
+    if end := next(path_ends(words, 0, found.words("never")), None):
         return f"{name} {''.join(words[end : end + 1])} starts other programs, or sets up what is started"
-    for end in path_ends(words, 0, UNLESS_SPELLED.get(name, ())):
+    for end in path_ends(words, 0, found.words("spelled")):
         if end >= reach:
             return f"{name} {' '.join(words[1 : end + 1])} starts, sets up, sends or prints more; a rule can spell it"
-    if name in BUILT_IN and (foreign := BUILT_IN[name].foreign(words, reach)):
-        return f"{foreign} is not built into {name}, which starts a program of that name; a rule can spell it"
-    if name in PLAIN and (other := PLAIN[name].other(words, reach)):
+    known, only_known = known_paths(name), found.says("only_known")
+    other = known.other(words, 0 if only_known else reach) if known else None
+    if other and other.startswith("-"):
+        return f"{other} changes what {name} does or starts"
+    if other and only_known:
+        return f"{name} {other} is none of its commands that are known to start nothing else"
+    if other:
         return f"{name} {other} may start what a file or a plugin says, or write files here; a rule can spell it"
-    if name == "gh" and "--" in words and not {"clone", "fork"}.isdisjoint(words[:4]):
-        return git_hazard(["git", "clone", *words[list(words).index("--") + 1 :]])
     return None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.wrappers import SHELLS
+from forge_cli.toolsets.shell.programs.table import program_named
 
 _NAMES_A_FILE = re.compile(r"[/~]|\A[.@]|\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
 _IS_CODE = re.compile(r"[;|&`$()<>]")
@@ -16,7 +16,7 @@ _TELLS_WHAT_TO_START = re.compile(
     re.IGNORECASE,
 )
 _URL = re.compile(r"https?://[^;|&`$()<>]*")
-_STARTED_OFTEN = SHELLS | names(
+_STARTED_OFTEN = names(
     """python python3 perl ruby node php lua vi vim nano emacs less more sudo env xargs make curl wget ssh nc id rm"""
 )
 
@@ -42,4 +42,8 @@ def _looks_odd(value: str) -> bool:
     if _URL.fullmatch(value):
         return False
     first = value.split(maxsplit=1)[0] if value.strip() else ""
-    return bool(_NAMES_A_FILE.search(value) or _IS_CODE.search(value)) or first in _STARTED_OFTEN
+    return bool(_NAMES_A_FILE.search(value) or _IS_CODE.search(value)) or _is_often_started(first)
+
+
+def _is_often_started(name: str) -> bool:
+    return name in _STARTED_OFTEN or "shell" in program_named(name).kind
