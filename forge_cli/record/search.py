@@ -18,7 +18,6 @@ from pathlib import Path
 
 from forge_cli.files.regular import open_regular, read_regular
 from forge_cli.record.log import SUFFIX, session_files, sessions_folder
-from forge_cli.sandbox.search.sets import rust_code
 
 BLOCK = 256 * 1024
 """Bytes that are searched at once: what fits into the caches of a processor."""
@@ -67,7 +66,7 @@ class Probe:
         written = json.dumps(self.text, ensure_ascii=False)[1:-1]
         forms = [written] if self.text == written or "\n" in self.text else [self.text, written]
         longer = [
-            rust_code(char)
+            _rust_code(char)
             for char, folded in _foldings().items()
             if len(folded) > 1 and any(_overlap(folded, form) for form in forms)
         ]
@@ -133,7 +132,12 @@ def _any_case(char: str) -> str:
     """A set of what becomes this character when the case is folded."""
     others = (other for other, folded in _foldings().items() if folded == char)
     found = dict.fromkeys(each for each in (char, char.upper(), *others) if each.casefold() == char)
-    return f"[{''.join(map(rust_code, found))}]"
+    return f"[{''.join(map(_rust_code, found))}]"
+
+
+def _rust_code(char: str) -> str:
+    """A character as ripgrep's expressions spell it."""
+    return char if char.isascii() and char.isalnum() else f"\\x{{{ord(char):x}}}"
 
 
 def _overlap(folded: str, text: str) -> bool:

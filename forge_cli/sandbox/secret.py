@@ -1,3 +1,3 @@
-"""How the names of files begin that may hold secrets; without imports, since every search starts a process with it."""
+"""The beginning of the names of files that may hold secrets."""
 
 DOT_ENV = ".env"

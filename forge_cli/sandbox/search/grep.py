@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import anyio
+from anyio import to_thread
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import MORE, counted, cut
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search import engines
-from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, FileFilter, Query, SearchStart, is_usable
-from forge_cli.sandbox.search.scan import BINARY, LARGE, UNREADABLE
+from forge_cli.sandbox.search.engines import LINES_MAX, EngineFailed
+from forge_cli.sandbox.search.files import LARGE, SIZE_MAX, UNREADABLE, FileWalk, Include, SearchStart
 
 Engine = Literal["ripgrep", "python"]
 
+PATTERN_MAX = 1000
 COUNTED_MAX = LINES_MAX - 1
 LINE_MAX = 500
-NAME = "name"
+BINARY, NAME = "binary", "name"
 REASONS = {
     LARGE: f"{{}} over {SIZE_MAX // 1024**2} MiB",
     UNREADABLE: "{} or folders that cannot be read",
     BINARY: "{} with a match that are binary",
     NAME: "{} with a match that have a name no tool can use",
 }
+_SETS = re.compile(r"\[\^?\]?(?:\\.|[^]\\])*\]", re.DOTALL)
+_NEWLINE = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 
 
 @dataclass(frozen=True)
@@ -75,31 +80,52 @@ async def grep(
 
     Left out are hidden files, what ``.gitignore`` names, ``.env*``, binary files, those over 10 MiB, and links;
     what nobody would expect to be left out is counted.
-    ``engine`` is ripgrep where there is one, unless it is named.
+    ``engine`` is ripgrep where there is one that knows the pattern, unless it is named.
     """
-    query = Query.of(pattern, include)
+    _check_pattern(pattern)
+    chosen = Include.parse(include) if include else Include()
     program = _ripgrep(sandbox) if engine != "python" else None
     if engine == "ripgrep" and program is None:
         raise ToolError("ripgrep is not installed; its command is called rg")
     hits = _Hits(sandbox, limit)
+    search = _Search(pattern, chosen, hits, engines.ripgrep(program, pattern) if program else None)
     with anyio.move_on_after(timeout) as scope:
         for start in _starts(sandbox, path):
-            await _search(program, start, query, hits)
+            await search.run(start)
     stopped = f"stopped after {timeout:g} seconds" if scope.cancelled_caught else hits.stopped
     return Matches(pattern, sandbox.spell(path), tuple(hits.lines()), hits.total, stopped, hits.left_out)
 
 
-async def _search(program: str | None, start: SearchStart, query: Query, hits: _Hits) -> None:
-    """One start by ripgrep; by the other engine where there is none, or one that fails, being too old perhaps."""
-    listener = _Listener(start, FileFilter(start, query), hits)
-    if start.size > SIZE_MAX:
-        return listener.left_out(os.fsencode(start.below), LARGE)
-    if program:
-        try:
-            return await engines.ripgrep(program, start, query, listener)
-        except engines.EngineFailed:
-            pass
-    return await engines.python(start, query, listener)
+def _check_pattern(pattern: str) -> None:
+    problem = None
+    if not pattern:
+        raise ToolError("the pattern is empty")
+    if len(pattern) > PATTERN_MAX:
+        problem = f"has {len(pattern)} characters, {PATTERN_MAX} are the most"
+    elif "\0" in pattern or not _is_text(pattern):
+        problem = "has a character that no text has"
+    elif _NEWLINE.search(_SETS.sub("", pattern)):
+        problem = "has a newline, and a match lies on one line; search for one of the lines"
+    if problem:
+        raise ToolError(f"the pattern {shown(pattern)} {problem}")
+
+
+def _is_text(pattern: str) -> bool:
+    try:
+        pattern.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse_unknown(pattern: str) -> None:
+    """Refuse a pattern that Python's regular expressions do not know."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ToolError(f"the pattern {shown(pattern)} is not a regular expression: {error}") from None
 
 
 def _ripgrep(sandbox: Sandbox) -> str | None:
@@ -125,50 +151,69 @@ def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
     refuse_secret(path, info.path)
     _, name, *below = info.path.split("/")
     root = next(zone.path for zone in sandbox.zones if zone.name == name)
-    yield SearchStart(root, "/".join(below), is_file=info.kind == "file", size=info.size if info.kind == "file" else 0)
+    yield SearchStart(root, "/".join(below), is_file=info.kind == "file")
 
 
 @dataclass
-class _Listener:
-    """Takes what an engine finds from one start on to the hits, if it counts."""
+class _Search:
+    """A pattern on its way through the files."""
 
-    start: SearchStart
-    choice: FileFilter
+    pattern: str
+    include: Include
     hits: _Hits
+    ripgrep: engines.Engine | None
 
-    def found(self, path: bytes, numbers: Sequence[int]) -> bool:
-        if not self.choice.takes(path):
-            return True
-        if not is_usable(path):
-            self.left_out(path, NAME)
-            return True
-        return self.hits.add(self.start, path, numbers)
+    async def run(self, start: SearchStart) -> None:
+        """Search what is below a start; the files are found in a thread, a batch at a time."""
+        batches = FileWalk(start, self.include).batches()
+        while not self.hits.stopped and (
+            batch := await to_thread.run_sync(next, batches, None, abandon_on_cancel=True)
+        ):
+            for why, path in batch.left_out:
+                self.hits.leave_out(why, start.root, path)
+            if not await self._search(start.root, batch.files):
+                for path in batch.files:
+                    if not os.access(start.root / os.fsdecode(path), os.R_OK):
+                        self.hits.leave_out(UNREADABLE, start.root, path)
 
-    def left_out(self, path: bytes | None, why: str) -> None:
-        if path is None or why == UNREADABLE or self.choice.takes(path):
-            self.hits.leave_out(why, self.start.root / os.fsdecode(path) if path else object())
+    async def _search(self, root: Path, files: Sequence[bytes]) -> bool:
+        """One batch by ripgrep; by Python where there is none, or one that does not know the pattern or is too old."""
+
+        def found(path: bytes, numbers: list[int] | None) -> bool:
+            return self.hits.add(root, path, numbers)
+
+        if self.ripgrep:
+            try:
+                return await engines.search(self.ripgrep, root, files, found)
+            except EngineFailed:
+                self.ripgrep = None
+        _refuse_unknown(self.pattern)
+        return await engines.search(engines.python(self.pattern), root, files, found)
 
 
 @dataclass
 class _Hits:
-    """What was found so far: every matching line is counted, the first ones are kept."""
+    """The lines found so far: every one is counted, the first ones are kept."""
 
     sandbox: Sandbox
     limit: int
     total: int = 0
     stopped: str | None = None
-    _left_out: set[tuple[str, object]] = field(default_factory=set)
+    _left_out: set[tuple[str, Path, bytes]] = field(default_factory=set)
     _kept: dict[str, list[int]] = field(default_factory=dict)
     _files: set[str] = field(default_factory=set)
 
-    def add(self, start: SearchStart, path: bytes, numbers: Sequence[int]) -> bool:
+    def add(self, root: Path, path: bytes, numbers: Sequence[int] | None) -> bool:
         """Whether the search continues; a file that lies in two zones counts once.
 
         An engine that stops in the middle of a file has not seen whether it is binary.
         """
-        name = self._virtual(start.root, os.fsdecode(path))
-        if len(numbers) >= LINES_MAX and b"\0" in self._content(name):
-            self.leave_out(BINARY, start.root / os.fsdecode(path))
+        real = root / os.fsdecode(path)
+        name = name_in(self.sandbox, real) or str(real)
+        if numbers is None or (len(numbers) >= LINES_MAX and b"\0" in self._content(name)):
+            self.leave_out(BINARY, root, path)
+        elif any(unusable(os.fsdecode(part)) for part in path.split(b"/")):
+            self.leave_out(NAME, root, path)
         elif name not in self._files:
             self._files.add(name)
             room = self.limit - sum(map(len, self._kept.values()))
@@ -179,12 +224,12 @@ class _Hits:
             self.stopped = f"stopped after more than {COUNTED_MAX} lines"
         return self.stopped is None
 
-    def leave_out(self, why: str, file: object) -> None:
-        self._left_out.add((why, file))
+    def leave_out(self, why: str, root: Path, path: bytes) -> None:
+        self._left_out.add((why, root, path))
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        return Counter(why for why, _ in self._left_out)
+        return Counter(why for why, _, _ in self._left_out)
 
     def lines(self) -> Iterator[str]:
         """The kept lines, read by the sandbox: what an engine saw beyond the zones is not shown."""
@@ -199,10 +244,6 @@ class _Hits:
             return self.sandbox.read_bytes(name, limit=SIZE_MAX, expected=name)
         except ToolError:
             return b""
-
-    def _virtual(self, root: Path, path: str) -> str:
-        real = root / path
-        return name_in(self.sandbox, real) or str(real)
 
 
 def _line(line: bytes) -> str:

@@ -1,0 +1,141 @@
+"""Which files a search looks at; the walk is the same whoever then searches them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import shown, unusable
+from forge_cli.sandbox.search.glob import BadGlob, expand_braces, glob_expression, match_any
+from forge_cli.sandbox.search.ignore import FILE, IgnoreLevel
+
+SIZE_MAX = 10 * 1024 * 1024
+"""Bytes of a file that is searched."""
+LARGE, UNREADABLE = "large", "unreadable"
+_BATCH_BYTES = 256 * 1024
+"""Of the paths in one batch: they are arguments of a program."""
+_BATCH_NAMES = 10_000
+"""Names that are looked at for one batch: so long a walk goes on that nobody waits for any more."""
+
+
+@dataclass(frozen=True)
+class FileBatch:
+    """Files to search, as paths below the root of their zone, and why others are left out; both may be empty."""
+
+    files: list[bytes] = field(default_factory=list)
+    left_out: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SearchStart:
+    """Where a search begins: a file or folder below the root of a zone."""
+
+    root: Path
+    below: str = ""
+    is_file: bool = False
+
+
+@dataclass(frozen=True)
+class Include:
+    """The paths below the start of a search that count: those that fit a glob, or all."""
+
+    paths: re.Pattern[str] | None = None
+
+    @classmethod
+    def parse(cls, include: str) -> Include:
+        """Read a glob; one without a slash is for names, wherever they are."""
+        text = include.strip().removeprefix("./")
+        problem = unusable(text) or ("excludes files; name those to search" if text.startswith("!") else None)
+        if problem:
+            raise ToolError(f"include {shown(include)} {problem}")
+        try:
+            return cls(match_any(glob_expression(_whole(each)) for each in expand_braces(text)))
+        except BadGlob as error:
+            raise ToolError(
+                f"include {shown(include)} is not a glob: {error}; use one like '*.py' or 'src/**/*.ts'"
+            ) from None
+
+    def takes(self, path: bytes) -> bool:
+        return self.paths is None or self.paths.fullmatch(os.fsdecode(path)) is not None
+
+
+def _whole(glob: str) -> str:
+    glob = f"{glob}**" if glob.endswith("/") else glob
+    return glob.removeprefix("/") if "/" in glob else f"**/{glob}"
+
+
+class FileWalk:
+    """The files below a start, in the order of their names; links are none."""
+
+    def __init__(self, start: SearchStart, include: Include) -> None:
+        self._root = os.fsencode(start.root)
+        self._start = os.fsencode(start.below)
+        self._is_file = start.is_file
+        self._include = include
+        self._left_out: list[tuple[str, bytes]] = []
+        self._seen = 0
+
+    def batches(self) -> Iterator[FileBatch]:
+        """At least one."""
+        files: list[bytes] = []
+        size = 0
+        for path in self._files():
+            if path:
+                files.append(path)
+                size += len(path)
+            if size > _BATCH_BYTES or self._seen > _BATCH_NAMES:
+                yield FileBatch(files, self._left_out)
+                files, size, self._left_out, self._seen = [], 0, [], 0
+        yield FileBatch(files, self._left_out)
+
+    def _files(self) -> Iterator[bytes | None]:
+        """Each file, and None for a folder that was listed."""
+        if self._is_file:
+            if self._is_searched(self._start):
+                yield self._start
+            return
+        pending = [(self._start, True, IgnoreLevel.above_folder(self._root, self._start))]
+        while pending:
+            path, is_folder, level = pending.pop()
+            if is_folder:
+                pending += self._inside(path, level)
+                yield None
+            elif self._is_searched(path):
+                yield path
+
+    def _inside(self, folder: bytes, level: IgnoreLevel) -> list[tuple[bytes, bool, IgnoreLevel]]:
+        """The files and folders to look at in a folder, last name first."""
+        try:
+            with os.scandir(os.path.join(self._root, folder)) as found:
+                entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found]
+        except OSError:
+            self._left_out.append((UNREADABLE, folder))
+            return []
+        self._seen += len(entries)
+        if any(name == FILE for name, _, _ in entries):
+            level = level.enter(self._root, folder)
+        prefix = folder + b"/" if folder else b""
+        inside = [
+            (prefix + name, is_folder, level)
+            for name, is_folder, entry in entries
+            if (is_folder or (self._is_included(prefix + name) and entry.is_file(follow_symlinks=False)))
+            and not level.leaves_out(prefix + name, is_folder=is_folder)
+        ]
+        inside.sort(key=lambda each: each[0], reverse=True)
+        return inside
+
+    def _is_included(self, path: bytes) -> bool:
+        return self._include.takes(path[len(self._start) + 1 :] if self._start else path)
+
+    def _is_searched(self, path: bytes) -> bool:
+        try:
+            is_large = os.lstat(os.path.join(self._root, path)).st_size > SIZE_MAX
+        except OSError:
+            return False
+        if is_large:
+            self._left_out.append((LARGE, path))
+        return not is_large
