@@ -2,18 +2,21 @@
 
 Covers forge_cli.cli.plugins.list, forge_cli.cli.plugins.check, forge_cli.cli.plugins.checks,
 forge_cli.cli.plugins.common, forge_cli.cli.plugins.install, forge_cli.cli.plugins.uninstall,
-forge_cli.cli.plugins.packages.
+forge_cli.cli.plugins.pip.
 """
 
 import json
 import os
+import shlex
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from forge_cli import __version__
+from forge_cli.cli.plugins import pip
 from forge_cli.testing import Project
 
 from ..ui.conftest import terminal, writer  # noqa: F401
@@ -215,26 +218,26 @@ def test_nothing_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.code, done.err) == (2, "forge: forge-workers is forge itself, and not a plugin\n")
 
 
-# --- install and uninstall, with a program of its own in the place of uv
+# --- install and uninstall, with a program of its own in the place of pip and uv
+
+Does = Callable[[str], Path]
 
 
-@pytest.fixture
-def uv(project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """An environment that uv tool made; its uv writes down what it was told to do, and does as the test says."""
-    prefix, log = tmp_path / "tool", tmp_path / "argv"
-    (tmp_path / "bin").mkdir()
-    prefix.mkdir()
-    (prefix / "uv-receipt.toml").write_text(
-        '[tool]\nrequirements = [{ name = "forge-workers", directory = "/src/forge" }, { name = "forge-tools-web" }]\n'
-    )
-    monkeypatch.setattr(sys, "prefix", str(prefix))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+@pytest.fixture(params=["pip", "uv"])
+def installer(
+    request: pytest.FixtureRequest, project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Does:
+    """An environment with pip, or with uv alone, which writes down its orders and does as the test says."""
+    program, log = tmp_path / "bin" / "uv", tmp_path / "argv"
+    program.parent.mkdir()
+    monkeypatch.setattr(pip, "find_spec", lambda name: name if request.param == "pip" else None)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SITE", str(site))
 
     def does(script: str) -> Path:
-        program = tmp_path / "bin" / "uv"
-        looks = 'test "$1" = pip && { echo looked; grep . "$7" > constraints; exit; }'
-        program.write_text(f'#!/bin/sh\n{looks}\nprintf "%s\\n" "$@" > {log}\necho printed by uv\n{script}\n')
+        told = f'printf "%s\\n" "$@" > {log}\nfor each; do case "$each" in *.txt) cp "$each" constraints;; esac; done'
+        program.write_text(f"#!/bin/sh\n{told}\necho printed\n{script}\n")
         program.chmod(0o755)
         return log
 
@@ -247,86 +250,116 @@ BIRDS = (
 )
 
 
-def test_installing_says_by_what_and_shows_it(cli: Cli, uv: Callable[[str], Path], project: Project) -> None:
-    log = uv(BIRDS)
+def test_installing_shows_the_command_and_keeps_forge(cli: Cli, installer: Does, project: Project) -> None:
+    log = installer(BIRDS)
     done = cli("plugins", "install", "forge-tools-birds>=2")
     assert (done.code, done.out) == (0, "installed forge-tools-birds 3: toolset birds\n")
-    look, looked, make, made, last = done.err.splitlines()
-    for said in (look, make):
-        assert said.startswith(f"uv tool manages this environment: UV_TOOL_DIR={Path(sys.prefix).parent} /")
-    assert "uv pip install --dry-run --python" in look
-    assert make.endswith(" /src/forge")
-    assert (looked, made) == ("looked", "printed by uv")
-    assert last == "forge plugins check forge-tools-birds says whether it is sound"
-    assert log.read_text().splitlines() == [
-        *("tool", "install", "--upgrade-package", "forge-tools-birds"),
-        *("--with", "forge-tools-web", "--with", "forge-tools-birds>=2", "/src/forge"),
-    ]
+    command, printed, last = done.err.splitlines()
+    *told, option, constraints, package = log.read_text().splitlines()
+    assert command == shlex.join([sys.executable, *told, option, constraints, package])
+    assert (printed, last) == ("printed", "forge plugins check forge-tools-birds says whether it is sound")
+    assert told in (
+        ["-m", "pip", "install", "--disable-pip-version-check", "--upgrade"],
+        [
+            *("pip", "install", "--python", sys.executable),
+            *("--upgrade-package", "forge-tools-birds", "--reinstall-package", "forge-tools-birds"),
+        ],
+    )
+    assert (option, package) == ("--constraint", "forge-tools-birds>=2")
     assert project.read("constraints") == f"forge-workers=={__version__}\n"
-    constraints = look.split()[look.split().index("--constraint") + 1]
     assert not Path(constraints).exists()
 
 
-def test_a_folder_is_installed_by_its_path_and_built_anew(
-    cli: Cli, uv: Callable[[str], Path], project: Project
-) -> None:
-    log = uv("")
+def test_a_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: Project) -> None:
+    log = installer("")
     project.write("mine/pyproject.toml", '[project]\nname = "forge-tools-words"\n')
-    done = cli("plugins", "install", "./mine")
-    assert (done.code, done.out) == (0, "installed forge-tools-words 1.2: renderer words; toolset words\n")
-    assert log.read_text().splitlines()[2:4] == ["--reinstall-package", "forge-tools-words"]
-    assert str(project.folder / "mine") in log.read_text().splitlines()
+    for path in ("./mine", f"../{project.folder.name}/mine"):
+        done = cli("plugins", "install", path)
+        assert (done.code, done.out) == (0, "installed forge-tools-words 1.2: renderer words; toolset words\n")
+        assert log.read_text().splitlines()[-1] == str(project.folder / "mine")
 
 
-def test_a_package_without_plugins_is_said(cli: Cli, uv: Callable[[str], Path]) -> None:
-    uv("")
+def test_a_package_without_plugins_is_said(cli: Cli, installer: Does) -> None:
+    installer("")
     done = cli("plugins", "install", "requests")
     assert (done.code, done.out) == (0, "")
     assert "warning: it has no plugins for forge: no entry points of the group 'forge'\n" in done.err
 
 
-def test_an_installer_that_fails(cli: Cli, uv: Callable[[str], Path]) -> None:
-    uv("exit 7")
+def test_an_installer_that_fails(cli: Cli, installer: Does) -> None:
+    installer("exit 7")
     for command in ("install", "uninstall"):
         done = cli("plugins", command, "forge-tools-words")
         assert (done.code, done.out) == (1, "")
-        assert done.err.endswith("forge: uv tool failed with exit code 7; what it says is above\n")
+        assert done.err.endswith(f"forge: {command}ing failed with exit code 7; the reason is above\n")
 
 
-@pytest.mark.parametrize(
-    ("package", "problem"),
-    [
-        ("forge-workers", "forge-workers is forge itself, which forge plugins leaves as it is"),
-        ("Forge.Workers[x]==3", "forge-workers is forge itself, which forge plugins leaves as it is"),
-        ("forge-workers @ https://example.org/x.zip", "forge-workers is forge itself"),
-        ("./own", "forge-workers is forge itself, which forge plugins leaves as it is"),
-        ("./forge_workers-1-py3-none-any.whl", "forge-workers is forge itself"),
+def test_what_is_not_installed(cli: Cli, installer: Does, project: Project) -> None:
+    log = installer("")
+    project.write("own/pyproject.toml", '[project]\nname = "Forge_Workers"\n')
+    project.write("broken/pyproject.toml", "[project\n")
+    project.write("forge_workers-1-py3-none-any.whl", "")
+    itself = "forge-workers is forge itself, which forge plugins leaves as it is"
+    failures = []
+    for package, problem in [
+        ("forge-workers", itself),
+        ("Forge.Workers[x]==3", itself),
+        ("forge-workers @ https://example.org/x.zip", itself),
+        ("./own", itself),
+        ("./forge_workers-1-py3-none-any.whl", itself),
         ("./nosuch", "there is no file or folder ./nosuch"),
         (".", ". is not a project: it has no pyproject.toml"),
         ("./broken", "./broken/pyproject.toml cannot be read: "),
         ("own", "there is a folder own here, too"),
         ("", "'' is not a package"),
-    ],
-)
-def test_what_is_not_installed(
-    cli: Cli, uv: Callable[[str], Path], project: Project, package: str, problem: str
-) -> None:
-    log = uv("")
-    project.write("own/pyproject.toml", '[project]\nname = "Forge_Workers"\n')
-    project.write("broken/pyproject.toml", "[project\n")
-    project.write("forge_workers-1-py3-none-any.whl", "")
-    done = cli("plugins", "install", package)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"forge: {problem}")
+        ("--index-url=x", "'--index-url=x' is not a package"),
+    ]:
+        done = cli("plugins", "install", "--", package)
+        if (done.code, done.out) != (2, "") or not done.err.startswith(f"forge: {problem}"):
+            failures.append((package, done))
+    assert failures == []
     assert not log.exists()
 
 
-def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, uv: Callable[[str], Path], site: Path) -> None:
+def test_where_nothing_can_be_installed(
+    cli: Cli, installer: Does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = installer("")
+    with monkeypatch.context() as bare:
+        bare.setattr(pip, "find_spec", lambda name: None)
+        bare.setenv("PATH", str(tmp_path))
+        done = cli("plugins", "install", "x")
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (
+            f"forge: there is neither pip nor uv for {sys.prefix}\n  try '{sys.executable} -m ensurepip'\n"
+        )
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    for command in ("install", "uninstall"):
+        done = cli("plugins", command, "forge-tools-words")
+        assert (done.code, done.out) == (1, "")
+        assert "belongs to the operating system, and nothing is installed into it\n  install forge with" in done.err
+    assert not log.exists()
+
+
+def test_an_environment_of_uv_tool_or_pipx(
+    cli: Cli, installer: Does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installer("")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "uv-receipt.toml").touch()
+    done = cli("plugins", "install", "forge-tools-words")
+    assert done.code == 0
+    assert "note: uv tool or pipx made this environment, and undoes this when it makes it anew\n" in done.err
+
+
+def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, installer: Does, site: Path) -> None:
     (site / "words_module.py").write_text("raise SystemExit\n")
-    log = uv('rm -r "$SITE/forge_tools_words-1.2.dist-info"')
+    log = installer('rm -r "$SITE/forge_tools_words-1.2.dist-info"')
     done = cli("plugins", "uninstall", "forge_tools_words")
     assert (done.code, done.out) == (0, "uninstalled forge-tools-words\n")
-    assert log.read_text().splitlines()[-3:] == ["--with", "forge-tools-web", "/src/forge"]
+    assert log.read_text().splitlines()[-1] == "forge-tools-words"
     assert cli("plugins", "uninstall", "forge-tools-words").code == 2
 
 
@@ -338,15 +371,15 @@ def test_whoever_names_the_toolset_is_told_its_package(cli: Cli, command: str) -
     assert done.err.endswith("\n  did you mean 'forge-tools-words', which offers it?\n")
 
 
-@pytest.mark.parametrize("package", ["forge-workers", "pytest", "nosuch", "--yes"])
-def test_what_is_not_uninstalled(cli: Cli, uv: Callable[[str], Path], package: str) -> None:
-    log = uv("")
-    assert cli("plugins", "uninstall", package).code == 2
+def test_what_is_not_uninstalled(cli: Cli, installer: Does) -> None:
+    log = installer("")
+    for package in ("forge-workers", "pytest", "nosuch", "--yes"):
+        assert cli("plugins", "uninstall", "--", package).code == 2
     assert not log.exists()
 
 
-def test_what_is_still_there_is_not_uninstalled(cli: Cli, uv: Callable[[str], Path]) -> None:
-    uv("")
+def test_what_is_still_there_is_not_uninstalled(cli: Cli, installer: Does) -> None:
+    installer("")
     done = cli("plugins", "uninstall", "forge-tools-words")
     assert (done.code, done.out) == (1, "")
     assert "forge: forge-tools-words is still there: " in done.err

@@ -8,9 +8,15 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import OWN, canonical
-from forge_cli.engine.plugins.scan import Plugin, kind_and_name
+from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
+from forge_cli.files.home import forge_home
 
 NO_PLUGINS = "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
+
+
+def installed_plugins() -> tuple[Plugin, ...]:
+    """As they are right now."""
+    return installed(forge_home() / "cache")
 
 
 def distributions(plugins: Iterable[Plugin]) -> dict[str, list[Plugin]]:

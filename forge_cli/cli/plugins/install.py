@@ -1,19 +1,25 @@
-"""``forge plugins install``: a package put where forge finds it, by the program that manages this environment."""
+"""``forge plugins install``: a package put where forge finds it."""
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated
 
 import typer
 
+from forge_cli import __version__
 from forge_cli.cli.options import new_app
-from forge_cli.cli.plugins.common import describe_offers, distributions
-from forge_cli.cli.plugins.managers import Wanted, current_manager
-from forge_cli.cli.plugins.packages import change, installed_plugins, read_wanted
+from forge_cli.cli.plugins.common import describe_offers, distributions, installed_plugins
+from forge_cli.cli.plugins.pip import run_pip
+from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
-from forge_cli.engine.plugins.requirements import canonical
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.plugins.requirements import OWN, canonical
+
+_NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)
 
 app = new_app()
 
@@ -26,23 +32,56 @@ def install(
 ) -> None:
     """Install a package with plugins, or bring it up to date.
 
-    pip, uv, pipx or uv tool does it, whichever manages the environment of forge; forge itself stays as it is.
+    pip does it, or uv where the environment of forge has no pip; forge itself stays as it is.
     """
-    wanted, manager = read_wanted(distribution), current_manager()
-    before = installed_plugins()
-    change(manager, lambda scratch: manager.install(wanted, scratch))
-    found = _arrived(wanted, before)
-    for name, plugins in found.items():
+    package, name = _read_package(distribution)
+    before = set(installed_plugins())
+    with NamedTemporaryFile("w", prefix="forge-", suffix=".txt") as constraints:
+        constraints.write(f"{OWN}=={__version__}\n")
+        constraints.flush()
+        options = ["--constraint", constraints.name, package]
+        anew = ["--upgrade-package", name, "--reinstall-package", name] if name else []
+        run_pip("install", pip=["--upgrade", *options], uv=[*anew, *options])
+    found = [
+        (each, plugins)
+        for each, plugins in distributions(installed_plugins()).items()
+        if canonical(each) == canonical(name) or not before.issuperset(plugins)
+    ]
+    for each, plugins in found:
         sys.stdout.write(visible(f"installed {plugins[0]}: {describe_offers(plugins)}") + "\n")
-        sys.stderr.write(visible(f"forge plugins check {name} says whether it is sound") + "\n")
+        sys.stderr.write(visible(f"forge plugins check {each} says whether it is sound") + "\n")
     if not found:
         sys.stderr.write("warning: it has no plugins for forge: no entry points of the group 'forge'\n")
 
 
-def _arrived(wanted: Wanted, before: tuple[Plugin, ...]) -> dict[str, list[Plugin]]:
-    """The distributions with plugins that were not there before, and the one that was named."""
-    found = distributions(installed_plugins())
-    name = canonical(wanted.name) if wanted.name else None
-    return {
-        each: plugins for each, plugins in found.items() if canonical(each) == name or not set(plugins) <= set(before)
-    }
+def _read_package(text: str) -> tuple[str, str]:
+    """A package as pip takes it, and its name where that is known; never forge itself."""
+    if text.startswith("-") or not text.strip():
+        raise UsageError(f"'{visible(text)}' is not a package", hint="give a name or a path")
+    path = Path(text).expanduser()
+    if text.startswith((".", "/", "~")) or ("/" in text and "://" not in text and path.exists()):
+        package, name = str(path.resolve()), _local_name(path, visible(text))
+    else:
+        named = _NAMED.fullmatch(text)
+        if named and path.is_dir():
+            hint = f"./{text} is the folder; for the package of that name, type this elsewhere"
+            raise UsageError(f"there is a folder {visible(text)} here, too", hint=hint)
+        package, name = text, named[1] if named else ""
+    if canonical(name) == OWN:
+        raise UsageError(f"{OWN} is forge itself, which forge plugins leaves as it is")
+    return package, name
+
+
+def _local_name(path: Path, shown: str) -> str:
+    """The name of a project or a wheel."""
+    if path.is_file():
+        return path.name.partition("-")[0] if path.suffix == ".whl" else ""
+    if not path.exists():
+        raise UsageError(f"there is no file or folder {shown}")
+    try:
+        project = tomllib.loads((path / "pyproject.toml").read_text("utf-8")).get("project", {})
+    except FileNotFoundError:
+        raise UsageError(f"{shown} is not a project: it has no pyproject.toml") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{shown}/pyproject.toml cannot be read: {error}") from None
+    return str(project.get("name", "")) if isinstance(project, dict) else ""

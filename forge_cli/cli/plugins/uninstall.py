@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.options import new_app
-from forge_cli.cli.plugins.common import installed_distribution
-from forge_cli.cli.plugins.managers import current_manager
-from forge_cli.cli.plugins.packages import change, installed_plugins
+from forge_cli.cli.plugins.common import installed_distribution, installed_plugins
+from forge_cli.cli.plugins.pip import run_pip
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 
@@ -25,8 +24,8 @@ def uninstall(
 
     Nothing of it is imported, so that a broken one can be removed, too. Packages without plugins are left alone.
     """
-    name, manager = installed_distribution(distribution), current_manager()
-    change(manager, lambda scratch: manager.uninstall(name, scratch))
+    name = installed_distribution(distribution)
+    run_pip("uninstall", pip=["--yes", name], uv=[name])
     if any(plugin.distribution == name for plugin in installed_plugins()):
-        raise ForgeError(f"{name} is still there: it lies in a folder that {manager.label} does not manage")
+        raise ForgeError(f"{name} is still there: it lies in a folder that pip does not manage")
     sys.stdout.write(visible(f"uninstalled {name}") + "\n")
