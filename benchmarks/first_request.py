@@ -16,7 +16,7 @@ from table import Row, Sample, best, main, ratio, take_turns
 FORGE = str(Path(sys.executable).with_name("forge"))
 FLOOR = [sys.executable, "-c", "import anthropic"]
 RUN = [FORGE, "run", "worker.yaml", "go", "-p", "-m", "anthropic:claude-haiku-5-5"]
-LIMIT = 0.3
+LIMIT = 0.35
 TOOLS_PY = 'def add(a: int, b: int) -> int:\n    """Add two numbers."""\n    return a + b\n'
 WORKER = """
 name: adder

@@ -23,9 +23,9 @@ from urllib.request import urlopen
 from mock_api import mock_api
 from table import Row, main, megabytes, take_turns
 
-LIMITS = {10: 2.0, 200: 0.6, 800: 0.2}
+LIMITS = {10: 2.0, 200: 1.0, 800: 0.25}
 """How much CPU a turn may take, as a ratio, by the number of turns."""
-MEMORY = 55.0
+MEMORY = 60.0
 """MB that a session of 200 turns may need."""
 SYSTEM, MODEL = "You add numbers.", "claude-mock"
 NUMBER = {"type": "integer"}

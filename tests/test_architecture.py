@@ -78,7 +78,7 @@ LATE = frozenset(
     }
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
-SHARED = ("connection", "direct", "failures", "http", "http1", "json_body", "sse", "windows")
+SHARED = ("failures", "http", "json_body", "sse", "windows")
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
     re.IGNORECASE,

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
@@ -250,15 +250,6 @@ class ModelProvider(Protocol):
 
     async def aclose(self) -> None:
         """Close connections; nothing is asked of the model after that."""
-        ...
-
-
-@runtime_checkable
-class ConnectsAhead(Protocol):
-    """A model that can open its connection while its worker is still being assembled."""
-
-    def connect_ahead(self) -> None:
-        """Begin, and return at once; nothing is sent, a failure is silent, and ``aclose`` ends it."""
         ...
 
 

@@ -9,6 +9,7 @@ import random
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -18,7 +19,6 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.notify import Notify
 from forge_cli.core.pace import current_pace
 from forge_cli.core.text import cut, visible
-from forge_cli.core.values import dataclass
 
 ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
 """How often a request is sent; a server that says nothing has taken long enough the first time."""
@@ -86,7 +86,7 @@ class Endpoint:
     status_page: str | None = None
     """Where the provider tells of its troubles, if the address is its own."""
 
-    def unreachable(self, error: BaseException) -> ProviderFailure:
+    def connect_failed(self, error: BaseException) -> ProviderFailure:
         reasons = list(_causes(error))
         untrusted = next((each for each in reasons if isinstance(each, ssl.SSLCertVerificationError)), None)
         if untrusted is not None:
@@ -100,15 +100,20 @@ class Endpoint:
             hint = f"look at the network, and at {self.status_page}"
         return ProviderFailure(f"{self.address} cannot be reached: {shortened(why)}", hint, quick=refused)
 
-    def astray(self, why: str) -> ProviderFailure:
+    def redirected(self, target: str) -> ProviderFailure:
+        """A redirect to another server, where neither the key nor the conversation goes."""
+        problem = f"{self.address} sends us on to {shortened(target)}"
+        return ProviderFailure(problem, f"set {self.address_variable} to it", attempts=1)
+
+    def redirected_astray(self, why: str) -> ProviderFailure:
         """A redirect that cannot be followed."""
         hint = f"does {self.address_variable} lead to the right server?"
         return ProviderFailure(f"{self.address} sends us on, but not to a server: {shortened(why)}", hint, attempts=1)
 
-    def no_connection(self, seconds: float) -> ProviderFailure:
-        return self.unreachable(TimeoutError(f"no connection within {seconds:g} s"))
+    def connect_timeout(self, seconds: float) -> ProviderFailure:
+        return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
 
-    def silent(self, seconds: float) -> ProviderFailure:
+    def read_timeout(self, seconds: float) -> ProviderFailure:
         hint = "models.NAME.timeout in the config gives a slow server more time"
         return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=ATTEMPTS_IN_SILENCE)
 
@@ -130,7 +135,7 @@ class Endpoint:
         headers = headers or {}
         if _is_passing(status, code, said, headers):
             return self._busy(status, said, wait_wanted(headers))
-        problem, hint = self._final(status, said, code, headers, model)
+        problem, hint = self._final(status, said, code, model)
         too_long = is_too_long(status, code, said)
         refused = not too_long and (status in _REFUSED or code in _NO_MONEY)
         return ProviderFailure(f"{problem} ({said})", hint, attempts=1, too_long=too_long, refused=refused)
@@ -151,9 +156,7 @@ class Endpoint:
                 hint = f"try again later; {self.status_page} tells more" if self.status_page else "try again later"
         return ProviderFailure(f"{problem} ({said})", hint, wait=wait, busy=status in _BUSY)
 
-    def _final(
-        self, status: int, said: str, code: str, headers: Mapping[str, str], model: str
-    ) -> tuple[str, str | None]:
+    def _final(self, status: int, said: str, code: str, model: str) -> tuple[str, str | None]:
         """What no second attempt would mend, and what to do."""
         keys = f"forge keys set {self.key_variable}"
         if is_too_long(status, code, said):
@@ -173,8 +176,8 @@ class Endpoint:
                 hint = f"check the model's name '{visible(model)}' (forge models list), and {self.address_variable}"
                 return f"{self.address} knows no such model or address", hint
             case _ if 300 <= status < 400:
-                target = shortened(headers.get("location", "nowhere"))
-                return f"{self.address} sends us on to {target}", f"set {self.address_variable} to it"
+                hint = f"does {self.address_variable} lead to the right server?"
+                return f"{self.address} sends us on to nowhere", hint
             case _:
                 return f"{self.address} {'failed' if status >= 500 else 'refused the request'}", None
 

@@ -1,38 +1,37 @@
-"""One server over HTTP: its connections, time limits and certificates, and what goes wrong as a ProviderFailure."""
+"""The HTTP client of all providers: httpx2, with our time limits, and with every failure as a ProviderFailure."""
 
 from __future__ import annotations
 
-import os
+import asyncio
 import ssl
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import field, replace
-from functools import cache, cached_property
-from types import TracebackType
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from forge_cli import __version__
 from forge_cli.core.bounds import LATER, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.silence import Patience
-from forge_cli.core.values import dataclass
-from forge_cli.models.connection import Silent
-from forge_cli.models.direct import CannotConnect, DirectAnswer, DirectClient, HttpAnswer, NoConnection, Times
 from forge_cli.models.failures import Endpoint, ProviderFailure
-from forge_cli.models.http1 import NotHttp
 from forge_cli.models.sse import SseReader, TooLong
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT = 10.0
+DRAIN_SECONDS = 0.2
 LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
 TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
-_FAILURES = (NoConnection, CannotConnect, Silent, NotHttp, TooLong)
-"""What goes wrong on the way without a client for everything."""
+
+
+class RedirectRefused(Exception):
+    """A redirect that is not followed; its text is the target."""
 
 
 @dataclass(frozen=True)
@@ -46,178 +45,150 @@ class Timeouts:
     read: float = 300
 
 
-class ClientAnswer(HttpAnswer):
-    """One that the client for everything has got."""
+class HttpAnswer:
+    """The answer of a server: status and headers, and the body piece by piece."""
 
     def __init__(self, response: httpx2.Response, patience: Patience) -> None:
-        super().__init__(response.status_code, response.headers, patience)
+        self.status_code = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self.patience = patience
         self._pieces = response.aiter_bytes()
 
+    @property
+    def media_type(self) -> str:
+        return media_type(self.headers)
+
     async def read_piece(self) -> bytes:
+        """Read the next piece as it comes, without its compression; nothing at the end of the body."""
         return await self.patience.wait(anext(self._pieces, b""))
 
+    async def read_beginning(self, limit: int = LONGEST_ERROR) -> str:
+        """Read as much of the body as is worth reading."""
+        found = bytearray()
+        while len(found) <= limit and (piece := await self.read_piece()):
+            found += piece
+        return found[:limit].decode("utf-8", "replace")
 
-class HttpRequest:
-    """One request: its answer, and what goes wrong until that is read to the end as a ProviderFailure."""
+    async def drain(self) -> None:
+        await drain(self._pieces)
 
-    def __init__(self, line: HttpLine, method: str, url: str | None, body: bytes) -> None:
-        self._line = line
-        self._method, self._url, self._body = method, url, body
-        self._answer: DirectAnswer | None = None
-        self._through_client: AbstractAsyncContextManager[HttpAnswer] | None = None
 
-    async def __aenter__(self) -> HttpAnswer:
-        if self._url is None and (direct := self._line.open_direct()):
-            try:
-                answer = await direct.send(self._method, self._body)
-            except _FAILURES as error:
-                raise self._line.explain(error) from None
-            if not (answer.is_redirect and self._line.uses_proxies):
-                self._answer = answer
-                return answer
-            answer.close()
-        self._through_client = self._line.ask_client(self._method, self._url, self._body)
-        return await self._through_client.__aenter__()
+@dataclass
+class _SharedClient:
+    """A client of httpx2 and the number of those who use it; the last one closes it."""
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        if self._through_client:
-            return await self._through_client.__aexit__(kind, error, trace)
-        if self._answer:
-            self._answer.close()
-        if isinstance(error, _FAILURES):
-            raise self._line.explain(error) from None
-        return None
+    http: httpx2.AsyncClient
+    users: int = 0
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _SharedClient]] = WeakKeyDictionary()
+"""By event loop, and by whether the proxies of the environment are used: the items of a batch share connections."""
 
 
 @dataclass(kw_only=True)
-class HttpLine:
-    """The connections to one server, opened with the first request."""
+class HttpClient:
+    """Requests to one server, over connections that all models of the event loop share."""
 
     url: str = field(repr=False)
     endpoint: Endpoint
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeouts: Timeouts = Timeouts()
-    uses_proxies: bool = False
-    """Are the proxies of the environment used, and redirects followed? Else nothing goes anywhere but to the server."""
-    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
-    _direct: DirectClient | None = field(default=None, repr=False)
-
-    def request(self, method: str, url: str | None = None, body: bytes = b"") -> HttpRequest:
-        """Send one request, within whose ``async with`` its answer is read."""
-        return HttpRequest(self, method, url, body)
+    trust_env: bool = False
+    """Are the proxies that the environment names used?"""
+    _client: _SharedClient | None = field(default=None, repr=False)
 
     @asynccontextmanager
-    async def ask_client(self, method: str, url: str | None, body: bytes) -> AsyncIterator[HttpAnswer]:
-        """The same through the client for everything."""
-        with self._translated_client():
-            client, patience = self._open_client(), Patience(self.timeouts.read)
-            request = client.build_request(method, url or self.url, content=body or None)
-            async with aclosing(await patience.wait(client.send(request, stream=True))) as response:
-                yield ClientAnswer(response, patience)
-
-    def explain(self, error: Exception) -> ProviderFailure:
-        """What has gone wrong without that client."""
-        match error:
-            case NoConnection():
-                return self.endpoint.no_connection(self.timeouts.connect)
-            case CannotConnect():
-                return self.endpoint.unreachable(error)
-            case Silent():
-                return self.endpoint.silent(self.timeouts.read)
-            case TooLong():
-                return self.endpoint.garbage(str(error))
-            case _:
-                return self.endpoint.cut_off()
-
-    @contextmanager
-    def _translated_client(self) -> Iterator[None]:
-        import httpx2
-
+    async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
+        """Send one request, within whose ``async with`` its answer is read."""
+        http, patience = self._open(), Patience(self.timeouts.read)
         try:
-            yield
-        except httpx2.ConnectTimeout:
-            raise self.endpoint.no_connection(self.timeouts.connect) from None
-        except (httpx2.ConnectError, httpx2.InvalidURL) as error:
-            raise asked(error, self.endpoint, httpx2.URL(self.url)).unreachable(error) from None
-        except (httpx2.TimeoutException, TimeoutError):
-            raise self.endpoint.silent(self.timeouts.read) from None
-        except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise broken(error, self.endpoint) from None
-        except TooLong as error:
-            raise self.endpoint.garbage(str(error)) from None
-
-    def open(self) -> None:
-        """Import and read what requests need."""
-        if self.open_direct() is None:
-            self._open_client()
-
-    def open_direct(self) -> DirectClient | None:
-        """The way without a client for everything; None where the address or a proxy needs one."""
-        if self._direct is None and not self._has_proxies and DirectClient.takes(self.url):
-            try:
-                times = Times(self.timeouts.connect, self.timeouts.read)
-                self._direct = DirectClient(self.url, self._all_headers, times, self._trust)
-            except Exception as error:  # certificates are read here, as the environment names them
-                raise not_ready(error) from error
-        return self._direct
+            request = http.build_request(
+                method,
+                url or self.url,
+                headers=self._headers,
+                content=body or None,
+                timeout=(self.timeouts.connect, None, None, None),
+            )
+            async with aclosing(await patience.wait(http.send(request, stream=True))) as response:
+                yield HttpAnswer(response, patience)
+        except Exception as error:
+            failure = explain(error, self.endpoint, self.timeouts)
+            if failure is None:
+                raise
+            raise failure from None
 
     @property
-    def _all_headers(self) -> dict[str, str]:
-        return {"content-type": "application/json", "user-agent": f"forge/{__version__}", **self.headers}
+    def _headers(self) -> dict[str, str]:
+        """Compression is not asked for: gateways hold back events to compress them together."""
+        own = {"content-type": "application/json", "user-agent": f"forge/{__version__}", "accept-encoding": "identity"}
+        return {**own, **self.headers}
 
-    def _open_client(self) -> httpx2.AsyncClient:
-        import httpx2
-
+    def _open(self) -> httpx2.AsyncClient:
         if self._client is None:
-            timeout = httpx2.Timeout(self.timeouts.read, connect=self.timeouts.connect)
-            trust = self._trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            try:
-                self._client = httpx2.AsyncClient(
-                    headers=self._all_headers,
-                    timeout=timeout,
-                    transport=None if self._has_proxies else httpx2.AsyncHTTPTransport(verify=trust),
-                    verify=trust,
-                    trust_env=self.uses_proxies,
-                    follow_redirects=self.uses_proxies,
-                )
-            except Exception as error:  # proxies and certificates are read from the environment here
-                raise not_ready(error) from error
-        return self._client
-
-    def connect_ahead(self) -> None:
-        """Begin to open a connection beside other work, for the first request; a proxy is left alone until then."""
-        with suppress(ModelError):  # told by the first request
-            if direct := self.open_direct():
-                direct.connect_ahead()
-
-    @cached_property
-    def _has_proxies(self) -> bool:
-        return self.uses_proxies and _has_proxies()
-
-    @cached_property
-    def _trust(self) -> ssl.SSLContext | None:
-        """Whom to trust; where nothing is encrypted, reading the certificates would be the slowest part of a start."""
-        return certificates() if self.url.startswith("https:") or self._has_proxies else None
+            clients = _shared.setdefault(asyncio.get_running_loop(), {})
+            if self.trust_env not in clients:
+                clients[self.trust_env] = _SharedClient(_new_client(self.trust_env))
+            self._client = clients[self.trust_env]
+            self._client.users += 1
+        return self._client.http
 
     async def aclose(self) -> None:
-        if self._direct is not None:
-            await self._direct.aclose()
-            self._direct = None
-        if self._client is not None:
-            await wait_within(LATER, "closing its connections", self._client.aclose)
-            self._client = None
+        client, self._client = self._client, None
+        if client is None:
+            return
+        client.users -= 1
+        if not client.users:
+            del _shared[asyncio.get_running_loop()][self.trust_env]
+            await wait_within(LATER, "closing its connections", client.http.aclose)
 
 
-def _has_proxies() -> bool:
-    """Whether the environment names one, or the settings of a system that has such: what reads those loads slowly."""
-    names = {name.lower() for name in os.environ} - {"no_proxy"}
-    if sys.platform == "linux" and not any(name.endswith("_proxy") for name in names):
-        return False
-    from urllib.request import getproxies
+def _new_client(trust_env: bool) -> httpx2.AsyncClient:
+    import httpx2
 
-    return bool(getproxies().keys() - {"no"})
+    try:
+        return httpx2.AsyncClient(
+            verify=certificates(),
+            trust_env=trust_env,
+            timeout=None,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            follow_redirects=True,
+            event_hooks={"request": [keep_origin]},
+        )
+    except Exception as error:  # proxies and certificates are read from the environment here
+        raise not_ready(error) from error
+
+
+async def keep_origin(request: httpx2.Request) -> None:
+    """Refuse a redirect that leads to another origin, or on which the request would lose its body."""
+    asked = request.method, request.url.scheme, request.url.host, request.url.port
+    if request.extensions.setdefault("asked", asked) != asked:
+        raise RedirectRefused(str(request.url))
+
+
+def explain(error: BaseException, endpoint: Endpoint, timeouts: Timeouts) -> ProviderFailure | None:
+    """The failure behind an error of httpx2 or of a request; None for a bug."""
+    import httpx2
+
+    match error:
+        case httpx2.ConnectTimeout():
+            return endpoint.connect_timeout(timeouts.connect)
+        case httpx2.ConnectError() | httpx2.ProxyError() | httpx2.InvalidURL():
+            return endpoint.connect_failed(error)
+        case httpx2.TimeoutException() | TimeoutError():
+            return endpoint.read_timeout(timeouts.read)
+        case RedirectRefused():
+            return endpoint.redirected(str(error))
+        case httpx2.TooManyRedirects() | httpx2.UnsupportedProtocol():
+            return endpoint.redirected_astray(str(error))
+        case httpx2.RemoteProtocolError() if "location header" in str(error):
+            return endpoint.redirected_astray(str(error))
+        case httpx2.HTTPError() | httpx2.StreamError():
+            return endpoint.cut_off()
+        case TooLong():
+            return endpoint.garbage(str(error))
+        case _:
+            return None
 
 
 def not_ready(error: Exception, settings: str = PROXIES) -> ModelError:
@@ -228,28 +199,15 @@ def not_ready(error: Exception, settings: str = PROXIES) -> ModelError:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Those of SSL_CERT_FILE or the system; reading them takes a while, and each proxy would read them again."""
+    """Those of SSL_CERT_FILE or the system; each proxy would read them again."""
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
-def asked(error: Exception, endpoint: Endpoint, base: httpx2.URL) -> Endpoint:
-    """The server that an error tells of: not the one at ``base`` where that has sent us on."""
-    request: httpx2.Request | None = getattr(error, "_request", None)
-    if request is None or (request.url.host, request.url.port) == (base.host, base.port):
-        return endpoint
-    target = f"{request.url.scheme}://{request.url.netloc.decode()}"
-    return replace(endpoint, address=f"{target}, to which {endpoint.address} sends us on,")
-
-
-def broken(error: BaseException, endpoint: Endpoint) -> ProviderFailure:
-    """The failure behind an answer that did not come to its end."""
-    import httpx2
-
-    why = str(error)
-    astray = isinstance(error, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol) or "location header" in why
-    return endpoint.astray(why) if astray else endpoint.cut_off()
+def media_type(headers: Mapping[str, str]) -> str:
+    """The type in ``content-type`` without its parameters, in lower case."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 class EventReader:
@@ -261,19 +219,23 @@ class EventReader:
         self._size = 0
 
     async def read(self) -> list[str]:
-        """The data of those that came together; none once the answer has ended."""
+        """The data of those that came together, without empty ones and null; none once the answer has ended."""
         while piece := await self._response.read_piece():
             self._size += len(piece)
             if self._size > LONGEST_ANSWER:
                 raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
-            if events := self._lines.feed(piece):
+            if events := _with_data(self._lines.feed(piece)):
                 return events
-        return self._lines.close()
+        return _with_data(self._lines.close())
 
 
-async def read_beginning(response: HttpAnswer, limit: int = LONGEST_ERROR) -> str:
-    """As much of a body as is worth reading."""
-    found = bytearray()
-    while len(found) <= limit and (piece := await response.read_piece()):
-        found += piece
-    return found[:limit].decode("utf-8", "replace")
+def _with_data(events: list[str]) -> list[str]:
+    return [event for event in events if event.strip() not in ("", "null")]
+
+
+async def drain(pieces: AsyncIterator[object]) -> None:
+    """Read on behind a complete answer, whose end mostly has arrived: its connection serves the next request then."""
+    with suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for _ in pieces:
+                pass

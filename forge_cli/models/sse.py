@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from dataclasses import field
-
-from forge_cli.core.values import dataclass
+from dataclasses import dataclass, field
 
 LONGEST = 16 * 2**20
 _TOO_LONG = f"an event of more than {LONGEST} bytes"

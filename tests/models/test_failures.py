@@ -11,7 +11,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -23,40 +23,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.messages import ConnectsAhead, Message, ModelProvider, ModelRequest
+from forge_cli.core.messages import Message, ModelRequest
 from forge_cli.core.text import visible
-from forge_cli.models.anthropic import AnthropicModel
 from forge_cli.models.anthropic.access import Credentials
-from forge_cli.models.anthropic.sdk import sdk_transport
-from forge_cli.models.anthropic.transport import HttpTransport
 from forge_cli.models.failures import read_error, wait_wanted
-from forge_cli.models.http import Timeouts, certificates
-from forge_cli.models.openai.native import NativeDialect
-from forge_cli.models.openai.provider import OpenAIModel
+from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server
 
 from ..deadline import deadline
-
-KEY = "sk-test-0123456789-0123456789"
-Told = list[str]
+from .providers import KEY, MAKERS, Maker, Told
 
 
-def anthropic_at(url: str, told: Told, silence: float) -> ModelProvider:
-    transport = HttpTransport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
-    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,))
-
-
-def sdk_at(url: str, told: Told, silence: float) -> ModelProvider:
-    transport = sdk_transport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
-    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,))
-
-
-def openai_at(url: str, told: Told, silence: float) -> ModelProvider:
-    server = Server.at(url, KEY, Timeouts(read=silence))
-    return OpenAIModel("tiny", server, NativeDialect(), lambda _, text: told.append(text), delays=(0,))
-
-
-def failure_of(make: Callable[..., ModelProvider], url: str, silence: float = 10) -> tuple[str, Told]:
+def failure_of(make: Maker, url: str, silence: float = 10) -> tuple[str, Told]:
     """The sentence of a turn that fails and the warnings before it, without what only one provider has."""
     told: Told = []
 
@@ -77,7 +55,7 @@ def failure_of(make: Callable[..., ModelProvider], url: str, silence: float = 10
 
 def same_failure(url: str, silence: float = 10) -> tuple[str, Told]:
     """The failure that every way to a model tells in the same words."""
-    first, *others = (failure_of(make, url, silence) for make in (anthropic_at, sdk_at, openai_at))
+    first, *others = (failure_of(make, url, silence) for make in MAKERS.values())
     assert others == [first, first]
     return first
 
@@ -239,20 +217,6 @@ def test_a_certificate_that_the_environment_names(certificate: Path, monkeypatch
     with answering(418, {}, error("teapot", "safely"), tls_with(certificate)) as url:
         said, _ = same_failure(url)
     assert said == f"PROVIDER:tiny: {url} refused the request (HTTP 418: safely)"
-
-
-def test_a_connection_that_is_opened_ahead_is_as_safe(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def connected(url: str, told: Told, silence: float) -> ModelProvider:
-        model = anthropic_at(url, told, silence)
-        assert isinstance(model, ConnectsAhead)
-        model.connect_ahead()
-        return model
-
-    with answering(418, {}, error("teapot", "safely"), tls_with(certificate)) as url:
-        assert "is not trusted: self-signed certificate" in failure_of(connected, url)[0]
-        certificates.cache_clear()
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert failure_of(connected, url)[0] == f"PROVIDER:tiny: {url} refused the request (HTTP 418: safely)"
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, is_of_forge, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
-from forge_cli.core.messages import ConnectsAhead, ModelProvider
+from forge_cli.core.messages import ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.core.values import dataclass
 from forge_cli.engine import runtime as parts
@@ -139,8 +139,6 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     model = _model(spec, settings, folder.model_folders, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
-        if _connects_ahead(type(model.provider)):
-            cast(ConnectsAhead, model.provider).connect_ahead()
     price = _price(spec, settings, model)
     assembly = await _assemble(spec, folder, controller, stack, notify)
     window = _window(settings, model.provider)
@@ -268,11 +266,6 @@ def _model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], not
     if given is None and spec.resume:
         given = spec.resume.chosen_model
     return choice.choose(given, spec.parent.model if spec.parent else None, earlier)
-
-
-@lru_cache(maxsize=16)  # Python takes its time to compare a class with a protocol
-def _connects_ahead(kind: type) -> bool:
-    return issubclass(kind, ConnectsAhead)
 
 
 async def _close_model(provider: ModelProvider) -> None:

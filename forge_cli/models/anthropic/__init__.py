@@ -1,4 +1,4 @@
-"""anthropic:MODEL, the models of Anthropic through their official SDK."""
+"""anthropic:MODEL, the models of Anthropic."""
 
 from __future__ import annotations
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.values import dataclass
 from forge_cli.files.keys import find_key
 from forge_cli.models.failures import Endpoint
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ModelEnv, ModelFactory
-from forge_cli.core.values import dataclass
 from forge_cli.files.keys import find_key
 from forge_cli.models.anthropic.provider import SILENCE, AnthropicModel, make_model
 from forge_cli.models.anthropic.sdk import SdkTransport

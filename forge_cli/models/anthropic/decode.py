@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
@@ -12,7 +12,6 @@ from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.surrogates import mend
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.anthropic.encode import Block
 
@@ -26,6 +25,11 @@ class Garbled(Exception):
 def are_useful(events: Sequence[Any]) -> bool:
     """Whether one of these events is more than a sign of life."""
     return not all(isinstance(event, dict) and event.get("type") == "ping" for event in events)
+
+
+def is_last(event: Any) -> bool:
+    """Whether the answer is complete with this event."""
+    return isinstance(event, dict) and event.get("type") == "message_stop"
 
 
 @dataclass

@@ -59,9 +59,6 @@ class AnthropicModel:
         )
         self._retry = Retry(name, notify, transport.redact, delays)
 
-    def connect_ahead(self) -> None:
-        self._transport.connect_ahead()
-
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
@@ -110,8 +107,6 @@ class AnthropicModel:
         """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
         for attempt in count(1):
             answer, some, shown = MessageAnswer(taken), False, False
-            self._transport.open()
-            endpoint = self._transport.endpoint
             try:
                 async with aclosing(self._transport.events(body, self._model)) as events:
                     async for together in events:
@@ -124,11 +119,12 @@ class AnthropicModel:
                             yield TextDelta(text)
                         if garbled:
                             raise garbled
+                endpoint = self._transport.endpoint
                 failure = endpoint.cut_off() if some else endpoint.garbage("a stream in which there is no event")
             except ProviderFailure as error:
                 failure = error
             except (Garbled, ValueError) as error:
-                failure = endpoint.garbage(str(error))
+                failure = self._transport.endpoint.garbage(str(error))
             if answer.whole:
                 yield answer
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -12,10 +11,20 @@ from typing import TYPE_CHECKING, Any
 from forge_cli.core.bounds import LATER, wait_within
 from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import KEY, Credentials
-from forge_cli.models.anthropic.decode import are_useful
+from forge_cli.models.anthropic.decode import are_useful, is_last
 from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
-from forge_cli.models.http import CONNECT, LONGEST_ANSWER, PROXIES, TOO_LONG, asked, broken, certificates, not_ready
+from forge_cli.models.http import (
+    LONGEST_ANSWER,
+    PROXIES,
+    TOO_LONG,
+    Timeouts,
+    certificates,
+    drain,
+    explain,
+    keep_origin,
+    not_ready,
+)
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
@@ -42,30 +51,25 @@ class SdkTransport:
         self.endpoint = endpoint
         self.redact = own_redactor(secrets).redact_text
         self._make_client = make_client
-        self._silence = silence
+        self._timeouts = Timeouts(read=silence)
         self._rewrites = rewrites
         self._content_type = content_type
         self._client: anthropic.AsyncAnthropic | None = None
 
-    def open(self) -> None:
-        self._opened()
-
-    def connect_ahead(self) -> None:
-        """Its import would take longer than what a connection saves."""
-
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
+        client = self._opened()  # before the time of the server is counted
+        silence = self._timeouts.read
         try:
             async with (
-                aclosing(self._events(body, model)) as events,
-                aclosing(until_silent(events, self._silence, are_useful)) as useful,
+                aclosing(self._events(client, body, model)) as events,
+                aclosing(until_silent(events, silence, are_useful)) as useful,
             ):
                 async for together in useful:
                     yield together
         except TimeoutError:
-            raise self.endpoint.silent(self._silence) from None
+            raise self.endpoint.read_timeout(silence) from None
 
-    async def _events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
-        client = self._opened()
+    async def _events(self, client: anthropic.AsyncAnthropic, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         import anthropic
 
         content: dict[str, Any] = {"body": json.loads(body)} if self._rewrites else {"content": body}
@@ -80,7 +84,10 @@ class SdkTransport:
                     size += len(repr(event))  # the bytes of an answer are out of sight here
                     if size > LONGEST_ANSWER:
                         raise self.endpoint.garbage(TOO_LONG.format(LONGEST_ANSWER))
-                    yield [event]
+                    if event is not None:
+                        yield [event]
+                    if is_last(event):
+                        await drain(stream)
         except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
             if failure is None:
@@ -96,13 +103,14 @@ class SdkTransport:
         return self._client
 
     def _new_client(self) -> anthropic.AsyncAnthropic:
-        import_sdk()
         import anthropic
         import httpx2
 
         try:
-            timeout = httpx2.Timeout(self._silence, connect=CONNECT)
-            return self._make_client(anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=certificates()))
+            timeout = httpx2.Timeout(self._timeouts.read, connect=self._timeouts.connect)
+            hooks = {"request": [keep_origin]}
+            http = anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=certificates(), event_hooks=hooks)
+            return self._make_client(http)
         except Exception as error:  # the SDK reads proxies, certificates and credentials from the environment here
             what = f"settings of {self.endpoint.address}" if self._rewrites else PROXIES
             raise not_ready(error, what) from error
@@ -117,15 +125,10 @@ class SdkTransport:
                 return error
             case anthropic.APIStatusError():
                 return self._status(error, model)
-            case anthropic.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                return self.endpoint.no_connection(CONNECT)
-            case TimeoutError() | anthropic.APITimeoutError() | httpx2.TimeoutException():
-                return self.endpoint.silent(self._silence)
-            case anthropic.APIConnectionError() if isinstance(cause := error.__cause__, httpx2.ConnectError):
-                base = self._opened().base_url
-                return asked(cause, self.endpoint, base).unreachable(error)
-            case anthropic.APIConnectionError() | httpx2.TransportError() | httpx2.DecodingError():
-                return broken(error.__cause__ or error, self.endpoint)
+            case anthropic.APIConnectionError() if error.__cause__ is not None:
+                return explain(error.__cause__, self.endpoint, self._timeouts) or self.endpoint.cut_off()
+            case TimeoutError() | httpx2.TransportError() | httpx2.DecodingError():
+                return explain(error, self.endpoint, self._timeouts)
             case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
                 return self.endpoint.garbage(str(error))
             case _ if self._rewrites or isinstance(error, anthropic.AnthropicError | httpx2.HTTPError):
@@ -165,20 +168,3 @@ def sdk_transport(access: Credentials, silence: float) -> SdkTransport:
         )
 
     return SdkTransport(access.endpoint, make_client, silence, secrets={access.variable: access.secret})
-
-
-def import_sdk() -> None:
-    """Import 3,000 modules, none of which is garbage, without the collector looking through them again and again.
-
-    Freezing and thawing makes everything old at once; else the first collection afterwards would go through all of it.
-    """
-    awake, frozen = gc.isenabled(), gc.get_freeze_count()
-    gc.disable()
-    try:
-        import anthropic  # noqa: F401
-    finally:
-        if awake:
-            if not frozen:
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

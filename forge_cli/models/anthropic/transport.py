@@ -9,10 +9,9 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from forge_cli.models.anthropic.access import OFFICIAL, Credentials
-from forge_cli.models.anthropic.decode import are_useful
-from forge_cli.models.direct import HttpAnswer
+from forge_cli.models.anthropic.decode import are_useful, is_last
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error, shortened
-from forge_cli.models.http import EventReader, HttpLine, Timeouts, read_beginning
+from forge_cli.models.http import EventReader, HttpAnswer, HttpClient, Timeouts, media_type
 from forge_cli.sandbox.secrets import own_redactor
 
 VERSION = "2026-10-21"
@@ -29,14 +28,6 @@ class Transport(Protocol):
     @property
     def endpoint(self) -> Endpoint: ...
 
-    def open(self) -> None:
-        """Import and read what the first request needs, before the time of the server is counted."""
-        ...
-
-    def connect_ahead(self) -> None:
-        """Begin to open a connection, where that is cheap; nothing is sent, and a failure is silent."""
-        ...
-
     def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         """Send a request that is encoded already; its events as data, those that came together in one list.
 
@@ -52,27 +43,21 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """Bytes out and events back, with nothing in between that takes long to import."""
+    """Bytes out and events back, without the SDK."""
 
     def __init__(self, access: Credentials, silence: float) -> None:
         self.endpoint = access.endpoint
         self.redact = own_redactor({access.variable: access.secret}).redact_text
-        self._line = HttpLine(
+        self._client = HttpClient(
             url=messages_url(access.address or OFFICIAL),
             endpoint=self.endpoint,
             headers=_headers(access),
             timeouts=Timeouts(read=silence),
-            uses_proxies=True,
+            trust_env=True,
         )
 
-    def open(self) -> None:
-        self._line.open()
-
-    def connect_ahead(self) -> None:
-        self._line.connect_ahead()
-
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
-        async with self._line.request("POST", body=body) as response:
+        async with self._client.request("POST", body=body) as response:
             await self._check(response, model)
             events = EventReader(response)
             while together := await events.read():
@@ -86,12 +71,15 @@ class HttpTransport:
                 if are_useful(read):
                     response.patience.renew()
                 yield read
+                if any(map(is_last, read)):
+                    await response.drain()
+                    return
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not a stream of the API."""
         status, headers = response.status_code, response.headers
-        if not response.is_success:
-            message, code = read_error(await read_beginning(response))
+        if not 200 <= status < 300:
+            message, code = read_error(await response.read_beginning())
             said = http_text(status, message) + name_request(headers)
             raise self.endpoint.refused(status, said, code=code, headers=headers, model=model)
         check_type(headers, self.endpoint)
@@ -107,7 +95,7 @@ class HttpTransport:
         return data
 
     async def aclose(self) -> None:
-        await self._line.aclose()
+        await self._client.aclose()
 
 
 def messages_url(base: str) -> str:
@@ -129,10 +117,9 @@ def _headers(access: Credentials) -> dict[str, str]:
 
 def check_type(headers: Mapping[str, str], endpoint: Endpoint, expected: str = "text/event-stream") -> None:
     """A success that is not a stream: something else than the API answers at this address."""
-    content_type = headers.get("content-type", "")
-    if not content_type.startswith(expected):
-        found = content_type.partition(";")[0] or "something without a type"
-        raise endpoint.garbage(f"{found} instead of a stream", attempts=1)
+    found = media_type(headers)
+    if found != expected:
+        raise endpoint.garbage(f"{found or 'something without a type'} instead of a stream", attempts=1)
 
 
 def refused_in_stream(

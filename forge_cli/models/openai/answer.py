@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Literal
 
@@ -12,7 +12,6 @@ from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.surrogates import TextJoiner, mend
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal"]
@@ -49,7 +48,7 @@ class ChatAnswer:
     """What has come so far; ``stop`` and the calls count once the stream has ended well."""
 
     finish: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     refused: bool = False
     slots: list[Slot] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)

@@ -40,7 +40,7 @@ async def ask_server(server: Server) -> Sequence[ListedModel]:
         with anyio.fail_after(PATIENCE):
             text = await server.get("/models")
     except TimeoutError:
-        raise ModelError(server.endpoint.silent(PATIENCE).problem) from None
+        raise ModelError(server.endpoint.read_timeout(PATIENCE).problem) from None
     except ProviderFailure as failure:
         raise ModelError(server.clean(failure.problem), hint=failure.hint) from None
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from itertools import count
 from operator import is_
 from typing import Protocol
@@ -79,9 +80,8 @@ class OpenAIModel:
         for attempt in count(1):
             answer = ChatAnswer()
             try:
-                async with self._server.send(body) as response:
-                    stream = await self._server.hear(response, self._model)
-                    while together := await stream.read():
+                async with aclosing(self._server.chunks(body, self._model)) as chunks:
+                    async for together in chunks:
                         new = "".join([answer.add(chunk) for chunk in together])
                         if not answer.broken:
                             let_others_go()

@@ -23,7 +23,7 @@ from forge_cli.testing import Project
 from .server import Api, Received, say, text, thinking, tool_use
 
 MODEL = "claude-haiku-5-5"
-HEADERS = ("accept", "accept-encoding", "anthropic-version", "authorization", "content-length", "content-type", "host")
+HEADERS = ("accept", "anthropic-version", "authorization", "content-length", "content-type", "host")
 ADD = (ToolCall("a", "add", {"a": 1, "b": "ü"}), ToolCall("b", "add", {"a": 1e22, "c": [None, True, "\u2028"]}))
 TASK, ASKED = Message("user", "Grüße 👋, «all»."), Message("assistant", "Adding.", ADD)
 

@@ -4,12 +4,9 @@ import json
 import subprocess
 import sys
 
-import anyio
 import pytest
 
-from forge_cli import WorkerRuntime
 from forge_cli.core.events import StatusEvent, ToolResult
-from forge_cli.files.worker import load_worker
 from forge_cli.testing import Project
 
 from .server import Api, Cut, Fails, say, thinking, tool_use
@@ -136,21 +133,3 @@ def test_a_key_that_comes_twice_is_invalid_input(api: Api, adder: Project) -> No
         ("invalid", """the input of add has the key 'a' more than once: {"a": 1, "b": 2, "a": 3}""")
     ]
     assert seen.result.response == "Sorry."
-
-
-def test_a_worker_connects_before_it_has_anything_to_send(api: Api, adder: Project) -> None:
-    async def story() -> None:
-        runtime = WorkerRuntime(worker=load_worker(adder.folder / "worker.yaml"), workspace=adder.folder)
-        with anyio.fail_after(20):
-            async with runtime:
-                while not api.connections:
-                    await anyio.lowlevel.checkpoint()
-
-    anyio.run(story)
-    assert (api.connections, api.received) == (1, [])
-
-
-def test_the_connection_is_used_by_the_first_request(api: Api, adder: Project) -> None:
-    api.will(say("It is 3."))
-    assert adder.run(model="anthropic:claude-haiku-5-5").result.response == "It is 3."
-    assert api.connections == 1

@@ -49,7 +49,10 @@ FINAL = {
     "400 in short": (refusal(400, {"error": "no"}), "refused the request (HTTP 400: no)"),
     "400, long": (refusal(400, "x" * 200_000), "refused the request (HTTP 400: " + "x" * 297 + "...)"),
     "422, silent": (refusal(422), "refused the request (HTTP 422)"),
-    "redirect": (refusal(308, location="https://else.where/"), "sends us on to https://else.where/ (HTTP 308)"),
+    "redirect": (
+        refusal(308, location="https://else.where/"),
+        "sends us on to https://else.where/\n  set OPENAI",
+    ),
     "no room": (refusal(400, coded("context_length_exceeded")), "refused the request (HTTP 400: no more)\n  the conv"),
     "no money": (refusal(429, coded("insufficient_quota")), "has no credit left for this key (HTTP 429: no more)"),
     "come back": (refusal(429, said("later"), retry_after="3600"), "asks to come back in 3600 s (HTTP 429: later)"),

@@ -2,13 +2,11 @@
 
 import json
 import re
-from contextlib import aclosing
 
-import anyio
 import pytest
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.messages import CallResult, Message, ModelRequest, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.messages import CallResult, Message, Restart, TextDelta, TurnEnd, Usage
 
 from .server import DONE, Reply, call_delta, calls, chunk, event, says, usage
 from .talk import ADD, USER, calls_of, end_of, plain, text_of, turn
@@ -23,19 +21,6 @@ def test_space_around_a_chunk_is_no_part_of_it(server, make) -> None:
     spaced = [piece.replace(b"data: ", b"data: \t ").replace(b"\n\n", b" \n\n") for piece in says("hi").pieces]
     server.will(Reply(tuple(spaced)))
     assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]
-
-
-def test_the_last_words_do_not_wait_for_the_end_of_the_line(server, make, monkeypatch) -> None:
-    monkeypatch.setattr("forge_cli.models.openai.server.REST", 10.0)
-    server.will(Reply((chunk(content="hi") + chunk("stop") + usage(11, 7) + DONE,), end="silence"))
-
-    async def hear() -> object:
-        model = make()
-        async with aclosing(model.stream(ModelRequest("", (USER,), ()))) as deltas:
-            with anyio.fail_after(5):
-                return await anext(deltas)
-
-    assert anyio.run(hear) == TextDelta("hi")
 
 
 def test_two_calls_whose_arguments_take_turns(server, make) -> None:
