@@ -138,7 +138,7 @@ class HttpClient:
             return
         client.users -= 1
         if not client.users:
-            del _shared[asyncio.get_running_loop()][self.trust_env]
+            _shared.get(asyncio.get_running_loop(), {}).pop(self.trust_env, None)
             await wait_within(LATER, "closing its connections", client.http.aclose)
 
 

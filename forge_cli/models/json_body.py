@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.wire import jsonable
 
-_compact = json_encoder(separators=(",", ":"), allow_nan=False)
-_spaced = json_encoder(allow_nan=False)
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_spaced = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -1,10 +1,12 @@
-"""Server-sent events, read from bytes in whatever pieces they arrive."""
+"""Server-sent events, read from bytes in whatever pieces they arrive.
+
+That of httpx2 takes no field but ``data``, no mark at the beginning, and no last event without its blank line.
+"""
 
 from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from dataclasses import dataclass, field
 
 LONGEST = 16 * 2**20
 _TOO_LONG = f"an event of more than {LONGEST} bytes"
@@ -15,46 +17,40 @@ class TooLong(ValueError):
     """An event does not end."""
 
 
-@dataclass
 class SseReader:
     """Collects lines into events; an event is the text of its data lines."""
 
-    _line: list[bytes] = field(default_factory=list)
-    _data: list[str] = field(default_factory=list)
-    _size: int = 0
-    _after_cr: bool = False
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        """The pieces of the line that has not ended."""
+        self._data: list[str] = []
+        self._size = 0
+        self._after_cr = False
 
     def feed(self, piece: bytes) -> list[str]:
         """The events that these bytes complete."""
         if self._after_cr:
             piece = piece.removeprefix(b"\n")
-        if not piece:
-            return []
         self._after_cr = piece.endswith(b"\r")
-        *lines, rest = _LINE_END.split(piece) if b"\r" in piece else piece.split(b"\n")
+        *lines, rest = _LINE_END.split(piece)
         events: list[str] = []
         for line in lines:
-            self._size += len(line)
-            if self._size > LONGEST:
-                raise TooLong(_TOO_LONG)
-            if self._line:
-                line = b"".join((*self._line, line))
-                self._line.clear()
-            if line.startswith(b"data: "):
-                self._data.append(line[6:].decode("utf-8", "replace"))
-            elif line and line != BOM_UTF8:
-                self._take(line.removeprefix(BOM_UTF8))
+            self._grow(line)
+            whole = b"".join(self._line).removeprefix(BOM_UTF8)
+            self._line.clear()
+            if whole:
+                self._take(whole)
             else:
                 self._size = 0
-                if self._data:
-                    events.append("\n".join(self._data))
-                    self._data.clear()
-        if rest:
-            self._size += len(rest)
-            self._line.append(rest)
-            if self._size > LONGEST:
-                raise TooLong(_TOO_LONG)
+                events += self.close()
+        self._grow(rest)
         return events
+
+    def _grow(self, piece: bytes) -> None:
+        self._line.append(piece)
+        self._size += len(piece)
+        if self._size > LONGEST:
+            raise TooLong(_TOO_LONG)
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +13,12 @@ FINE = (OK + b"content-length: 2\r\n\r\nok",)
 CLOSE, HOLD = "close", "hold"
 Piece = bytes | str
 """Bytes to send, CLOSE to end the connection, or HOLD to say nothing until the server ends."""
+
+
+def answer(status: int, body: bytes, *headers: str) -> list[Piece]:
+    """An answer that ends with its connection."""
+    head = [f"HTTP/1.1 {status} Done", *(headers or ("content-type: application/json",)), "", ""]
+    return ["\r\n".join(head).encode() + body, CLOSE]
 
 
 def chunked(*pieces: bytes, head: bytes = b"content-type: text/event-stream\r\n") -> list[Piece]:
@@ -27,14 +34,14 @@ def cut(data: bytes, size: int) -> list[bytes]:
 class Wire:
     """Gives each request the next of its answers, the last one again and again."""
 
-    def __init__(self, listening: socket.socket) -> None:
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    def __init__(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{listening.getsockname()[1]}"
         self.answers: list[Sequence[Piece]] = []
         self.requests: list[bytes] = []
         self.connections = 0
         self.open = 0
         self.ending = threading.Event()
-        self._listening = listening
+        self._listening, self._tls = listening, tls
 
     def serve(self) -> None:
         with suppress(OSError):
@@ -47,6 +54,7 @@ class Wire:
     def _answer(self, line: socket.socket) -> None:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with line, suppress(OSError):
+            line = self._tls.wrap_socket(line, server_side=True) if self._tls else line
             received = b""
             while piece := line.recv(65536):
                 received += piece
@@ -71,9 +79,9 @@ def _is_whole(request: bytes) -> bool:
 
 
 @contextmanager
-def wire(*answers: Sequence[Piece]) -> Iterator[Wire]:
+def wire(*answers: Sequence[Piece], tls: ssl.SSLContext | None = None) -> Iterator[Wire]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Wire(listening)
+        server = Wire(listening, tls)
         server.answers = list(answers)
         threading.Thread(target=server.serve, daemon=True).start()
         try:

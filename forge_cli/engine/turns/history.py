@@ -24,8 +24,6 @@ class History(Sequence[Message]):
         self._redactor = redactor
         self.call_ids: set[str] = set()
         """Every id that a call has had here, also in messages that were taken out since."""
-        self.rewrites = 0
-        """How often it was started over: between two of them messages are added at the end only."""
         self._rest: tuple[str, Sequence[ToolSpec], bytes] | None = None
         """System prompt and tools of the last digest, and what they are in it."""
         self._start(messages)
@@ -44,7 +42,6 @@ class History(Sequence[Message]):
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Start over with these messages, to make room."""
-        self.rewrites += 1
         self._start(tuple(messages))
 
     def apart(self, messages: Iterable[Message]) -> History:

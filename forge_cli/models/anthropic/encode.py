@@ -67,8 +67,6 @@ class Encoder:
         self._moves_cache = moves_cache
         self._fixed: tuple[str, tuple[ToolSpec, ...]] | None = None
         self._head = b""
-        self._source: tuple[object, int | None] = (None, None)
-        """The history of the last request, and how often it was rewritten; where it counts that, it only grew since."""
         self._forget()
 
     def _forget(self) -> None:
@@ -118,9 +116,7 @@ class Encoder:
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
-        before, self._source = self._source, (messages, getattr(messages, "rewrites", None))
-        grows = before[0] is messages and before[1] == self._source[1] is not None
-        if len(self._seen) > len(messages) or not (grows or all(map(is_, self._seen, messages))):
+        if len(self._seen) > len(messages) or not all(map(is_, self._seen, messages)):
             self._forget()
         for message in messages[len(self._seen) :]:
             self._add(self._ids.mend(message))

@@ -135,16 +135,6 @@ def test_usage(server, make, last, expected) -> None:
     assert end_of(turn(make())).usage == expected
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_pieces_of_any_size(server, make, size) -> None:
-    """Boundaries fall inside characters, lines and line ends."""
-    texts = ["Grüße, ", "世界 🌍", "!"]
-    raw = b"".join(event(json.dumps({"choices": [{"delta": {"content": text}}]}, ensure_ascii=False)) for text in texts)
-    stream = b": hello\r\n\r\n" + (raw + chunk("stop") + usage(11, 7) + DONE).replace(b"\n", b"\r\n")
-    server.will(Reply(tuple(stream[start : start + size] for start in range(0, len(stream), size))))
-    assert turn(make()) == [*map(TextDelta, texts), TurnEnd("end", Usage(11, 7))]
-
-
 def test_halves_of_a_character_are_joined_and_a_lone_one_is_replaced(server, make) -> None:
     server.will(says("a\ud83c", "\udf0db", "\udf0dc", "d\ud83c"))
     assert text_of(turn(make())) == "a🌍b\ufffdcd"
