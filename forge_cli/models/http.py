@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -74,15 +74,40 @@ class HttpAnswer:
 
 
 @dataclass
-class _SharedClient:
-    """A client of httpx2 and the number of those who use it; the last one closes it."""
+class _Pool:
+    """Clients of httpx2 for all models of an event loop, whose requests share connections; the last model closes them.
 
-    http: httpx2.AsyncClient
+    Each request has a client to itself, with one connection: httpx2 looks at all connections of a client for each
+    request, which takes longer than all else where a batch has a hundred of them.
+    """
+
+    trust_env: bool
+    idle: list[httpx2.AsyncClient] = field(default_factory=list)
     users: int = 0
 
+    @classmethod
+    def join(cls, trust_env: bool) -> _Pool:
+        pools = _pools.setdefault(asyncio.get_running_loop(), {})
+        pool = pools.setdefault(trust_env, cls(trust_env))
+        pool.users += 1
+        return pool
 
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _SharedClient]] = WeakKeyDictionary()
-"""By event loop, and by whether the proxies of the environment are used: the items of a batch share connections."""
+    @contextmanager
+    def client(self) -> Iterator[httpx2.AsyncClient]:
+        client = self.idle.pop() if self.idle else _new_client(self.trust_env)
+        try:
+            yield client
+        finally:
+            self.idle.append(client)
+
+    async def leave(self) -> None:
+        self.users -= 1
+        while not self.users and self.idle:
+            await self.idle.pop().aclose()
+
+
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _Pool]] = WeakKeyDictionary()
+"""By event loop, and by whether the proxies of the environment are used."""
 
 
 @dataclass(kw_only=True)
@@ -95,22 +120,24 @@ class HttpClient:
     timeouts: Timeouts = Timeouts()
     trust_env: bool = False
     """Are the proxies that the environment names used?"""
-    _client: _SharedClient | None = field(default=None, repr=False)
+    _pool: _Pool | None = field(default=None, repr=False)
 
     @asynccontextmanager
     async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
         """Send one request, within whose ``async with`` its answer is read."""
-        http, patience = self._open(), Patience(self.timeouts.read)
+        self._pool = self._pool or _Pool.join(self.trust_env)
         try:
-            request = http.build_request(
-                method,
-                url or self.url,
-                headers=self._headers,
-                content=body or None,
-                timeout=(self.timeouts.connect, None, None, None),
-            )
-            async with aclosing(await patience.wait(http.send(request, stream=True))) as response:
-                yield HttpAnswer(response, patience)
+            with self._pool.client() as client:
+                patience = Patience(self.timeouts.read)
+                request = client.build_request(
+                    method,
+                    url or self.url,
+                    headers=self._headers,
+                    content=body or None,
+                    timeout=(self.timeouts.connect, None, None, None),
+                )
+                async with aclosing(await patience.wait(client.send(request, stream=True))) as response:
+                    yield HttpAnswer(response, patience)
         except Exception as error:
             failure = explain(error, self.endpoint, self.timeouts)
             if failure is None:
@@ -123,23 +150,10 @@ class HttpClient:
         own = {"content-type": "application/json", "user-agent": f"forge/{__version__}", "accept-encoding": "identity"}
         return {**own, **self.headers}
 
-    def _open(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            clients = _shared.setdefault(asyncio.get_running_loop(), {})
-            if self.trust_env not in clients:
-                clients[self.trust_env] = _SharedClient(_new_client(self.trust_env))
-            self._client = clients[self.trust_env]
-            self._client.users += 1
-        return self._client.http
-
     async def aclose(self) -> None:
-        client, self._client = self._client, None
-        if client is None:
-            return
-        client.users -= 1
-        if not client.users:
-            _shared.get(asyncio.get_running_loop(), {}).pop(self.trust_env, None)
-            await wait_within(LATER, "closing its connections", client.http.aclose)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await wait_within(LATER, "closing its connections", pool.leave)
 
 
 def _new_client(trust_env: bool) -> httpx2.AsyncClient:
@@ -150,7 +164,6 @@ def _new_client(trust_env: bool) -> httpx2.AsyncClient:
             verify=certificates(),
             trust_env=trust_env,
             timeout=None,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             follow_redirects=True,
             event_hooks={"request": [keep_origin]},
