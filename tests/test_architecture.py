@@ -74,6 +74,8 @@ LATE = frozenset(
         "forge_cli.toolsets.executables.stats",
         "forge_cli.toolsets.shell.lint",
         "forge_cli.toolsets.shell.rules",
+        "forge_cli.ui.terminal.console",
+        "forge_cli.ui.terminal.input",
         "forge_cli.ui.terminal.terminal",
     }
 )

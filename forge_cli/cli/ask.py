@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 
 from forge_cli.cli.streams import live_lines
-from forge_cli.core.text import visible
 
 
 def ask(prompt: str, at_end: str = "") -> str:
-    """The line that was typed, without blanks around it; ``at_end`` where the input ends instead."""
+    """The line that was typed, without blanks around it; ``at_end`` where the input ends instead.
+
+    Esc leaves the command as Ctrl+C does.
+    """
+    from forge_cli.cli.signals import in_loop
+    from forge_cli.ui.terminal.console import new_console
+    from forge_cli.ui.terminal.input import LineReader, QuestionLeft
+
     live = live_lines()
     with live.paused() if live else nullcontext():
-        sys.stderr.write(visible(prompt, keep="\n"))
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line.endswith("\n"):
-            sys.stderr.write("\n")
-    return line.strip() if line else at_end
+        try:
+            line = in_loop(LineReader(new_console()).ask, prompt)
+        except QuestionLeft:
+            raise KeyboardInterrupt from None
+    return at_end if line is None else line.strip()

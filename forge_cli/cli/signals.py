@@ -24,6 +24,7 @@ from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
 from forge_cli.core.loop import start_loop
 from forge_cli.core.upkeep import mending, standard_streams_kept
 from forge_cli.sandbox.processes.tree import kill_children
+from forge_cli.ui.terminal.live import give_terminal_back
 
 T = TypeVar("T")
 
@@ -49,14 +50,13 @@ def interruptible(
     leave: Leave | None = None,
     *,
     on_key: Callable[[], object] | None = None,
-    restore: Callable[[], object] = erase_live_lines,
 ) -> Iterator[Watchdog]:
     """Signals that end a program call ``interrupt`` with the reason; a second within a second leaves at once.
 
     Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
     Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
     What still holds the process after a grace is left behind by ``leave``. In a conversation Ctrl+C is a key, which
-    ``on_key`` takes, unless the loop has not even heard the one before it. ``restore`` gives the terminal back.
+    ``on_key`` takes, unless the loop has not even heard the one before it.
     """
     loop, last, unheard = asyncio.get_running_loop(), float("-inf"), False
 
@@ -74,16 +74,21 @@ def interruptible(
             return
         before, last = last, time.monotonic()
         if last - before < 1:
-            restore()
+            erase_live_lines()
+            give_terminal_back()
             os._exit(128 + number)
         dog.hurry(STOPS[number], signalled=True)
         if not ready():
             raise Terminated(128 + number)
         loop.call_soon_threadsafe(interrupt, STOPS[number])
 
+    def leave_in_order(why: str, holding: str | None) -> int:
+        give_terminal_back()
+        return (leave or _leave)(why, holding)
+
     # whoever starts a program with nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
     heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
-    with Watchdog(leave or _leave) as dog:
+    with Watchdog(leave_in_order) as dog:
         handlers = {number: signal.signal(number, handle) for number in heard}
         try:
             with (

@@ -73,7 +73,7 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
 
         def leave(why: str, holding: str | None) -> int:
             """Third-party code holds the process: put everything in order without it."""
-            room.restore()
+            erase_live_lines()
             result = runtime.end_now(why, holding)
             if holding:
                 room.terminal.write(f"forge: {blame(why, visible(holding))}\n")
@@ -87,8 +87,7 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
             if room.talk.leaving:
                 dog.hurry("interrupted", signalled=True)
 
-        restore = room.restore
-        with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key, restore=restore) as dog:
+        with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key) as dog:
             await room.converse(first, session)
         if loss := loss_of(out):
             room.terminal.write(f"forge: {loss}\n")
@@ -139,16 +138,11 @@ class Room:
             echo=has_screen,
             since=lambda: self.talk.since,
             on_question=self._on_question,
+            on_stop=lambda left: self.talk.press_stop(escape=not left.ctrl_c, at_question=True),
         )
         self._line = self.screen or PlainLines(self.talk, self._ui, interactive=work.interactive)
         self.talk.display, self.talk.line = self._ui, self._line
         runtime.on_begin, runtime.on_end = self.talk.began, self._on_end
-
-    def restore(self) -> None:
-        """Leave the terminal as the shell wants it, whatever still runs."""
-        erase_live_lines()
-        if self.screen:
-            self.screen.close()
 
     async def converse(self, first: str, session: OpenSession) -> None:
         bus = self._runtime.bus

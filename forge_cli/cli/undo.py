@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from forge_cli.cli.ask import ask
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
@@ -81,6 +82,4 @@ def _confirm(file: ChangedFile, why: str) -> bool:
     """Ask the person before anything newer is overwritten; where nobody can be asked it stays."""
     if not is_interactive():
         return False
-    sys.stderr.write(f"{_name(file)}: {why}. Overwrite it? [y]es, [n]o > ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return ask(f"{_name(file)}: {why}. Overwrite it? [y]es, [n]o > ").lower() in ("y", "yes")

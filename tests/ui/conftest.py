@@ -13,7 +13,8 @@ from forge_cli.testing import Project
 from .screen import Screen
 
 FORGE = (sys.executable, "-m", "forge_cli")
-PROMPT = r"\[y\]es once, (?:\[[sa]\]\w+, )*\[n\]o, \[\?\] why > "
+PROMPT = r"\[y\]es once, (?:\[[sa]\]\w+, )*\[n\]o, \[\?\] why >(?: |(?=\x1b))"
+"""A blank at the end is drawn by moving the cursor, where that can be moved."""
 
 TOOLS = '''
 from pathlib import Path

@@ -6,11 +6,12 @@ Covers forge_cli.cli.trusting, forge_cli.cli.keys.set.
 import json
 
 import pexpect
+import pytest
 
 from forge_cli.testing import Project
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
-QUESTION = "Use them, until the file changes? [y]es, [n]o > "
+QUESTION = "Use them, until the file changes? [y]es, [n]o >"
 
 
 def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:
@@ -42,6 +43,17 @@ def test_a_projects_settings_are_shown_and_used_after_a_yes(terminal, writer: Pr
     assert second.end() == 0
     assert QUESTION not in second.seen
     assert "completed" not in second.text
+
+
+@pytest.mark.parametrize(("key", "term"), [("\x03", "dumb"), ("\x03", "xterm"), ("\x1b", "xterm")])
+def test_ctrl_c_and_esc_leave_the_command(terminal, writer: Project, script, key: str, term: str) -> None:
+    with_settings(writer, script)
+    asked = terminal("run", "worker.yaml", "Go.", TERM=term)
+    asked.expect(QUESTION)
+    asked.type(key)
+    assert asked.end() == 130
+    assert "Done." not in asked.seen
+    assert not (writer.home / "trust.json").exists()
 
 
 def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, writer: Project, script) -> None:

@@ -38,6 +38,7 @@ from forge_cli.files.worker import Worker
 from forge_cli.toolsets.executables.toolset import LEFT_OUT
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
+from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.render import render
 from forge_cli.ui.terminal.slash import args_from, boolean_options, parse_arguments
 from forge_cli.ui.terminal.terminal import TerminalUI
@@ -143,7 +144,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
             if invocation.interactive:
                 if not interactive:
                     raise UsageError("-i asks questions, and there is no terminal to ask them on")
-                filled = await fill_form(offer.tool, args, new_console())
+                filled = await fill_form(offer.tool, args, LineReader(new_console()))
                 if filled is None:
                     return ExitCode.INTERRUPTED
                 args = filled

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
@@ -19,6 +21,7 @@ from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import call_duration, call_key, mark_of
 from forge_cli.ui.terminal.forms import fill_form
+from forge_cli.ui.terminal.input import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.terminal.status import CYAN, DIM, RESET, duration, spin
@@ -46,10 +49,12 @@ class ChatUI(TerminalUI):
         echo: bool = False,
         since: Callable[[], float | None] = lambda: None,
         on_question: Callable[[], object] = lambda: None,
+        on_stop: Callable[[QuestionLeft], object] = lambda left: None,
     ) -> None:
         """``echo`` shows what was said, where it is not on the terminal yet.
 
-        ``since`` tells when the message at hand was sent; ``on_question`` is called when somebody is asked.
+        ``since`` tells when the message at hand was sent; ``on_question`` is called when somebody is asked, ``on_stop``
+        when they leave the question by Esc or Ctrl+C.
         """
         super().__init__(
             bus,
@@ -64,9 +69,11 @@ class ChatUI(TerminalUI):
         self._echo = echo
         self._since = since
         self._on_question = on_question
+        self._on_stop = on_stop
         self._deltas: list[Streaming] = []
         self._timer: asyncio.TimerHandle | None = None
         self._drawn = float("-inf")
+        self._own: anyio.CancelScope | None = None
 
     @property
     def trace(self) -> TraceLevel:
@@ -91,16 +98,52 @@ class ChatUI(TerminalUI):
             self.show(Indented(said, 0, hang=2))
 
     async def ask(self, prompt: str) -> str | None:
-        """A line that the person types; None where there is none."""
-        line = await self._read_line(visible(prompt)) if self._interactive else None
+        """A line that the person types; None where there is none, or they leave the question."""
+        with self._own_question():
+            return await self.read_line(prompt)
+        return None
+
+    async def read_line(self, prompt: str) -> str | None:
+        if not self._interactive:
+            return None
+        async with self.asking():
+            line = await self._lines.read(visible(prompt))
         return None if line is None else line.rstrip("\n")
 
     async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if not self._interactive:
             raise UsageError("-i asks questions, and there is no terminal to ask them on")
-        async with self._one_question:
-            with self.paused():
-                return await fill_form(tool, given, self._console)
+        with self._own_question():
+            async with self.asking():
+                return await fill_form(tool, given, self._lines)
+        return None
+
+    @contextmanager
+    def _own_question(self) -> Iterator[None]:
+        """A command of the person asks them something, until this is left."""
+        try:
+            with anyio.CancelScope() as self._own, suppress(QuestionLeft):
+                yield
+        finally:
+            self._own = None
+
+    def leave_own_question(self) -> bool:
+        """Leave what a command of the person asks them; False where nothing is asked."""
+        if self._own is None:
+            return False
+        if not self._lines.take_away():
+            self._console.print()  # the cursor stands in the line
+        self._own.cancel()
+        return True
+
+    def leave_questions(self) -> None:
+        """Nothing is answered any more."""
+        self.leave_own_question()
+        for question in self._prompts.values():
+            question.cancel()
+
+    def _stop_turn(self, left: QuestionLeft) -> None:
+        self._on_stop(left)
 
     def call_lines(self, seconds: float) -> list[str]:
         """The calls that run, and what the worker is doing."""

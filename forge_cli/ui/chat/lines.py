@@ -6,7 +6,7 @@ import anyio
 
 from forge_cli.ui.chat.drawing import ChatUI
 from forge_cli.ui.chat.talk import Talk
-from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.input import PlainInput
 
 PROMPT = "> "
 
@@ -16,7 +16,7 @@ class PlainLines:
 
     def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool) -> None:
         self._talk, self._ui, self._interactive = talk, ui, interactive
-        self._input = LineInput()
+        self._input = PlainInput()
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
@@ -30,7 +30,7 @@ class PlainLines:
             self._talk.leave()
 
     async def _read(self) -> str | None:
-        return await (self._ui.ask(PROMPT) if self._interactive else self._input.read())
+        return await (self._ui.read_line(PROMPT) if self._interactive else self._input.read())
 
     def hint(self, text: str) -> None:
         if self._interactive:

@@ -10,17 +10,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -45,7 +44,8 @@ from forge_cli.ui.chat.talk import Talk
 from forge_cli.ui.chat.toolkit import HeldOutput, InputCompleter, SignallingInput, TypedHistory
 from forge_cli.ui.terminal.cells import fit
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
-from forge_cli.ui.terminal.live import TICK, Lines
+from forge_cli.ui.terminal.input import ESCAPE, GIVE_BACK, wakeup_kept
+from forge_cli.ui.terminal.live import TICK, Lines, terminal_taken
 
 PROMPT = "> "
 MARGIN = "  "
@@ -55,19 +55,9 @@ SHARE = 40
 """Text is drawn so seldom that this takes no more than one part in so many of the time, on slow machines as well."""
 HINT = 1.5
 """Seconds that a hint stays."""
-ESCAPE = 0.05
-"""Seconds after which an Escape was a key of its own."""
-FRONT, BEHIND = Keys.F23, Keys.F24
-"""No keyboard has these: they stand for the terminal's coming to the front and leaving it."""
+FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
+"""What the terminal sends when it comes to the front, and when it leaves it."""
 STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibrightblack", "hint": "ansiyellow"}
-
-ANSI_SEQUENCES.update({"\x1b[I": FRONT, "\x1b[O": BEHIND})
-
-
-class _App(Application[None]):
-    def _on_resize(self) -> None:
-        if not self._running_in_terminal:
-            super()._on_resize()
 
 
 class ChatScreen:
@@ -81,7 +71,8 @@ class ChatScreen:
         self._talk, self._above, self._bar, self._notice = talk, above, bar, notice
         self._started = time.monotonic()
         self._flushed = float("-inf")
-        self._cost = 0.0
+        self._began = self._cost = 0.0
+        self._hidden = False
         self._hint = ""
         self._rows: StyleAndTextTuples = []
         self._status: StyleAndTextTuples = []
@@ -117,7 +108,7 @@ class ChatScreen:
             ],
             align=VerticalAlign.TOP,
         )
-        app = _App(
+        app: Application[None] = Application(
             layout=Layout(rows, typed),
             key_bindings=self._keys(),
             style=Style([]) if os.environ.get("NO_COLOR") else Style(list(STYLE.items())),
@@ -128,7 +119,7 @@ class ChatScreen:
         )
         app.ttimeoutlen = app.timeoutlen = ESCAPE
         app.before_render += lambda _: self._shrink()
-        app.after_render += lambda _: self._release()
+        app.after_render += lambda _: self._drawn()
         return app
 
     def _size(self) -> Size:
@@ -143,16 +134,14 @@ class ChatScreen:
         loop = asyncio.get_running_loop()
         self._above.on_text = lambda: loop.call_soon_threadsafe(self._wake)
         self._above.hold()
-        wakeup = signal.set_wakeup_fd(-1)
-        signal.set_wakeup_fd(wakeup)
         try:
             self._input.take_typed()
             self._output.write_raw(FOCUS_ON)
-            await self._app.run_async(pre_run=self._wake, set_exception_handler=False, handle_sigint=False)
+            with terminal_taken(self.close), wakeup_kept():
+                await self._app.run_async(pre_run=self._wake, set_exception_handler=False, handle_sigint=False)
         except EOFError:
             self._talk.leave()
         finally:
-            signal.set_wakeup_fd(wakeup)  # prompt_toolkit has put that of the event loop in its place
             for timer in self._timers.values():
                 timer.cancel()
             self._above.on_text = lambda: None
@@ -169,36 +158,44 @@ class ChatScreen:
     def close(self) -> None:
         """Nothing more is drawn; the terminal is as before, also where the process ends at once."""
         if self._app.is_running:
+            self._output.closed = True
             self._input.restore()
             with suppress(OSError, ValueError):
-                os.write(self._above.fileno(), f"\x1b[?2004l{FOCUS_OFF}\x1b[?25h\r\n\x1b[J".encode())
+                os.write(self._above.fileno(), f"{FOCUS_OFF}{GIVE_BACK}\x1b[J".encode())
 
     def end_text(self) -> None:
         """The lines never wait for text here."""
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Hide the line, with what was typed of it, while somebody else owns the terminal."""
+    @asynccontextmanager
+    async def hidden(self) -> AsyncIterator[None]:
+        """Hide the line, with what was typed of it, while a question has the terminal."""
         app = self._app
-        if not app.is_running or app._running_in_terminal:
+        if not app.is_running:
             yield
             return
-        self._flush()
-        app.renderer.erase()
-        app._running_in_terminal = True
-        self._output.write_raw(FOCUS_OFF)
-        self._output.flush()
+        self._press(self._input.read_keys() + self._input.flush_keys())  # typed before anybody could see a question
+        self._output.release()
+        self._hidden = self._input.stays_raw = True
         try:
-            with self._input.detach(), self._input.cooked_mode():
+            async with in_terminal():
+                self._write(FOCUS_OFF)
                 self._above.release()
-                yield
+                try:
+                    yield
+                finally:
+                    self._above.hold()
+                    self._write(FOCUS_ON)
+                    self._hidden = self._input.stays_raw = False
         finally:
-            app._running_in_terminal = False
-            if app.is_running:
-                self._above.hold()
-                self._output.write_raw(FOCUS_ON)
-                app.renderer.reset()
-                app._redraw()
+            self._press(get_typeahead(self._input))  # typed behind the answer
+
+    def _press(self, keys: list[KeyPress]) -> None:
+        self._app.key_processor.feed_multiple(keys)
+        self._app.key_processor.process_keys()
+
+    def _write(self, sequence: str) -> None:
+        self._output.write_raw(sequence)
+        self._output.flush()
 
     def hint(self, text: str) -> None:
         """Show a word for a moment."""
@@ -236,32 +233,29 @@ class ChatScreen:
 
     def _flush(self) -> None:
         """Take the line away, write what waits, and draw the line again below it."""
-        app = self._app
-        if app._running_in_terminal or not app.is_running:
+        if self._hidden or not self._app.is_running:
             return
-        self._flushed, began = time.monotonic(), time.thread_time()
-        text = self._above.take()
-        with self._output.in_one_go():
-            if text:
-                app.renderer.erase()
-                self._output.write_raw(text)
-            app._redraw()
-        self._cost = time.thread_time() - began
+        self._flushed = time.monotonic()
+        if text := self._above.take():
+            self._output.held = True
+            self._app.renderer.erase()
+            self._output.write_raw(text)
+        self._app.invalidate()
 
     def _shrink(self) -> None:
         """Rows that are not needed any more are given back to the text above."""
         renderer, size = self._app.renderer, self._size()
         last = renderer.last_rendered_screen
-        self._output.held += 1
+        self._output.held, self._began = True, time.thread_time()
         self._rows, self._status = self._live(), [("class:bar", self._bar.line(size.columns))]
         if last is not None:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
             if last.height > wanted:
                 renderer.erase()
 
-    def _release(self) -> None:
-        self._output.held -= 1
-        self._output.flush()
+    def _drawn(self) -> None:
+        self._output.release()
+        self._cost = time.thread_time() - self._began
 
     def _live(self) -> StyleAndTextTuples:
         """The last line of the answer as far as it is there, what runs, what waits, and hints."""
@@ -309,22 +303,23 @@ class ChatScreen:
 
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:
-            self._suspend()
+            run_in_terminal(self._stop)
 
-        @keys.add(FRONT)
+        @keys.add(*FRONT)
         def _(event: KeyPressEvent) -> None:
             self._notice.in_front = True
 
-        @keys.add(BEHIND)
+        @keys.add(*BEHIND)
         def _(event: KeyPressEvent) -> None:
             self._notice.in_front = False
 
         return keys
 
-    def _suspend(self) -> None:
-        """Stop as a shell wants it, and draw everything again afterwards."""
-        with self.paused():
-            os.kill(os.getpid(), signal.SIGTSTP)
+    def _stop(self) -> None:
+        """Stop as a shell wants it; everything is drawn again afterwards."""
+        self._write(FOCUS_OFF)
+        os.kill(0, signal.SIGTSTP)
+        self._write(FOCUS_ON)
 
 
 def _shown(content: Callable[[], StyleAndTextTuples], *, wrap: bool = False) -> ConditionalContainer:

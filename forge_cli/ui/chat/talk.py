@@ -44,6 +44,14 @@ class Display(Protocol):
 
     async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
 
+    def leave_own_question(self) -> bool:
+        """Leave what a command asks the person; False where nothing is asked."""
+        ...
+
+    def leave_questions(self) -> None:
+        """Leave whatever is asked."""
+        ...
+
 
 class TypedLine(Protocol):
     """The line that is being typed."""
@@ -122,6 +130,7 @@ class Talk(MessageQueue):
 
     def leave(self) -> None:
         super().leave()
+        self.display.leave_questions()
         self.line.end()
 
     def note(self, event: Event) -> None:
@@ -143,13 +152,15 @@ class Talk(MessageQueue):
         waiting, self._attachments = tuple(self._attachments), []
         self.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
 
-    def press_stop(self, *, escape: bool = False) -> None:
-        """Esc or Ctrl+C: interrupts what runs, else clears the line; Ctrl+C twice within a second leaves."""
+    def press_stop(self, *, escape: bool = False, at_question: bool = False) -> None:
+        """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves."""
         now, before = time.monotonic(), self._last_stop
         self._last_stop = float("-inf") if escape else now
         if not escape and now - before < TWICE:
             self.stop("interrupted")
-        elif self.busy:
+        elif self.display.leave_own_question():
+            return
+        elif self.busy or at_question:
             self.interrupt()
         elif not self.line.clear_input() and not escape:
             self.line.hint("Ctrl+C again leaves")

@@ -29,6 +29,8 @@ class SignallingInput(Vt100Input):
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.before: list[Any] = termios.tcgetattr(stdin.fileno())
+        self.stays_raw = False
+        """Keys come one by one also while a question has the terminal: it reads them itself."""
         self._raw = False
 
     @contextmanager
@@ -46,6 +48,9 @@ class SignallingInput(Vt100Input):
 
     @contextmanager
     def cooked_mode(self) -> Iterator[None]:
+        if self.stays_raw:
+            yield
+            return
         ours = termios.tcgetattr(self.fileno())
         self.restore()
         try:
@@ -68,22 +73,17 @@ class SignallingInput(Vt100Input):
 
 
 class HeldOutput(Vt100_Output):
-    """Writes in one go what is drawn while it is held."""
+    """Writes in one go what is drawn while it is held, and nothing more once it is closed."""
 
-    held = 0
+    held = closed = False
 
     def flush(self) -> None:
-        if not self.held:
+        if not self.held and not self.closed:
             super().flush()
 
-    @contextmanager
-    def in_one_go(self) -> Iterator[None]:
-        self.held += 1
-        try:
-            yield
-        finally:
-            self.held -= 1
-            self.flush()
+    def release(self) -> None:
+        self.held = False
+        self.flush()
 
 
 class InputCompleter(Completer):

@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-
 from forge_cli.core.fields import FormField, derive_fields
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
-from forge_cli.ui.terminal.line import LineEditor
+from forge_cli.ui.terminal.input import LineReader, QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain
 
 SHOWN = 200
@@ -26,13 +24,19 @@ _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false
 _LEFT_OUT = object()
 
 
-async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -> JsonObject | None:
+async def fill_form(tool: Tool, given: Mapping[str, object], lines: LineReader) -> JsonObject | None:
     """Ask for each arg that is not given, and show all of them before the call; None where somebody leaves the form.
 
     An empty line takes the default, or leaves the arg out. What does not fit the schema is asked for again.
     """
-    form = _Form(tool, given, LineEditor(console))
-    asked = [field for field in form.fields.values() if field.name not in given]
+    try:
+        return await _fill(_Form(tool, given, lines))
+    except QuestionLeft:
+        return None
+
+
+async def _fill(form: _Form) -> JsonObject | None:
+    asked = [field for field in form.fields.values() if field.name not in form.args]
     for field in asked:
         if not await form.ask(field):
             return form.args if form.misses_something else None
@@ -40,7 +44,7 @@ async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -
 
 
 class _Form:
-    def __init__(self, tool: Tool, given: Mapping[str, object], lines: LineEditor) -> None:
+    def __init__(self, tool: Tool, given: Mapping[str, object], lines: LineReader) -> None:
         self.fields = {field.name: field for field in derive_fields(tool)}
         self.args: JsonObject = dict(given)
         self._tool = tool

@@ -13,6 +13,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.grants import THIS_CALL, GrantOffer
 from forge_cli.core.text import counted, visible
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
+from forge_cli.ui.terminal.input import QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain, render
 
 AskLine = Callable[[str], Awaitable[str | None]]
@@ -119,10 +120,18 @@ def _files(request: ApprovalRequest, offer: GrantOffer) -> Iterator[tuple[str, s
 
 async def _choose(
     question: str, known: Mapping[str, Choice], answers: str, ask_line: AskLine, console: Console
-) -> Choice | ApprovalDecision:
-    """What the answer stands for; the end of input, and the third answer that nobody understands, are a no."""
+) -> Choice | ApprovalDecision | None:
+    """What the answer stands for; the end of input, and the third answer that nobody understands, are a no.
+
+    Esc goes back, which is None.
+    """
     for tried in range(1, TRIES + 1):
-        line = await ask_line(question)
+        try:
+            line = await ask_line(question)
+        except QuestionLeft as left:
+            if left.ctrl_c:
+                raise
+            return None
         if line is None:
             break
         if (answer := line.strip().lower()) in known:

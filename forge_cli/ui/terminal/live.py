@@ -9,8 +9,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Protocol, TextIO
 
 from forge_cli.ui.terminal.cells import cell_width, fit
@@ -29,7 +29,26 @@ Lines = Callable[[float], Sequence[str]]
 
 def can_draw(stream: TextIO) -> bool:
     """Is it a terminal on which the cursor can be moved?"""
-    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+_given_back: list[Callable[[], object]] = []
+
+
+@contextmanager
+def terminal_taken(give_back: Callable[[], object]) -> Iterator[None]:
+    """Keys come one by one for a while; ``give_back`` is called where the process ends at once, in the middle of it."""
+    _given_back.append(give_back)
+    try:
+        yield
+    finally:
+        _given_back.remove(give_back)
+
+
+def give_terminal_back() -> None:
+    """Leave the terminal as the shell wants it, whoever has taken it."""
+    for give_back in reversed(_given_back):
+        give_back()
 
 
 class LiveArea(Protocol):
@@ -39,7 +58,7 @@ class LiveArea(Protocol):
 
     def end_text(self) -> None: ...
 
-    def paused(self) -> AbstractContextManager[None]: ...
+    def hidden(self) -> AbstractAsyncContextManager[None]: ...
 
     def close(self) -> None: ...
 
@@ -118,6 +137,12 @@ class LiveLines:
             with self._held():
                 self._paused -= 1
                 self._column = 0
+
+    @asynccontextmanager
+    async def hidden(self) -> AsyncIterator[None]:
+        """The same, for a question that is awaited."""
+        with self.paused():
+            yield
 
     @contextmanager
     def _held(self) -> Iterator[None]:

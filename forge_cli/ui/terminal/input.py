@@ -1,0 +1,251 @@
+"""Lines that a person types: edited on a terminal, read as they are from anything else, waited for without a thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO, cast
+
+import anyio
+from rich.console import Console
+
+from forge_cli.core.text import visible
+from forge_cli.ui.terminal.live import can_draw, terminal_taken
+from forge_cli.ui.terminal.render import plain
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+ESCAPE = 0.05
+"""Seconds after which an Escape was a key of its own, and not the beginning of another."""
+GIVE_BACK = "\x1b[?2004l\x1b[?25h\r\n"
+"""Pastes are not marked any more, and the cursor is there again."""
+Redraw = Callable[[], None]
+
+
+class QuestionLeft(Exception):
+    """Raised where a person leaves a question without an answer, by Esc or Ctrl+C."""
+
+    def __init__(self, *, ctrl_c: bool = False) -> None:
+        super().__init__("left without an answer")
+        self.ctrl_c = ctrl_c
+
+
+def _do_nothing() -> None: ...
+
+
+class LineReader:
+    """Reads lines from a terminal; where there is none, or it cannot move its cursor, line by line as they come.
+
+    The arrows bring back what was typed before. prompt_toolkit is imported when the first line is to be edited.
+    """
+
+    def __init__(self, console: Console, stream: TextIO | None = None) -> None:
+        """``console`` is where prompts are shown; standard input is read unless a ``stream`` is given."""
+        self.console = console
+        self._stream = stream
+        self._plain = PlainInput(stream)
+        self._session: PromptSession[str] | None = None
+        self._show_again: Redraw = _do_nothing
+
+    async def ask(self, prompt: str, show_again: Redraw = _do_nothing) -> str | None:
+        """A line that was typed after the prompt stood there; None where the input ends before the line does.
+
+        What was typed before does not count, and what comes behind the line, as of a paste, is not kept for others.
+        ``show_again`` draws what the prompt is about, when the screen was somebody else's in between. QuestionLeft is
+        raised at Esc and Ctrl+C.
+        """
+        line = await self.read(prompt, show_again, fresh=True)
+        return line.removesuffix("\n") if line is not None and line.endswith("\n") else None
+
+    async def read(self, prompt: str, show_again: Redraw = _do_nothing, *, fresh: bool = False) -> str | None:
+        """The next line with its end, the last one perhaps without; None at the end of input.
+
+        What was typed ahead counts, unless it is to be ``fresh``.
+        """
+        stream, prompt, self._show_again = self._stream or sys.stdin, visible(prompt, keep="\n"), show_again
+        edited = _is_terminal(stream) and can_draw(cast(TextIO, self.console.file))
+        if edited and self._session is None:
+            self._session = self._new_session(stream)
+        if fresh:
+            self._forget_typed()
+        line = await (self._edit(self._session, prompt) if edited and self._session else self._read_plain(prompt))
+        if fresh:
+            self._forget_typed()
+        return line
+
+    async def _edit(self, session: PromptSession[str], prompt: str) -> str | None:
+        with terminal_taken(self._give_back(session.input.fileno())), wakeup_kept():
+            session.app.erase_when_done = False
+            try:
+                text = await session.prompt_async([("", prompt)], set_exception_handler=False, handle_sigint=False)
+            except EOFError:
+                return None
+        return text.encode(errors="replace").decode() + "\n"
+
+    async def _read_plain(self, prompt: str) -> str | None:
+        self.console.print(plain(prompt), end="")
+        self.console.file.flush()
+        try:
+            line = await self._plain.read()
+        except BaseException:
+            self._forget_typed()  # half an answer would begin the next line
+            raise
+        if line is None or not line.endswith("\n"):
+            self.console.print()
+        return line
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Something else is written in between: the line is taken away, and drawn again below it."""
+        shown = self._shown
+        if shown:
+            shown.renderer.erase()
+        yield
+        if shown:
+            shown.invalidate()
+
+    def take_away(self) -> bool:
+        """The line is not read to its end: it is not drawn any more. False where none is drawn."""
+        shown = self._shown
+        if shown:
+            shown.renderer.erase()
+            shown.erase_when_done = True
+        return shown is not None
+
+    @property
+    def _shown(self) -> Application[str] | None:
+        """The line that is edited right now."""
+        app = self._session.app if self._session else None
+        return app if app and app.is_running and not app.is_done and not app.erase_when_done else None
+
+    def _forget_typed(self) -> None:
+        self._plain.forget_typed()
+        if self._session:
+            from prompt_toolkit.input.typeahead import clear_typeahead
+
+            clear_typeahead(self._session.input)
+
+    def _give_back(self, fd: int) -> Callable[[], None]:
+        """Give the terminal back as it is now."""
+        before, out = termios.tcgetattr(fd), self.console.file.fileno()
+
+        def give_back() -> None:
+            with suppress(termios.error, OSError):
+                termios.tcsetattr(fd, termios.TCSANOW, before)
+                os.write(out, GIVE_BACK.encode())
+
+        return give_back
+
+    def _new_session(self, stream: TextIO) -> PromptSession[str]:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.application import run_in_terminal
+        from prompt_toolkit.data_structures import Size
+        from prompt_toolkit.filters import is_searching
+        from prompt_toolkit.input.vt100 import Vt100Input
+        from prompt_toolkit.key_binding import KeyBindings
+        from prompt_toolkit.output.vt100 import Vt100_Output
+
+        keys = KeyBindings()
+
+        @keys.add("escape", filter=~is_searching)
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=QuestionLeft())
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=QuestionLeft(ctrl_c=True))
+
+        @keys.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            run_in_terminal(self._stop)
+
+        session: PromptSession[str] = PromptSession(
+            key_bindings=keys,
+            include_default_pygments_style=False,
+            input=Vt100Input(stream),
+            output=Vt100_Output(
+                cast(TextIO, self.console.file),
+                lambda: Size(rows=self.console.size.height, columns=self.console.size.width),
+                term=os.environ.get("TERM"),
+                enable_bell=False,
+                enable_cpr=False,
+            ),
+        )
+        session.app.ttimeoutlen = session.app.timeoutlen = ESCAPE
+        return session
+
+    def _stop(self) -> None:
+        """Stop as a shell wants it; afterwards the screen was somebody else's."""
+        os.kill(0, signal.SIGTSTP)
+        self._show_again()
+
+
+class PlainInput:
+    """Lines as they come: from a terminal that edits them itself, a pipe, a file, or any other stream of text."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Standard input, as it is when it is read, unless a ``stream`` is given."""
+        self._stream = stream
+        self._rest = b""
+        """What came with the line before; there is none on a terminal, which gives line by line."""
+
+    def forget_typed(self) -> None:
+        """What was typed on a terminal so far does not count; what a program wrote is still to be read."""
+        with suppress(termios.error, ValueError, OSError):
+            termios.tcflush(self._file.fileno(), termios.TCIFLUSH)
+            self._rest = b""
+
+    async def read(self) -> str | None:
+        """The next line, the last one perhaps without its end; None at the end of input."""
+        try:
+            fd = self._file.fileno()
+        except (OSError, ValueError):
+            return self._file.readline() or None
+        while b"\n" not in self._rest:
+            piece = await _read_piece(fd)
+            if not piece:
+                break
+            self._rest += piece
+        line, end, self._rest = self._rest.partition(b"\n")
+        return (line + end).decode(errors="replace") or None
+
+    @property
+    def _file(self) -> TextIO:
+        return self._stream or sys.stdin
+
+
+async def _read_piece(fd: int) -> bytes:
+    try:
+        with suppress(PermissionError):  # a file and /dev/null cannot be waited for: they are always ready
+            await anyio.wait_readable(fd)
+        return os.read(fd, 4096)
+    except OSError:
+        return b""
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return os.isatty(stream.fileno())
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def wakeup_kept() -> Iterator[None]:
+    """Let signals wake the event loop afterwards as before: prompt_toolkit takes its own way, and gives none back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.set_wakeup_fd(wakeup := signal.set_wakeup_fd(-1))
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
