@@ -45,7 +45,7 @@ TASKS = {
 }
 SCRIPTED = ("the model is scripted: its words come from script.yaml, and nothing leaves this", "  machine")
 """Lines that only stand there because of the scripts, and not in the pictures."""
-PROMPT = "[?] why > "
+PROMPT = "[?] why >"
 STABLE = {
     r"\d{8}-\d{6}-[0-9a-f]{8}": "20260102-093000-5f2c71aa",
     r"(?<=^forge )\d+\.\d+\.\d+(?=: )": "0.1.0",
@@ -173,7 +173,7 @@ SHOTS = (
         "forge run worker.yaml 'What changed?'",
         ("{calls: [{tool: shell, input: {command: git log --oneline}}]}",),
         ((PROMPT, "s\r"),),
-        until="n goes back [1-3] > ",
+        until="n goes back [1-3] >",
     ),
     Shot(
         "plan",
@@ -213,15 +213,17 @@ SHOTS = (
         "forge tools call water --worker worker.yaml -y -i",
         (),
         (
-            ("orchids: ", "roses\r"),
-            ("orchids: ", "2\r"),
-            ("[1.5]: ", "50\r"),
-            ("[1.5]: ", "\r"),
-            ("[false]: ", "y\r"),
-            ("leaves > ", "\r"),
+            ("orchids:", "roses\r"),
+            ("got 'roses'", ""),
+            ("orchids:", "2\r"),
+            ("[1.5]:", "50\r"),
+            ("got 50", ""),
+            ("[1.5]:", "\r"),
+            ("[false]:", "y\r"),
+            ("leaves >", "\r"),
         ),
     ),
-    Shot("welcome", "forge", keys=(("[Y/n] > ", "n\r"),)),
+    Shot("welcome", "forge", keys=(("[Y/n] >", "n\r"),)),
     Shot("tools", "forge tools list worker.yaml"),
     Shot("approve", "forge approve worker.yaml shell 'command=pytest -q && git push --force'"),
     Shot("sessions", "forge sessions list"),

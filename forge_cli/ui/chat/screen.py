@@ -185,8 +185,8 @@ class ChatScreen:
                 finally:
                     self._above.hold()
                     self._write(FOCUS_ON)
-                    self._hidden = self._input.stays_raw = False
         finally:
+            self._hidden = self._input.stays_raw = False
             self._press(get_typeahead(self._input))  # typed behind the answer
 
     def _press(self, keys: list[KeyPress]) -> None:
@@ -279,7 +279,7 @@ class ChatScreen:
             if state and state.current_completion:
                 self._buffer.complete_state = None
                 return
-            text = self._buffer.text
+            text = self._buffer.text.encode(errors="replace").decode()  # it may hold halves of characters
             if text.strip():
                 self._buffer.append_to_history()
             self._buffer.reset()

@@ -40,45 +40,25 @@ def test_the_words_are_those_of_the_handbook() -> None:
     assert CHOICES == "[y]es once, [s]ession, [n]o, [?] why > "
 
 
-@pytest.mark.parametrize("line", ["y\n", "Y\n", "yes\n", " y \n"])
-def test_yes(line: str) -> None:
-    assert parse_answer(line) == Answer("yes")
-
-
-@pytest.mark.parametrize("line", ["s\n", "SESSION\n"])
-def test_yes_for_the_session(line: str) -> None:
-    assert parse_answer(line) == Answer("session")
-    assert parse_answer(line, ["yes", "no", "why"]) is None
-
-
-@pytest.mark.parametrize("line", ["?\n", "why\n", " Why \n"])
-def test_a_question(line: str) -> None:
-    assert parse_answer(line) == Answer("why")
-
-
-@pytest.mark.parametrize(
-    ("line", "note"),
-    [
-        ("n\n", None),
-        ("no\n", None),
-        ("n use scratch\n", "use scratch"),
-        ("no, use scratch\n", "use scratch"),
-        ("N: use scratch \n", "use scratch"),
-        ("no thanks\n", "thanks"),
-        ("n use scratch\n  and  this\ny\n", "use scratch and  this y"),
-        ("\n", None),
-        ("  \n", None),
-    ],
-)
-def test_no_with_what_is_told_to_the_model(line: str, note: str | None) -> None:
-    assert parse_answer(line) == Answer("no", note)
-
-
-@pytest.mark.parametrize(
-    "line", ["nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??", "s all", "clear"]
-)
-def test_everything_else_is_not_understood(line: str) -> None:
-    assert parse_answer(line) is None
+def test_what_an_answer_means() -> None:
+    notes = {
+        "n use scratch\n": "use scratch",
+        "no, use scratch\n": "use scratch",
+        "N: use scratch \n": "use scratch",
+        "no thanks\n": "thanks",
+        "n use scratch\n  and  this\ny\n": "use scratch and  this y",
+    }
+    meant: dict[str, Answer | None] = {
+        **dict.fromkeys(("y\n", "Y\n", "yes\n", " y \n"), Answer("yes")),
+        **dict.fromkeys(("s\n", "SESSION\n"), Answer("session")),
+        **dict.fromkeys(("?\n", "why\n", " Why \n"), Answer("why")),
+        **dict.fromkeys(("n\n", "no\n", "\n", "  \n"), Answer("no")),
+        **{line: Answer("no", note) for line, note in notes.items()},
+        **dict.fromkeys(("nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??", "s all")),
+    }
+    failures = [(line, found) for line, answer in meant.items() if (found := parse_answer(line)) != answer]
+    assert failures == []
+    assert parse_answer("s\n", ["yes", "no", "why"]) is None
 
 
 @pytest.mark.anyio
