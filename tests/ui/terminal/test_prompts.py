@@ -543,6 +543,20 @@ def test_whoever_leaves_in_a_hurry_gets_the_terminal_back(terminal, script) -> N
     os.close(terminal_fd)
 
 
+def test_esc_goes_back_from_a_list_and_interrupts_at_the_question(terminal, script, writer) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, **EDITED)
+    keyboard.asked()
+    keyboard.type("s\r")
+    keyboard.expect("n goes back [1-2] >")
+    keyboard.type("\x1b")
+    keyboard.asked()
+    keyboard.type("\x1b")
+    assert keyboard.end() == 130
+    assert "Told" not in keyboard.seen
+    assert not (writer.folder / "output" / "a.md").exists()
+
+
 def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:
     keyboard = terminal("tools", "call", "echo", "--worker", "worker.yaml", "text=hi")
     keyboard.expect(CHOICES_ONCE)
