@@ -130,18 +130,6 @@ def pytest_testnodedown(node: Any, error: object) -> None:
             sys.stderr.write(f"\n[{node.gateway.id}] ended with {code}\n")
 
 
-CRASHED: set[str] = set()
-
-
-@pytest.hookimpl(optionalhook=True, trylast=True)
-def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> None:
-    """Run the test once more that a crash before its beginning is put down to; the others have had their second run."""
-    if report.failed and crashitem not in CRASHED:
-        CRASHED.add(crashitem)
-        sched.mark_test_pending(crashitem)
-        report.outcome = "rerun"  # type: ignore[assignment]
-
-
 @pytest.fixture(scope="session")
 def need() -> Callable[[str], None]:
     """``need("go")``, for what only a part of a test or a fixture needs."""

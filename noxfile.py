@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["tests", "lint", "types", "build"]
@@ -23,9 +24,8 @@ NEW_PLUGINS = {
 }
 """What ``forge plugins new`` makes has to pass as it is."""
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
-PARALLEL = ["-n", "2", "--dist", "worksteal"]
-ONCE_MORE = ["--reruns", "1", "-raR"]
-"""Real processes and clocks on a busy machine: what fails is tried once more, and named where it passes then."""
+PARALLEL = ["-n", "3", "--dist", "worksteal", "--durations", "25"]
+"""Three processes on two cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
 READ_A_PAGE = """
 from forge_tools_web.fetch import Page
 from forge_tools_web.reading import read
@@ -49,14 +49,25 @@ PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
 def install(session: nox.Session, *groups: str) -> None:
     """Install forge, its plugins and the dependency groups in one go, so that no plugin fetches another forge."""
     editables = [argument for folder in (".", *PLUGINS) for argument in ("--editable", folder)]
-    session.install(*editables, *nox.project.dependency_groups(PYPROJECT, *groups))
+    wanted = [*editables, *nox.project.dependency_groups(PYPROJECT, *groups)]
+    session.install("uv")  # pip takes a minute for what uv does in seconds
+    try:
+        session.run_install("uv", "pip", "install", "--quiet", *wanted)
+    except CommandFailed:  # an index that only pip is told of
+        session.install(*wanted)
+
+
+def run_tests(session: nox.Session, *options: str, **env: str | None) -> None:
+    """Run pytest on what the session is asked for, or on everything."""
+    paths = session.posargs or ["tests", *PLUGIN_TESTS]
+    session.run("pytest", *PARALLEL, *options, *paths, env={**WITH_BYTECODE, **env})
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of forge and of every plugin."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+    run_tests(session)
 
 
 def newest_python() -> str | None:
@@ -86,7 +97,7 @@ def newest(session: nox.Session) -> None:
     if NEWEST is None:
         session.skip("there is no Python that is newer than this one")
     install(session, "test")
-    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+    run_tests(session)
 
 
 @nox.session
@@ -95,8 +106,7 @@ def bare(session: nox.Session) -> None:
     install(session, "test")
     path = path_without(PROGRAMS, Path(session.create_tmp()).resolve())
     # where nox puts temporary files, homes of tests would lie in the environment that they are run with
-    env = {**WITH_BYTECODE, "CI": None, "TMPDIR": os.environ.get("TMPDIR"), "PATH": path}
-    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=env)
+    run_tests(session, CI=None, TMPDIR=os.environ.get("TMPDIR"), PATH=path)
 
 
 def path_without(programs: set[str], place: Path) -> str:
@@ -116,20 +126,13 @@ def path_without(programs: set[str], place: Path) -> str:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run the tests that take minutes."""
+    """Run the tests that take minutes and every property in depth, then what else only happens now and then."""
     install(session, "test", "frameworks")
-    args = [
-        "-m",
-        "long",
-        "--timeout",
-        "3600",
-        "-o",
-        "faulthandler_timeout=0",
-        "--hypothesis-profile",
-        "long",
-        *(session.posargs or ["tests", *PLUGIN_TESTS]),
-    ]
-    session.run("pytest", *args, env=WITH_BYTECODE)
+    deep = ["-m", "long or hypothesis", "--hypothesis-profile", "long"]
+    run_tests(session, *deep, "--timeout", "3600", "-o", "faulthandler_timeout=0")
+    if not session.posargs:
+        for name in ("bare", "newest", "scaffolds"):
+            session.notify(name)
 
 
 @nox.session
@@ -142,11 +145,15 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the type hints."""
+    """Check the type hints of forge and of its plugins."""
     install(session, "types")
-    session.run("mypy", *session.posargs)
-    for plugin in PLUGINS:
-        session.run("mypy", "--strict", f"{plugin}/src", *session.posargs)
+    session.run("mypy", *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)]))
+
+
+@nox.session
+def scaffolds(session: nox.Session) -> None:
+    """Check the type hints of what ``forge plugins new`` writes."""
+    install(session, "types")
     place = Path(session.create_tmp()).resolve()
     for kind, name in NEW_PLUGINS.items():
         shutil.rmtree(place / name, ignore_errors=True)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import pytest
-
 import forge_cli
+from forge_cli.core import phrases
+
+from .rows import each_row
 
 ROOT = Path(__file__).parent.parent
 
@@ -81,6 +82,7 @@ LATE = frozenset(
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
 SHARED = ("failures", "http", "json_body", "sse", "windows")
+PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
     re.IGNORECASE,
@@ -98,6 +100,11 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Everything in it, walked once for all rules."""
+        return list(ast.walk(self.tree))
+
     @property
     def room(self) -> str:
         """``core`` for forge_cli/core/tool.py, ``testing`` for forge_cli/testing.py."""
@@ -108,7 +115,7 @@ class Module:
 
     def imports(self, inside: ast.AST | None = None) -> Iterator[tuple[ast.stmt, str]]:
         """Every dotted name that is imported, ``from a import b`` as ``a.b``."""
-        for node in ast.walk(inside or self.tree):
+        for node in ast.walk(inside) if inside else self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -165,7 +172,7 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
     """No import hides in a function, but for lazy packages, the console script, pytest's plugin and what is late."""
     if module.path.endswith(("__init__.py", "forge_cli/cli/app.py", "forge_cli/pytest_plugin.py")):
         return
-    for function in ast.walk(module.tree):
+    for function in module.nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
                 late = module.room == "cli" and name.rpartition(".")[0] in LATE
@@ -196,9 +203,17 @@ def nothing_is_left_for_later(module: Module) -> Iterator[str]:
 
 def strings_use_our_words(module: Module) -> Iterator[str]:
     """Docstrings, helps and messages speak of workers and approval."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from (module.at(node, word) for word in foreign_words(node.value))
+
+
+def texts_for_models_stand_in_phrases(module: Module) -> Iterator[str]:
+    """What forge says to a model is written once, where it is known for forge's own."""
+    if not module.path.endswith("core/phrases.py"):
+        for node in module.nodes:
+            if isinstance(node, ast.Constant) and node.value in PHRASES:
+                yield module.at(node, f"{node.value!r} stands in core/phrases.py")
 
 
 def documents_use_our_words(document: Module) -> Iterator[str]:
@@ -222,11 +237,12 @@ RULES: dict[Rule, list[Module]] = {
     modules_say_what_they_are_for: FORGE + PLUGIN_SOURCES + SCRIPTS,
     nothing_is_left_for_later: FORGE + PLUGINS + SCRIPTS + DOCUMENTS,
     strings_use_our_words: FORGE + PLUGIN_SOURCES,
+    texts_for_models_stand_in_phrases: FORGE,
     documents_use_our_words: DOCUMENTS,
 }
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@each_row("rule", RULES)
 def test_the_house_keeps(rule: Rule) -> None:
     assert [broken for module in RULES[rule] for broken in rule(module)] == []
 
@@ -240,7 +256,7 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
     return [
         module.path
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute)
         and node.attr == attribute
         and ("*" in owners or (isinstance(node.value, ast.Name) and node.value.id in owners))
@@ -308,6 +324,7 @@ BROKEN = [
     (nothing_is_left_for_later, "forge_cli/core/x.py", "raise NotImplementedError"),
     (strings_use_our_words, "forge_cli/core/x.py", 'def f():\n    """Start the Agent."""'),
     (strings_use_our_words, "forge_cli/core/x.py", 'raise ToolError(f"{x}: no permission")'),
+    (texts_for_models_stand_in_phrases, "forge_cli/core/x.py", f"say({phrases.RESUME_INTERRUPTED!r})"),
     (documents_use_our_words, "README.md", "Two agents and AGENTS.md."),
 ]
 
@@ -328,16 +345,17 @@ KEPT = [
     (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""What it is: this, e.g. that.\n\nMore of it."""'),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "todo = 'a todo list'"),
     (strings_use_our_words, "forge_cli/core/x.py", "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError"),
+    (texts_for_models_stand_in_phrases, "forge_cli/core/phrases.py", f"TEXT = {phrases.RESUME_INTERRUPTED!r}"),
     (documents_use_our_words, "README.md", "`agents_md: true` reads AGENTS.md, a reagent."),
 ]
 
 
-@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
+@each_row(("rule", "path", "text"), BROKEN)
 def test_a_broken_rule_is_noticed(rule: Rule, path: str, text: str) -> None:
     assert list(rule(Module(path, text)))
 
 
-@pytest.mark.parametrize(("rule", "path", "text"), KEPT)
+@each_row(("rule", "path", "text"), KEPT)
 def test_a_kept_rule_is_not_blamed(rule: Rule, path: str, text: str) -> None:
     assert list(rule(Module(path, text))) == []
 

@@ -318,6 +318,7 @@ def test_the_readme_has_one_command_to_start_and_one_to_test() -> None:
     assert commands_for_a_clone() == [INSTALL, TEST]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(280)
 def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = tmp_path / "clone"

@@ -41,6 +41,8 @@ from forge_cli.sandbox.secrets import Redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.toolsets.executables.manifest import Manifest
 
+from .rows import each_row
+
 ROOT = Path(__file__).parent.parent
 OWN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
 EVENTS: tuple[type[Event], ...] = (*DISPLAY, *ACTIONS)
@@ -66,6 +68,7 @@ class Documentation:
         for text in texts:
             self._split(text)
         self.everything = "\n".join(texts)
+        self._code: dict[str | None, str] = {}
 
     def _split(self, text: str) -> None:
         bare = FENCED.sub(lambda found: " " * len(found[0]), text)
@@ -77,9 +80,12 @@ class Documentation:
             self.sections[title] = self.sections.get(title, "") + text[heading.end() : end]
 
     def has(self, needed: Needed) -> bool:
-        text = self.everything if needed.under is None else self.sections.get(needed.under, "")
-        code = "\n".join([*(found[0] for found in FENCED.finditer(text)), *SPAN.findall(FENCED.sub("", text))])
-        return re.search(rf"(?<![\w.\]-]){re.escape(needed.word)}(?![\w\[-]|\.\w)", code) is not None
+        if needed.under not in self._code:
+            text = self.everything if needed.under is None else self.sections.get(needed.under, "")
+            code = [*(found[0] for found in FENCED.finditer(text)), *SPAN.findall(FENCED.sub("", text))]
+            self._code[needed.under] = "\n".join(code)
+        word = rf"(?<![\w.\]-]){re.escape(needed.word)}(?![\w\[-]|\.\w)"
+        return re.search(word, self._code[needed.under]) is not None
 
 
 DOCS = Documentation(*(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]))
@@ -268,12 +274,12 @@ SUBJECTS: list[Subject] = [
 ]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.__name__)
+@each_row("subject", SUBJECTS)
 def test_nothing_is_missing(subject: Subject) -> None:
     assert [needed for needed in subject() if not DOCS.has(needed)] == []
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.__name__)
+@each_row("subject", SUBJECTS)
 def test_what_is_missing_is_noticed(subject: Subject) -> None:
     found = list(subject())
     assert found
@@ -294,7 +300,7 @@ def test_words_count_only_as_code_whole_and_under_their_heading() -> None:
     assert not any(docs.has(Needed(*each)) for each in missing)
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
+@each_row("event", EVENTS)
 def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> None:
     fenced = "\n".join(found[0] for found in FENCED.finditer(DOCS.sections.get(event.type, "")))
     lines = [json.loads(line) for line in fenced.splitlines() if line.startswith("{")]

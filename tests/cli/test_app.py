@@ -16,6 +16,8 @@ from forge_cli import __version__
 from forge_cli.cli.app import take_debug
 from forge_cli.cli.commands import COMMANDS, GROUPS
 
+from ..rows import each_row
+
 START = """
 import sys
 from forge_cli.cli import app, commands
@@ -51,7 +53,7 @@ def probe(tmp_path: Path):
     return call
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_the_table_says_what_the_command_says(name: str) -> None:
     entry = COMMANDS[name]
     app = import_module(entry.module).app
@@ -129,7 +131,7 @@ def test_errors_cannot_repaint_the_terminal(probe) -> None:
     assert probe(r"raise UsageError('a\x1b[2Jb\x9bc')").stderr == "forge: a\\x1b[2Jb\\x9bc\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("args", "left", "debug"),
     [
         (["run", "--debug", "w"], ["run", "w"], True),

@@ -10,6 +10,8 @@ import pytest
 from forge_cli.cli.commands import COMMANDS
 from forge_cli.cli.completion import SCRIPTS, complete
 
+from ..rows import each_row
+
 
 @pytest.fixture(autouse=True)
 def here(project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +28,7 @@ IDS = ["20261115-084759-1ffcf3a5", "20261116-000000-00000000", "last"]
 WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "found"),
     [
         (["ru"], ["run"]),
@@ -54,7 +56,6 @@ WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
         (["nonsense", ""], []),
         (["tools", "nonsense", ""], []),
     ],
-    ids=lambda value: " ".join(value) or "''",
 )
 def test_what_could_be_typed_next(words: list[str], found: list[str]) -> None:
     assert complete(words) == found

@@ -10,6 +10,8 @@ import pytest
 
 from forge_cli.cli.early import is_quiet
 
+from ..rows import each_row
+
 HELD = """
 import os, time
 while not os.path.exists("go"):
@@ -75,7 +77,7 @@ def test_where_nothing_is_shown(held, tmp_path: Path, args: list[str], env: dict
     assert child.before == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "quiet"),
     [
         ("run w task", False),

@@ -69,7 +69,9 @@ def variants(path: tuple[str, ...]) -> list[list[str]]:
 
 COMMANDS = list(leaves(command_tree()))
 TABLE = [args for path in COMMANDS for more in variants(path) if (args := (*path, *more)) not in SERVERS]
-DRAW = [(args, STDIN[number % (2 if args in READERS else len(STDIN))]) for number, args in enumerate(TABLE)]
+DRAW = [(args, "null" if args in READERS else STDIN[1 + number % 3]) for number, args in enumerate(TABLE)]
+DRAW += [(args, "closed") for args in (("chat", "worker.yaml"), ("serve", "mcp"), ("run", "worker.yaml", "go"))]
+"""One input for each command, and the one that takes a process that is not forked for three of them."""
 
 
 def ends(project, args: tuple[str, ...], stdin: str) -> None:

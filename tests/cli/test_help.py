@@ -16,11 +16,13 @@ from forge_cli.cli.commands import COMMANDS, GROUPS
 from forge_cli.cli.examples import EXAMPLES, examples_of
 from forge_cli.cli.tools.call import read_invocation
 
+from ..rows import each_row
+
 HELPS = [[], *([group] for group in GROUPS), *(name.split() for name in COMMANDS)]
 
 
-@pytest.mark.parametrize("words", HELPS, ids=" ".join)
-@pytest.mark.parametrize("flag", ["--help", "-h"])
+@each_row("words", HELPS)
+@each_row("flag", ["--help", "-h"])
 def test_every_command_has_help(cli, words: list[str], flag: str) -> None:
     done = cli(*words, flag)
     assert (done.code, done.err) == (0, "")
@@ -33,7 +35,7 @@ def test_every_command_has_help(cli, words: list[str], flag: str) -> None:
     assert max(map(len, done.out.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+@each_row("words", HELPS)
 def test_a_help_says_no_types_and_ends_with_examples(cli, words: list[str]) -> None:
     out = cli(*words, "--help").out
     assert "<" not in out
@@ -44,7 +46,7 @@ def test_a_help_says_no_types_and_ends_with_examples(cli, words: list[str]) -> N
     assert cli("help", *words).out == out
 
 
-@pytest.mark.parametrize(("name", "example"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
+@each_row(("name", "example"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
 def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: str) -> None:
     argv = shlex.split(
         example.partition("forge ")[2] if "| forge " not in example else example.partition("| forge ")[2]
@@ -97,7 +99,7 @@ def test_the_usage_of_run(cli) -> None:
         assert re.search(rf"^ +{code} +\w", out, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "sentence"),
     [
         (["rnu"], "forge: No such command 'rnu'. Did you mean 'run'?\n"),
@@ -108,7 +110,6 @@ def test_the_usage_of_run(cli) -> None:
         (["tools", "list", "--jsn"], "--json"),
         (["approve", "w", "t", "--bach", "x"], "--batch"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_was_probably_meant(cli, words: list[str], sentence: str) -> None:
     done = cli(*words)

@@ -12,6 +12,8 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.record.line import Line
 
+from ..rows import each_row
+
 WIRE = WorkerResult(
     status="failed", exit_code=ExitCode.FAILED, response="", session_id="", worker="", model="", error=""
 ).wire()
@@ -123,7 +125,7 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
     assert lines[-1].data["result"]["error"].startswith("internal error: RuntimeError: a bug")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("args", "wanted"),
     [
         (["run", "--json"], True),

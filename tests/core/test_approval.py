@@ -19,11 +19,13 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse
 from forge_cli.core.results import Diff
 
+from ..rows import each_row
+
 APPROVALS = st.sampled_from(Approval)
 SMALL_ARGS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([None, True, 1, "1", "", [1], ["1"], {"a": 1}]))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("approvals", "strictest"),
     [
         ([], Approval.ASK),
@@ -49,7 +51,7 @@ def test_approvals_do_not_compare_as_text() -> None:
         _ = Approval.ASK < Approval.PRE_APPROVED  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("modes", "strictest"),
     [
         ([None, None], None),
@@ -66,7 +68,7 @@ def test_the_strictest_mode_wins_and_silence_abstains(
     assert ApprovalMode.strictest(*reversed(modes)) is strictest
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("effects", "risk"),
     [
         (None, "high"),
@@ -97,7 +99,7 @@ IDENTITY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"worker": "other"},
@@ -110,7 +112,6 @@ IDENTITY: dict[str, Any] = {
         {"args": {"branch": "main", "force": 0}},
         {"args": {}},
     ],
-    ids=str,
 )
 def test_whatever_differs_is_another_call(change: dict[str, Any]) -> None:
     assert fingerprint(**{**IDENTITY, **change}) != fingerprint(**IDENTITY)

@@ -16,6 +16,8 @@ from forge_cli.core.marks import dotted, where_in
 from forge_cli.core.wire import camel_case, snake_case
 from forge_cli.files.document import parse_document
 
+from ..rows import each_row
+
 
 class Step(Config):
     run_it: Literal["now", "later"] = "now"
@@ -65,7 +67,7 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
     assert read("planName: a\nimport: x").import_ == "x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ("steps: []", "plan.yaml:1:1: plan_name: this key is required"),

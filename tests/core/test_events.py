@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.events import (
     ACTIONS,
@@ -30,6 +28,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Json, Text
+
+from ..rows import each_row
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (
@@ -106,7 +106,7 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "payload"), PAYLOADS, ids=lambda value: getattr(value, "type", ""))
+@each_row(("event", "payload"), PAYLOADS)
 def test_payloads(event: Event, payload: dict[str, Any]) -> None:
     assert event.payload() == payload
 

@@ -13,6 +13,8 @@ from forge_cli.core.errors import SchemaError
 from forge_cli.core.fields import FormField, coerce, derive_fields
 from forge_cli.core.schema import InputSchema
 
+from ..rows import each_row
+
 
 class Size(enum.Enum):
     SMALL = "small"
@@ -54,7 +56,7 @@ PUSH_FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         Push,
@@ -106,7 +108,7 @@ INTEGER = {"type": "integer"}
 OPTIONAL = {"anyOf": [INTEGER, {"type": "null"}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "given", "expected"),
     [
         (INTEGER, "10", 10),

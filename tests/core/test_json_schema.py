@@ -14,6 +14,8 @@ from forge_cli.core.json_schema import (
     validator,
 )
 
+from ..rows import each_row
+
 
 @pytest.mark.parametrize(
     ("schema", "problem"),
@@ -39,7 +41,7 @@ def test_a_schema_that_cannot_be_checked_has_no_place() -> None:
     assert (problem.sentence.startswith("cannot be checked: "), problem.json_path) == (True, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "problems"),
     [
         ({"$ref": "#/$defs/a", "$defs": {"a": {}}}, []),

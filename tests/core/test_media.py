@@ -13,6 +13,8 @@ from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
 from forge_cli.core.wire import Unreadable
 
+from ..rows import each_row
+
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 SVG = b"<svg/>"
 
@@ -51,7 +53,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
+@each_row(("value", "on_the_wire", "for_the_model"), WIRE)
 def test_on_the_wire_and_for_the_model(value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str) -> None:
     assert value.wire() == on_the_wire
     assert read_result(on_the_wire) == value == as_result(on_the_wire)

@@ -15,6 +15,8 @@ from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.tool import Tool, tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
+from ..rows import each_row
+
 ENV = ToolsetEnv(
     worker="w",
     worker_dir=Path("/"),
@@ -107,7 +109,7 @@ def offered(thing: Any, name: str = "thing", schema: Any = None) -> Sequence[Too
     return anyio.run(open_and_close)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("thing", "names"),
     [
         (add, ["add"]),
@@ -149,7 +151,7 @@ def test_a_schema_decides_where_hints_are_missing() -> None:
         assert found.schema.json_schema["properties"]["a"]["type"] == "integer"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("thing", "schema", "problem"),
     [
         (7, None, "'thing' is neither a function nor a tool, but a int"),

@@ -1,15 +1,8 @@
 """What forge itself says to a model: each text once, and none of them taken for the user's."""
 
-import ast
-from pathlib import Path
-
 import pytest
 
-import forge_cli
 from forge_cli.core import phrases
-
-FORGE = Path(forge_cli.__file__).parent
-TEXTS = {name: text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)}
 
 
 @pytest.mark.parametrize(
@@ -30,13 +23,7 @@ def test_a_child_reads_its_task_and_what_its_parent_adds() -> None:
     assert phrases.child_task("look", "Be quick.") == "look\n\nFurther instructions for this task:\nBe quick."
 
 
-def test_each_text_stands_in_one_place() -> None:
-    assert len(set(TEXTS.values())) == len(TEXTS) > 10
-    modules = [path for path in FORGE.rglob("*.py") if path.name != "phrases.py"]
-    found = [
-        (path.name, node.value)
-        for path in modules
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Constant) and node.value in TEXTS.values()
-    ]
-    assert found == []
+def test_each_text_is_another() -> None:
+    """``tests/test_architecture.py`` looks for them elsewhere."""
+    texts = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
+    assert len(set(texts)) == len(texts) > 10

@@ -29,18 +29,18 @@ from forge_cli.core.results import (
 from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable
 
+from ..rows import each_row
+
 WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json", "image", "blob"]
 
 
-@pytest.mark.parametrize(
-    "kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"]
-)
+@each_row("kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"])
 def test_valid_kinds(kind: str) -> None:
     assert is_valid_kind(kind)
     assert is_well_known_kind(kind) == (kind in WELL_KNOWN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "kind",
     [
         "",
@@ -65,7 +65,7 @@ def test_invalid_kinds(kind: Any) -> None:
     assert not is_well_known_kind(kind)
 
 
-@pytest.mark.parametrize("kind", ["Bad", "git-status", "", "text", "diff", "json"])
+@each_row("kind", ["Bad", "git-status", "", "text", "diff", "json"])
 def test_a_custom_result_refuses_a_kind_that_is_none_of_its_own(kind: str) -> None:
     with pytest.raises(ValueError, match="is not a kind for a custom result") as caught:
         Custom(kind=kind, data={})
@@ -170,7 +170,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
+@each_row(("value", "on_the_wire", "for_the_model"), WIRE)
 def test_each_kind_on_the_wire_and_for_the_model(
     value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
 ) -> None:
@@ -196,7 +196,7 @@ def _cycle() -> dict[str, Any]:
     return ring
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("returned", "result"),
     [
         (None, Text("The tool returned nothing.")),
@@ -233,7 +233,6 @@ def _cycle() -> dict[str, Any]:
         ({"kind": "git.status"}, Json({"kind": "git.status"})),
         ({"data": 1}, Json({"data": 1})),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue) -> None:
     assert as_result(returned) == result
@@ -246,7 +245,7 @@ def test_what_counts_is_what_there_is_to_read(whole: str) -> None:
     assert bounded(value) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "result"),
     [
         ({"kind": "text", "content": "hi"}, Text("hi")),
@@ -259,14 +258,13 @@ def test_what_counts_is_what_there_is_to_read(whole: str) -> None:
         ({"kind": "file_content", "path": "/a", "content": "é", "size": 99}, FileContent("/a", "é", 2)),
         ({"kind": "file_list", "path": "/a", "files": ("b", "c/")}, FileList.of("/a", ("b", "c/"))),
     ],
-    ids=lambda value: value.kind if not isinstance(value, dict) else "",
 )
 def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: ResultValue) -> None:
     assert as_result(said) == result
     assert not is_misfit(as_result(said))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         {"kind": "text"},
@@ -285,7 +283,7 @@ HUGE = "x" * (2 * VALUE_LIMIT)
 CUT = cut(HUGE, VALUE_LIMIT)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("huge", "kept"),
     [
         (Text(HUGE), Text(CUT)),
@@ -302,7 +300,6 @@ CUT = cut(HUGE, VALUE_LIMIT)
         (Diff("/a", None, "", True, 0, model_text=HUGE), Diff("/a", None, "", True, 0, model_text=CUT)),
         (Json(1, model_text=HUGE), Json(1, model_text=CUT)),
     ],
-    ids=lambda value: value.kind,
 )
 def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: ResultValue) -> None:
     assert bounded(huge) == kept
@@ -311,7 +308,7 @@ def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: Resu
     assert len(for_model(kept)) <= MODEL_LIMIT
 
 
-@pytest.mark.parametrize("value", [row[0] for row in WIRE], ids=lambda value: value.kind)
+@each_row("value", [row[0] for row in WIRE])
 def test_a_small_value_stays_as_it_is(value: ResultValue) -> None:
     assert bounded(value) == value
 
@@ -333,7 +330,7 @@ def test_whatever_a_tool_returns_can_be_read_back_from_the_record(returned: Resu
     assert read_result(json.loads(json.dumps(as_result(returned).wire()))) == kept
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "problem"),
     [
         (None, "not an object"),

@@ -26,6 +26,8 @@ from pydantic.alias_generators import to_camel
 from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.schema import InputSchema, InvalidInput, lint
 
+from ..rows import each_row
+
 
 class Colour(enum.Enum):
     RED = "red"
@@ -307,7 +309,7 @@ def test_unknown_fields_are_refused_unless_the_model_allows_them() -> None:
     assert InputSchema.of(Allowing).json_schema["additionalProperties"] is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "emitted", "accepted"),
     [
         ({}, False, False),
@@ -424,7 +426,7 @@ def test_the_given_schema_is_not_changed() -> None:
     assert given == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "sentence"),
     [
         (SCHEMA, None),

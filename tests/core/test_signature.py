@@ -21,6 +21,8 @@ from forge_cli.core.model_input import typed_args
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.signature import describe, keyword_args, signature_model
 
+from ..rows import each_row
+
 if TYPE_CHECKING:
 
     class Missing: ...
@@ -154,7 +156,7 @@ def test_a_description_in_the_field_wins() -> None:
     assert schema_of(google)["properties"]["other"]["description"] == "from Field"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "text"),
     [
         (google, "Read it.\n\nAll of it:\n  indented.\n\nReturns:\n    The text."),
@@ -321,7 +323,7 @@ def clash(a: Annotated[int, Field(alias="b")], b: int) -> None: ...
 def foreign(größe: int) -> None: ...
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "sentence"),
     [
         (unhinted, "unhinted: parameter 'path' has no type hint; add one (path: str), or define unhinted_schema"),

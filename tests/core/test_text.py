@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, dollars, nearest, readable, visible
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("text", "shown"),
     [
         ("plain text", "plain text"),
@@ -53,7 +55,7 @@ def test_nothing_hidden_is_left(text: str) -> None:
     shown.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "\u2764\ufe0f",
@@ -72,7 +74,7 @@ def test_in_an_answer_emoji_and_writing_systems_keep_what_they_need(text: str) -
     assert visible(text) != text
 
 
-@pytest.mark.parametrize("text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"])
+@each_row("text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"])
 def test_elsewhere_the_same_characters_are_shown_in_an_answer_too(text: str) -> None:
     assert "\\" in readable(text)
 
@@ -121,7 +123,7 @@ def test_a_mark_can_say_how_much_is_gone() -> None:
     assert cut("x" * 100, 60, "end", mark=MORE) == "x" * 35 + "... [65 more characters]"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "near"), [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")]
 )
 def test_the_nearest_name(name: str, near: str | None) -> None:
@@ -129,7 +131,7 @@ def test_the_nearest_name(name: str, near: str | None) -> None:
     assert nearest(f"--{name}", ["--shell", "--filesystem", "--custom"]) == (near and f"--{near}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "known", "otherwise", "said"),
     [
         ("shel", ["shell", "custom"], None, "did you mean 'shell'?"),

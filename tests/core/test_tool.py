@@ -23,6 +23,8 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import cut
 from forge_cli.core.tool import ManualExecution, Preview, Tool, Validated, is_manual_tool, llm_tools, manual_tools, tool
 
+from ..rows import each_row
+
 CONTEXT = ToolContext(
     call_id="c1",
     tool="t",
@@ -51,19 +53,19 @@ def test_names_that_every_provider_takes(name: str) -> None:
     assert made(name=name).name == name
 
 
-@pytest.mark.parametrize("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
+@each_row("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(SchemaError) as caught:
         made(name=name)
     assert str(caught.value) == f"{name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
 
 
-@pytest.mark.parametrize("word", [None, True, False, Approval.BLOCKED, Verdict(Approval.ASK, "why"), lambda args: True])
+@each_row("word", [None, True, False, Approval.BLOCKED, Verdict(Approval.ASK, "why"), lambda args: True])
 def test_words_that_a_tool_can_say(word: Any) -> None:
     assert made(needs_approval=word).needs_approval == word
 
 
-@pytest.mark.parametrize("word", ["ask", "preApproved", 1, 0, []])
+@each_row("word", ["ask", "preApproved", 1, 0, []])
 def test_a_word_that_is_none_is_refused_at_once(word: Any) -> None:
     with pytest.raises(SchemaError) as caught:
         made(needs_approval=word)
@@ -75,7 +77,7 @@ def test_a_tool_is_frozen() -> None:
         made().name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("effects", "read_only", "risk"),
     [
         (None, False, "high"),
@@ -184,7 +186,7 @@ def test_at_tool_without_words_changes_nothing() -> None:
     assert (plain(3), subject.name, subject.mode, subject.effects) == (3, "plain", "llm", None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "effects"),
     [
         ({"read_only": True}, frozenset({Effect.READ})),
@@ -193,7 +195,6 @@ def test_at_tool_without_words_changes_nothing() -> None:
         ({"read_only": False, "effects": ["write"]}, frozenset({Effect.WRITE})),
         ({}, None),
     ],
-    ids=str,
 )
 def test_read_only_is_a_declared_effect(said: dict[str, Any], effects: frozenset[Effect] | None) -> None:
     @tool(**said)

@@ -17,6 +17,8 @@ from forge_cli.core.tool import tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.files.document import parse_document
 
+from ..rows import each_row
+
 ENV = ToolsetEnv(
     worker="w",
     worker_dir=Path("/"),
@@ -112,7 +114,7 @@ def test_the_keys_that_every_toolset_takes() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         (

@@ -17,6 +17,8 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.results import Text
 from forge_cli.core.wire import MAX_DEPTH, Unreadable, clean_text, error_text, jsonable, read, wire
 
+from ..rows import each_row
+
 
 class Colour(Enum):
     RED = "red"
@@ -53,7 +55,7 @@ def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "plain"),
     [
         (Colour.RED, "red"),
@@ -67,7 +69,6 @@ def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
         (object(), "<object object>"),
         (frozenset({"b", "a", 1}), ["a", "b", 1]),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_odd_values_become_plain_json(value: Any, plain: Any) -> None:
     assert jsonable(value) == plain
@@ -111,7 +112,7 @@ class Mute(Exception):
         raise RuntimeError("not even that")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "text"),
     [
         (ValueError("bad"), "ValueError: bad"),
@@ -121,7 +122,6 @@ class Mute(Exception):
         (Mute(), "Mute: [a Mute that cannot be shown]"),
         (ValueError("\ud800"), "ValueError: \\ud800"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_an_error_says_its_type_and_its_words(error: BaseException, text: str) -> None:
     assert error_text(error) == text
@@ -167,7 +167,7 @@ def test_a_value_is_read_as_it_was_written() -> None:
     assert read(Whole, {**sparse, "inner": {}}) == Whole(3, 0.5, "a", True, Part(), must=None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "problem"),
     [
         ({"size": True}, "size: not a whole number"),

@@ -5,7 +5,6 @@ import os
 import unicodedata
 from itertools import repeat
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich import cells
@@ -13,10 +12,12 @@ from rich import cells
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import cell_len, fit, pad, rows, terminal_width, wrap
 
+from ..rows import each_row
+
 TEXTS = st.text(alphabet="ab  ,漢字、é👍\u0301\u200d", max_size=120)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("", ""),

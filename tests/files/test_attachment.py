@@ -11,11 +11,13 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import LARGEST, media_type, read_attachment
 
+from ..rows import each_row
+
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 WEBP = b"RIFF\x24\0\0\0WEBPVP8 "
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "kind"),
     [
         (b"", "text/plain"),

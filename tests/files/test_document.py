@@ -18,6 +18,8 @@ from forge_cli.core.marks import MarkedDict, MarkedList, where_in
 from forge_cli.files import parsing
 from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
 
+from ..rows import each_row
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -53,7 +55,7 @@ def text_at(text: str, mark: Mark) -> str:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
+@each_row(
     ("written", "value"),
     [
         ("true", True),
@@ -93,13 +95,13 @@ yes no on off y n Yes NO Off tRUE Null NULL 0777 007 -01 00 +1 1_000 1,000 0x1F 
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize("written", NARROWED.split())
+@each_row("written", NARROWED.split())
 def test_what_yaml_1_1_would_have_changed_stays_text(written: str) -> None:
     assert parse_document(f"a: {written}", "w.yaml") == {"a": written}
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize("written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"])
+@each_row("written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"])
 def test_quoted_is_always_text(written: str) -> None:
     assert parse_document(f"""a: "{written}"\nb: '{written}'""", "w.yaml") == {"a": written, "b": written}
 
@@ -139,8 +141,8 @@ def test_mappings_lists_keys_and_values_have_marks() -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("start", ["", "\ufeff"])
+@each_row("ending", ["\n", "\r\n", "\r"])
+@each_row("start", ["", "\ufeff"])
 def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) -> None:
     text = ending.join(["name: x", "text: |", "  one", "  two", "last: {🙂: 1}", ""])
     data = parse_document((start + text).encode(), "w.yaml")
@@ -153,7 +155,7 @@ def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) 
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line", "column", "says"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, 1, "the key 'a' stands on line 1 already; keep one"),
@@ -228,9 +230,7 @@ def test_refused(text: str | bytes, line: int, column: int, says: str) -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
-    "escape", [r"\ud800", r"\ud83d\ude00", r"\uDFFF", r"\Uffffffff", r"\U00110000", r"\q", r"\xzz"]
-)
+@each_row("escape", [r"\ud800", r"\ud83d\ude00", r"\uDFFF", r"\Uffffffff", r"\U00110000", r"\q", r"\xzz"])
 def test_an_escape_that_stands_for_no_character(escape: str) -> None:
     error = refused(f'ok: 1\na: "{escape}"')
     assert "this escape stands for no character; write the character itself" in error.message
@@ -246,10 +246,9 @@ def test_a_tag_that_is_not_even_text() -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize(
+@each_row(
     ("opening", "closing"),
     [("[", "]"), ("{a: ", "}"), ("\n [", "]"), ("[{a: ", "}]")],
-    ids=["list", "map", "lines", "both"],
 )
 def test_depth_has_an_end(opening: str, closing: str) -> None:
     levels = opening.count("[") + opening.count("{")
@@ -280,7 +279,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@each_row("text", HOSTILE.values())
 def test_hostile_text_is_refused_at_once(text: str) -> None:
     assert len(text) <= MAX_BYTES
     start = time.process_time()
@@ -317,8 +316,8 @@ def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
     assert read.data.mark.file == str(path)
 
 
-@pytest.mark.parametrize("name", ["worker.md", "x.worker", "X.MD"])
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@each_row("name", ["worker.md", "x.worker", "X.MD"])
+@each_row("ending", ["\n", "\r\n"])
 def test_front_matter(tmp_path: Path, name: str, ending: str) -> None:
     lines = ["\ufeff---", "name: x", "limits:", "  max_turns: 3", "--- ", "", "You write.", "---", "é: [", ""]
     read = read_document(write(tmp_path, name, ending.join(lines)), shown="./" + name)
@@ -333,7 +332,7 @@ def test_front_matter_without_a_body() -> None:
     assert split_front_matter("---\na: |\n  ---\n---\n", "w.md") == ("---\na: |\n  ---\n", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "where", "says"),
     [
         ("", "w:1:1", "no front matter here; begin the file with a line '---'"),

@@ -14,6 +14,8 @@ from forge_cli.core.grants import GrantRule, flow
 from forge_cli.files.document import parse_document
 from forge_cli.files.edit import CannotEditError, lines_to_paste, plan_edit
 
+from ..rows import each_row
+
 SHELL = GrantRule(
     ("toolsets", "shell", "rules", "-"),
     {"pattern": "git commit", "approval": "preApproved"},
@@ -40,7 +42,7 @@ def added(tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name
     return file.read_bytes().decode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "rule", "after"),
     [
         (
@@ -98,9 +100,7 @@ def test_the_least_text_that_says_it(tmp_path: Path, before: str, rule: GrantRul
     assert added(tmp_path, before, rule) == after
 
 
-@pytest.mark.parametrize(
-    "before", ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"]
-)
+@each_row("before", ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"])
 def test_the_users_own_file(tmp_path: Path, before: str) -> None:
     after = added(tmp_path, before, SHELL, user=True)
     assert parse_document(after, "")["policy"]["shell"] == {"rules": [SHELL.says]}
@@ -143,7 +143,7 @@ def test_several_rules_and_one_that_stands_there_already(tmp_path: Path) -> None
     assert added(tmp_path, after, *WORKSPACE) == after
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "rule", "why"),
     [
         ("toolsets:\r\n  shell:\n", SHELL, "its lines end in different ways"),

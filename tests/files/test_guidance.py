@@ -19,6 +19,7 @@ from forge_cli.record.log import Log
 from forge_cli.testing import Project
 
 from ..listener import Listener
+from ..rows import each_row
 
 WORKER = "name: w\ninstructions: You help.\nagents_md: {wanted}\ntoolsets: {{plan: {{}}}}\n"
 
@@ -92,7 +93,7 @@ def test_a_link_inside_is_followed(tmp_path: Path) -> None:
     assert read_guidance(tmp_path).text.endswith("Use tabs.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "problem"),
     [
         ("outside", "it leads out of the working directory"),

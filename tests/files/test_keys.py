@@ -14,6 +14,7 @@ from forge_cli.files.keys import KeyStore, ProviderKey, find_key, stored_keys, v
 from forge_cli.sandbox.secrets import own_redactor
 
 from ..deadline import deadline
+from ..rows import each_row
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
 OTHER = "sk-ant-9876543210-9876543210-abcd"
@@ -102,7 +103,7 @@ def test_names_of_keys(name: str, variable: str) -> None:
     assert variable_for(name) == variable
 
 
-@pytest.mark.parametrize("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
+@each_row("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
 def test_what_is_not_the_name_of_a_key(name: str) -> None:
     with pytest.raises(UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"):
         variable_for(name)

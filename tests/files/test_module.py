@@ -9,6 +9,8 @@ from forge_cli import ToolError, WorkerError
 from forge_cli.files.module import LocalModule, imported_beside
 from forge_cli.testing import Project, call, calls
 
+from ..rows import each_row
+
 
 def load(folder: Path, **files: str) -> object:
     for name, text in files.items():
@@ -18,7 +20,7 @@ def load(folder: Path, **files: str) -> object:
     return LocalModule.read(folder / "tools.py").load()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "import beside_a\nVALUE = beside_a.VALUE",

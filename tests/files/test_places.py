@@ -8,10 +8,12 @@ import pytest
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.places import cannot_read, decode_utf8, parse_json, place_of, whole_file
 
+from ..rows import each_row
+
 START = Mark("f")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "where", "place"),
     [
         (b"\xff", START, "f:1:1: byte 0xff at offset 0"),
@@ -33,7 +35,7 @@ def test_text_is_without_a_byte_order_mark() -> None:
     assert parse_json(b"\xef\xbb\xbf[1]", START) == [1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place"),
     [
         ("", "f:1:1"),

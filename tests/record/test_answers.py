@@ -36,6 +36,7 @@ from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 
 from ..approval import new_request
+from ..rows import each_row
 
 YES = ApprovalDecision(True, via="a test")
 AT_HAND = ApprovalDecision(False, note="at hand")
@@ -175,7 +176,7 @@ START, ASK = SessionStart("m", "/", "interactive"), ApprovalRequired(new_request
 CALL = ASK.request.tool_call_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "open_ids", "may"),
     [
         ([], ["approval_1"], True),

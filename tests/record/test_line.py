@@ -46,6 +46,7 @@ from forge_cli.core.wire import Unreadable
 from forge_cli.record.line import BadLine, beginning, beginning_at_root, line_at
 
 from ..lines import CHILD, lines_of
+from ..rows import each_row
 
 WORDS = st.text(max_size=20)
 DATA = st.recursive(
@@ -156,7 +157,7 @@ def test_a_newer_forge_may_say_more() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "problem"),
     [
         ({"time": None}, "time: not a text"),
@@ -177,7 +178,7 @@ def test_what_is_wrong_with_a_line_is_told_with_its_place(change: dict[str, Any]
         _ = broken.event
 
 
-@pytest.mark.parametrize("garbage", [b"", b"no json", b"[]", b"{}", b'{"seq": "1", "type": "x"}', b"[" * 100_000])
+@each_row("garbage", [b"", b"no json", b"[]", b"{}", b'{"seq": "1", "type": "x"}', b"[" * 100_000])
 def test_what_is_not_a_line_is_told_with_its_place(garbage: bytes) -> None:
     with pytest.raises(BadLine) as caught:
         Line.read(garbage, Mark("log.jsonl", 3))
@@ -227,7 +228,7 @@ def test_an_event_does_not_read_what_another_wrote() -> None:
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/tests/*.jsonl"))
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.parent.parent.name)
+@each_row("file", EXAMPLES)
 def test_what_was_recorded_long_ago_would_be_written_again_byte_for_byte(file: Path) -> None:
     for piece in file.read_bytes().splitlines():
         line = Line.read(piece)

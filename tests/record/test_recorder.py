@@ -20,6 +20,8 @@ from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
 
+from ..rows import each_row
+
 KEY = "s3cr3t-value-of-foo"
 SHAPES = {
     "anthropic": "sk-ant-api03-" + "A1b2" * 8,
@@ -102,7 +104,7 @@ def test_one_line_in_whole() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "tamper",
     [
         {"message": "other"},
@@ -112,7 +114,6 @@ def test_one_line_in_whole() -> None:
         {"extra": 1},
         {"depth": 1},
     ],
-    ids=str,
 )
 def test_whoever_changes_a_line_breaks_its_seal(tamper: JsonObject) -> None:
     lines: list[JsonObject] = []
@@ -200,7 +201,7 @@ def test_what_stands_in_place_of_a_secret_says_which_it_was() -> None:
     assert redactor.redact("short /usr/bin:/bin") == "short /usr/bin:/bin"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "is_secret"),
     [
         ("ANTHROPIC_API_KEY", True),

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from forge_cli.sandbox.names import folded, lookalike_key, shown, unusable
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("name", "problem"),
     [
         ("a\0b", "NUL"),
@@ -28,7 +30,7 @@ def test_names_that_no_file_may_have(name: str, problem: str) -> None:
     assert problem in (unusable(name) or "")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "-rf", "~", "CON", "a:b", "a\\b", "‥", "café", "👨\u200d👩", "n" * 255, " "])
+@each_row("name", ["a.txt", "-rf", "~", "CON", "a:b", "a\\b", "‥", "café", "👨\u200d👩", "n" * 255, " "])
 def test_names_that_are_ordinary(name: str) -> None:
     assert unusable(name) is None
 

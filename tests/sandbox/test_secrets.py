@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 from forge_cli.sandbox.shapes import SHAPES
+
+from ..rows import each_row
 
 ABC = "Ab1" * 40
 HEX = "0a1f" * 20
@@ -88,14 +90,14 @@ def stream(pieces: list[str], redactor: Redactor = REDACTOR) -> list[str]:
     return [*(told.add(piece) for piece in pieces), told.close()]
 
 
-@pytest.mark.parametrize(("name", "lead", "secret", "close"), CASES)
+@each_row(("name", "lead", "secret", "close"), CASES)
 def test_the_usual_kinds_of_keys_are_known_by_their_shape(name: str, lead: str, secret: str, close: str) -> None:
     for before, after in [("", ""), ("<", ">"), ("the key:\n", "\nis secret"), ('{"k": "', '"}'), ("a\\n", "\\n")]:
         told = REDACTOR.redact(f"{before}{lead}{secret}{close}{after}")
         assert told == f"{before}{lead}[redacted:{name}]{close}{after}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "https://example.org:8080/a@b",
@@ -116,7 +118,7 @@ def test_what_only_resembles_a_key_stays(text: str) -> None:
     assert "".join(stream(list(text))) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "PGPASSWORD",
@@ -139,9 +141,7 @@ def test_names_that_say_secret(name: str) -> None:
     assert Redactor({name: "sqlite:///x y z"}).redact("<sqlite:///x y z>") == f"<[redacted:{name}]>"
 
 
-@pytest.mark.parametrize(
-    "name", ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "PATH", "EDITOR", "KEYBOARD", "AUTHOR", "BASE_URL"]
-)
+@each_row("name", ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "PATH", "EDITOR", "KEYBOARD", "AUTHOR", "BASE_URL"])
 def test_names_that_do_not(name: str) -> None:
     assert Redactor({name: "/some/place"}).redact("in /some/place") == "in /some/place"
 
@@ -191,7 +191,6 @@ def tried_everywhere(text: str) -> str:
 
 
 @given(texts)
-@settings(max_examples=400, deadline=None)
 def test_looking_for_each_kind_by_itself_finds_what_trying_them_everywhere_finds(text: str) -> None:
     assert REDACTOR.redact(text) == tried_everywhere(text)
 
@@ -204,7 +203,6 @@ values = st.recursive(
 
 
 @given(values)
-@settings(max_examples=400, deadline=None)
 def test_json_that_is_clean_has_nothing_to_be_redacted(value: Any) -> None:
     written = json.dumps(value, ensure_ascii=False)
     if REDACTOR.is_clean(written):
@@ -213,14 +211,14 @@ def test_json_that_is_clean_has_nothing_to_be_redacted(value: Any) -> None:
         assert REDACTOR.redact(value) != value or REDACTOR.redact(written) != written
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("around", ["{}", "a {} b", "{}\n", "\t{}", "\x08{}", '"{}"'])
+@each_row("secret", SECRETS)
+@each_row("around", ["{}", "a {} b", "{}\n", "\t{}", "\x08{}", '"{}"'])
 def test_json_with_a_secret_is_not_clean(secret: str, around: str) -> None:
     for value in ([around.format(secret)], {around.format(secret): 1}):
         assert not REDACTOR.is_clean(json.dumps(value, ensure_ascii=False))
 
 
-@pytest.mark.parametrize("secret", [*SECRETS, 'quoted "secret"', "two\nlines"])
+@each_row("secret", [*SECRETS, 'quoted "secret"', "two\nlines"])
 def test_in_many_values_the_same_secrets_are_found_as_in_few(secret: str) -> None:
     redactor = Redactor({**ENVIRON, "A_TOKEN": 'quoted "secret"', "B_TOKEN": "two\nlines"})
     redacted = redactor.redact(secret)
@@ -239,14 +237,13 @@ def test_in_a_large_text_the_same_secrets_are_found() -> None:
     assert REDACTOR.redact(text) == tried_everywhere(text) != text
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@each_row("secret", SECRETS)
 def test_one_secret_is_found_far_from_everything_else(secret: str) -> None:
     text = f"{'word ' * 200}{secret} {'word ' * 200}"
     assert REDACTOR.redact(text) == tried_everywhere(text) != text
 
 
 @given(texts, st.data())
-@settings(max_examples=400, deadline=None)
 def test_however_a_text_is_split_the_same_is_told(text: str, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
@@ -254,7 +251,7 @@ def test_however_a_text_is_split_the_same_is_told(text: str, data: st.DataObject
     assert "".join(told) == REDACTOR.redact(text)
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@each_row("secret", SECRETS)
 def test_letter_by_letter_no_part_of_a_secret_is_told_before_it_is_over(secret: str) -> None:
     text = f"Look: {secret} - that is it"
     told = stream(list(text))
@@ -283,7 +280,7 @@ def test_no_more_is_held_back_than_may_become_a_secret() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         "sk-",
@@ -312,7 +309,7 @@ def test_no_more_is_held_back_than_may_become_a_secret() -> None:
         "/api/webhooks/",
     ],
 )
-@pytest.mark.parametrize("end", ["", " "])
+@each_row("end", ["", " "])
 def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
     text = "://me:" * piece.startswith("a:") + piece * (30_000 // len(piece)) + end
     began = process_time()

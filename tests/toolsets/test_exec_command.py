@@ -20,6 +20,7 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.testing import Project, call, calls, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell
 
+from ..rows import each_row
 from ..sandbox.children import gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -414,7 +415,7 @@ async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> 
         assert (await hands.write("rm x\n")).status == "blocked"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "bare"),
     [
         *((command, True) for command in ("bash", "sh", "dash", " bash --norc --noprofile ", "'bash'")),

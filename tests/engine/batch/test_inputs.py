@@ -13,6 +13,8 @@ from forge_cli.core.errors import ForgeError, Mark, UsageError
 from forge_cli.engine.batch.inputs import BatchInputs, default_results, folder_name
 from forge_cli.engine.batch.template import TaskTemplate
 
+from ...rows import each_row
+
 
 def tasks(source: Path | str, template: str | None = None, **options: object) -> dict[str, str]:
     inputs = BatchInputs(str(source), TaskTemplate(template), **options)  # type: ignore[arg-type]
@@ -59,7 +61,7 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         tasks("-", data=BytesIO(b'{"task": "a"}\n' + b" " * (2 << 20)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "place", "problem"),
     [
         ("a.jsonl", b'{"task": "x"}\n{"task": }\n', (2, 10), "not JSON"),
@@ -185,7 +187,7 @@ def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
     assert digest('{"task": "Öl", "n": [1.5, null]}') == "96b611b618e88c5a72929eaa10f8c214"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "name"),
     [
         ("in/tickets.jsonl", "tickets.results.jsonl"),

@@ -11,6 +11,8 @@ from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.conformance import examine
 
+from ...rows import each_row
+
 SOUND: JsonObject = {
     "type": "object",
     "properties": {
@@ -62,7 +64,7 @@ def test_a_description_may_stand_where_a_reference_leads() -> None:
     assert failed(make(schema)) == {}
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 3601, float("inf"), float("nan"), "soon"])
+@each_row("seconds", [0, -1, 3601, float("inf"), float("nan"), "soon"])
 def test_a_timeout_is_sensible(seconds: Any) -> None:
     assert failed(make(timeout=seconds)).keys() == {"timeout"}
 

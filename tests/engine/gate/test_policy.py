@@ -21,6 +21,7 @@ from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.engine.gate.policy import SILENT, Policy, as_verdict
 from forge_cli.files.document import parse_document
 
+from ...rows import each_row
 from ..conftest import Gate, Recorded
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
@@ -203,7 +204,7 @@ def _request(verdict: Verdict, request_id: str) -> ApprovalRequest:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", WORDS)
+@each_row("name", WORDS)
 async def test_the_table(name: str, tmp_path: Path) -> None:
     needs_approval, word = WORDS[name]
     act = Recorded(needs_approval=needs_approval)
@@ -280,7 +281,7 @@ def test_a_stricter_word_from_anybody_never_loosens(
     assert not before.approval.stricter_than(after.approval)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "entry", "without_effect"),
     [
         (True, PRE, True),
@@ -303,7 +304,7 @@ def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
     assert not Policy().loosens(offered)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "entry", "without_effect"),
     [
         (giving(True), PRE, True),

@@ -20,6 +20,8 @@ from forge_cli.engine.plugins import scan
 from forge_cli.engine.plugins.scan import Plugin, installed
 from forge_cli.testing import Project
 
+from ...rows import each_row
+
 TOOLSET = '''
 from forge_cli import Toolset, hookimpl, tool
 
@@ -384,7 +386,7 @@ def test_a_stamp_changes_with_the_files_of_the_plugin(site: Site) -> None:
     assert not {"alone", "weather_package"} & set(sys.modules)
 
 
-@pytest.mark.parametrize("value", ["", ":x", ".x", "nosuch_module", "nosuch_module.inner:x", "two words", "odd_module"])
+@each_row("value", ["", ":x", ".x", "nosuch_module", "nosuch_module.inner:x", "two words", "odd_module"])
 def test_a_stamp_of_what_cannot_be_imported(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "odd_module", type(sys)("odd_module"))
     assert stamp_of(value) == stamp_of(value)

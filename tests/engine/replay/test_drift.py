@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from forge_cli import Approval, Text, ToolCall, Verdict
 from forge_cli.core.errors import ExitCode, Mark
 from forge_cli.core.events import ToolResult
@@ -18,6 +16,8 @@ from forge_cli.engine.replay.drift import (
     other_verdict,
 )
 from forge_cli.record.calls import PastVerdict
+
+from ...rows import each_row
 
 CALL = ToolCall("c", "pay", {"to": "Ana"})
 LIKENESS = Likeness("/then", Path("/now"))
@@ -41,7 +41,7 @@ def test_a_drift_has_its_place_and_its_exit_code() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recorded", "now", "same"),
     [
         ("in /then/a", "in /now/a", True),

@@ -15,6 +15,8 @@ from forge_cli.engine.runtime.result import Ending, answer_or_raise
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
 
+from ...rows import each_row
+
 
 def test_the_object_that_json_output_prints() -> None:
     result = WorkerResult(
@@ -48,7 +50,7 @@ def test_the_object_that_json_output_prints() -> None:
     assert result.wire() == wire
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "success"),
     [("completed", True), ("interrupted", True), ("failed", False), ("denied", False), ("limit", False)],
 )
@@ -60,7 +62,7 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
     assert result.wire()["error"] == "why"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cause", "ending"),
     [
         (Interrupted(), Ending("[Interrupted]", "interrupted", ExitCode.INTERRUPTED)),
@@ -75,7 +77,6 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
         (Parked("it waits"), Ending("so far", "parked", ExitCode.PARKED, "it waits")),
         (UsageError("no"), Ending("so far", "failed", ExitCode.USAGE, "no")),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_why_a_task_ended_says_status_and_exit_code(cause: Ended | ForgeError, ending: Ending) -> None:
     assert Ending.early(cause, "so far") == ending

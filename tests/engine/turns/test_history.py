@@ -9,6 +9,8 @@ from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.engine.turns.history import History
 from forge_cli.sandbox.secrets import Redactor
 
+from ...rows import each_row
+
 USER = Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"a"),))
 ASSISTANT = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1, "b": 2}),))
 RESULT = Message("tool", results=(CallResult("c1", "add", "3"),))
@@ -79,7 +81,7 @@ def test_after_a_rewrite_the_digest_is_that_of_the_new_messages(asked: bool) -> 
     assert found.call_ids == {"c1"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "system", "specs"),
     [
         ((USER, ASSISTANT), "other", SPECS),

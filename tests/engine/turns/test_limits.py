@@ -13,6 +13,8 @@ from forge_cli.engine.turns.limits import Budget, LimitReached, Repeats, merged,
 from forge_cli.engine.turns.prices import StatedPrice
 from forge_cli.files.worker import Limits
 
+from ...rows import each_row
+
 DOLLAR = StatedPrice(1, 1)
 """A million tokens of any kind cost one dollar."""
 
@@ -91,7 +93,7 @@ def test_tokens_are_what_was_sent_and_received_with_the_cache() -> None:
     assert budget.usage == Usage(9_999, 80_001, 100_000, 10_000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "shown"), [(1.5, "$1.50"), (2, "$2.00"), (1234.5, "$1,234.50"), (0.001, "$0.001"), (0.125, "$0.125")]
 )
 def test_cost(limit: float, shown: str) -> None:
@@ -275,7 +277,7 @@ def test_other_calls_in_between_do_not_hide_the_repetition() -> None:
     assert circles(same, other, same, [], other, same)[0] == 6
 
 
-@pytest.mark.parametrize("status", ["success", "error", "timeout", "interrupted", "not_found"])
+@each_row("status", ["success", "error", "timeout", "interrupted", "not_found"])
 def test_what_was_not_refused_may_be_repeated(status: OutcomeStatus) -> None:
     assert circles(*[[ended(status, path="a")]] * 9) == (9, None)
 

@@ -13,6 +13,8 @@ from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.engine.turns.output import Misfit, OutputSchema
 from forge_cli.files.document import parse_document
 
+from ...rows import each_row
+
 HERE = Mark("worker.yaml", 3, 16)
 NOWHERE = Path("/nonexistent")
 REPORT: dict[str, Any] = {
@@ -67,7 +69,7 @@ def test_a_file_that_cannot_be_read_is_an_error_at_the_place_that_names_it(tmp_p
         assert error.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place", "words"),
     [
         ('{\n  "type": object\n}', "2:11", "not JSON: Expecting value"),
@@ -95,7 +97,7 @@ def test_a_wrong_inline_schema_is_an_error_at_its_place_in_the_worker() -> None:
     assert refused({"type": "strin"}).where == HERE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "words"),
     [
         ({"$ref": "https://example.com/a.json"}, "is remote and never fetched"),
@@ -122,7 +124,7 @@ def test_a_schema_of_an_unknown_dialect_is_read_as_the_newest() -> None:
 # --- reading
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         '{"title": "a"}',
@@ -137,7 +139,7 @@ def test_json_alone_or_in_one_fence(answer: str) -> None:
     assert schema().read(answer) == {"title": "a"}
 
 
-@pytest.mark.parametrize(("answer", "value"), [("3", 3), ("null", None), ('"```"', "```"), ("[]", []), ("1.5", 1.5)])
+@each_row(("answer", "value"), [("3", 3), ("null", None), ('"```"', "```"), ("[]", []), ("1.5", 1.5)])
 def test_any_json_value_can_be_the_answer(answer: str, value: Any) -> None:
     assert schema({}).read(answer) == value
 
@@ -147,7 +149,7 @@ def test_a_fence_inside_a_fence_is_text() -> None:
     assert schema().read(f"```json\n{json.dumps(value)}\n```") == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "words"),
     [
         ("", "the answer is empty"),

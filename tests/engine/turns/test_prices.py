@@ -20,6 +20,8 @@ from forge_cli.files.document import parse_document
 from forge_cli.files.settings import ModelOptions, Settings
 from forge_cli.files.worker import Limits
 
+from ...rows import each_row
+
 NOTHING_SAID = ModelOptions()
 
 
@@ -62,7 +64,7 @@ def test_the_table_knows_models_and_what_their_caches_cost() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "openai:tiny",

@@ -19,6 +19,8 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import open_zones
 
+from ...rows import each_row
+
 pytestmark = pytest.mark.usefixtures("walking")
 
 PRE_APPROVED = {"write": "preApproved", "delete": "preApproved"}
@@ -163,7 +165,7 @@ CASES = {
 EACH = [(access, path, expected) for (access, expected), paths in CASES.items() for path in paths.split()]
 
 
-@pytest.mark.parametrize(("access", "path", "expected"), EACH, ids=ascii)
+@each_row(("access", "path", "expected"), EACH)
 def test_each(guarded: Sandbox, access: str, path: str, expected: str) -> None:
     assert answer(guarded, Access(access), path) == expected
     if expected == "refused":
@@ -171,7 +173,7 @@ def test_each(guarded: Sandbox, access: str, path: str, expected: str) -> None:
             act(guarded, access, path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "expected"),
     [
         (f"/scratch/{'n' * 255}", "preApproved"),
@@ -192,7 +194,6 @@ def test_each(guarded: Sandbox, access: str, path: str, expected: str) -> None:
         ("/scratch/a\x85b", "refused"),
         ("", "refused"),
     ],
-    ids=range(17),
 )
 def test_long_names_and_blanks(guarded: Sandbox, path: str, expected: str) -> None:
     assert answer(guarded, Access.WRITE, path) == expected

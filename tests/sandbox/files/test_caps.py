@@ -14,6 +14,8 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
+from ...rows import each_row
+
 ROOTS = [Path(text) for text in ("/p", "/p/a", "/p/a/b", "/p/a/b/c", "/p/ab", "/q")]
 FILES = [root / "file" for root in ROOTS]
 
@@ -77,8 +79,8 @@ def test_a_name_that_only_begins_alike_is_outside() -> None:
 LEVELS = (IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED)
 
 
-@pytest.mark.parametrize("wanted", LEVELS)
-@pytest.mark.parametrize("above", LEVELS)
+@each_row("wanted", LEVELS)
+@each_row("above", LEVELS)
 def test_isolation_is_the_stricter_of_both(wanted: IsolationLevel, above: IsolationLevel) -> None:
     for own in (True, False):
         for theirs in (True, False):

@@ -17,6 +17,8 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import open_zones
 
+from ...rows import each_row
+
 pytestmark = pytest.mark.usefixtures("walking")
 
 Case = dict[str, Any]
@@ -116,7 +118,7 @@ def outside(root: Path, zones: list[dict[str, Any]]) -> dict[str, bytes | str]:
     return {str(path): path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else "" for path in found}
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES])
+@each_row("case", CASES)
 def test_case(case: Case, tmp_path: Path) -> None:
     prepare(tmp_path, case)
     try:

@@ -19,6 +19,8 @@ from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import open_zones
 
+from ...rows import each_row
+
 OpenSandbox = Callable[..., Sandbox]
 
 PRE_APPROVED: dict[str, Any] = {"write": "preApproved", "delete": "preApproved"}
@@ -75,7 +77,7 @@ def test_the_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox
         assert verdict.rule == "the default zone 'workspace'"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         ".git",
@@ -99,8 +101,8 @@ def test_the_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox
         ".zshrc",
     ],
 )
-@pytest.mark.parametrize("access", [Access.WRITE, Access.DELETE])
-@pytest.mark.parametrize("path", ["{}", "{}/below", "deep/{}", "deep/{}/below"])
+@each_row("access", [Access.WRITE, Access.DELETE])
+@each_row("path", ["{}", "{}/below", "deep/{}", "deep/{}/below"])
 def test_protected_names_ask_existing_or_not(permissive: Sandbox, name: str, access: Access, path: str) -> None:
     verdict = permissive.judge(f"/project/{path.format(name)}", access)
 

@@ -14,6 +14,7 @@ from forge_cli.sandbox.network.access import ASKED_AT_MOST, NOBODY, NetworkCheck
 from forge_cli.sandbox.network.outside import INTERNET
 from forge_cli.sandbox.network.rules import NetworkRules
 
+from ...rows import each_row
 from .away import PUBLIC, Away, Person
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +83,7 @@ async def test_of_several_addresses_the_public_ones_are_left() -> None:
     assert await check(Person()).admit("half.example.org", 80, clock) == [PUBLIC]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         *("10.0.0.1", "127.0.0.1", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "[fd00:ec2::254]", "0.0.0.0"),

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from forge_cli.core.text import visible
 from forge_cli.sandbox.network.hosts import authority, is_address, read_host, read_port, refusal
 
+from ...rows import each_row
+
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 NAME = st.lists(LABEL, min_size=1, max_size=5).map(".".join)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "host"),
     [
         ("Api.Example.ORG.", "api.example.org"),
@@ -32,7 +34,7 @@ def test_a_host_has_one_spelling(text: str, host: str) -> None:
     assert is_address(host) == (":" in host or host[0] == "8")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", ".", "a..b", ".a", "-a.example", "a-.example", "a" * 64, ".".join(["a" * 60] * 5), "a b", "a\0b", "a\nb"),
@@ -86,13 +88,13 @@ def test_nothing_that_a_resolver_takes_for_an_address_is_read_as_a_name(text: st
     assert host == str(IPv4Address(packed))
 
 
-@pytest.mark.parametrize("text", ["", "0", "00", "080", "65536", "99999", "-1", "+80", "8 0", "http", "８０", "80\n"])
+@each_row("text", ["", "0", "00", "080", "65536", "99999", "-1", "+80", "8 0", "http", "８０", "80\n"])
 def test_what_is_not_a_port(text: str) -> None:
     with pytest.raises(ValueError, match="is not a port"):
         read_port(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         *("10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "100.100.100.200", "127.0.0.1"),
@@ -109,7 +111,7 @@ def test_addresses_that_nobody_reaches(address: str) -> None:
     assert reason.startswith("is ")
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700::1111"])
+@each_row("address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700::1111"])
 def test_addresses_of_public_hosts(address: str) -> None:
     assert refusal(address) is None
 

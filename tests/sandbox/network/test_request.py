@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from forge_cli.sandbox.network.request import BadRequest, ProxyRequest
 
+from ...rows import each_row
+
 
 def head(*lines: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
@@ -69,7 +71,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("line", REFUSED.values(), ids=REFUSED)
+@each_row("line", REFUSED.values())
 def test_first_lines_that_are_refused(line: str) -> None:
     with pytest.raises(BadRequest) as caught:
         ProxyRequest.read(head(line))
@@ -94,7 +96,7 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("lines", HEADERS.values(), ids=HEADERS)
+@each_row("lines", HEADERS.values())
 def test_headers_that_are_refused(lines: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
         ProxyRequest.read(head("POST http://a.example/ HTTP/1.1", *lines))

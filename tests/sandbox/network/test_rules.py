@@ -13,6 +13,8 @@ from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, 
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
 
+from ...rows import each_row
+
 HOSTS = ["example.com", "a.example.com", "b.a.example.com", "example.org", "xexample.com", "com", "8.8.8.8"]
 PORTS = [80, 443, 8080]
 ENTRY = st.builds(
@@ -29,7 +31,7 @@ def wanted(tmp_path: Path, text: str) -> Isolation:
     return parse_config(SandboxConfig, read_document(file).data, at=("sandbox",), file="w.yaml").wanted()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "covered"),
     [
         ("example.com", ["example.com:80", "example.com:443"]),
@@ -73,7 +75,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "sentence"), BAD)
+@each_row(("entry", "sentence"), BAD)
 def test_a_bad_entry_is_an_error_with_its_place(tmp_path: Path, entry: str, sentence: str) -> None:
     with pytest.raises(WorkerError) as caught:
         wanted(tmp_path, f"network:\n  - fine.example\n  - {entry}\n")
@@ -86,7 +88,7 @@ def test_it_is_true_or_false_or_a_list(tmp_path: Path, value: str) -> None:
         wanted(tmp_path, f"network: {value}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "network"),
     [
         ("network: true", True),

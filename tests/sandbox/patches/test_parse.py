@@ -14,6 +14,8 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.patches import Add, Delete, Hunk, HunkLine, Patch, Update, accesses, parse_patch
 
+from ...rows import each_row
+
 EVERYTHING = """\
 *** Begin Patch
 *** Add File: /scratch/new.txt
@@ -83,7 +85,7 @@ def test_a_patch_with_carriage_returns_is_the_same_patch() -> None:
     assert parse_patch(EVERYTHING.replace("\n", "\r\n")) == parse_patch(EVERYTHING)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patch", "problem"),
     [
         ("", "the patch is empty"),
@@ -148,7 +150,7 @@ DECLARED = (Zone("scratch", Path("/x/scratch")), Zone("output", Path("/x/output"
 DEFAULT = (Zone("workspace", Path("/x"), default=True),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "zones", "meant"),
     [
         ("/scratch/x", "/scratch/x", DECLARED, ("/scratch/x", "/scratch/x")),

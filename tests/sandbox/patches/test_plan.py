@@ -9,6 +9,8 @@ import pytest
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches import Change, parse_patch, plan
 
+from ...rows import each_row
+
 Files = dict[str, str | None]
 
 PROGRAM = """\
@@ -70,7 +72,7 @@ def test_a_move_alone_keeps_every_byte() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patch", "problem"),
     [
         ("*** Begin Patch\n*** Add File: x\n+a\n*** End Patch", "'x' exists already"),

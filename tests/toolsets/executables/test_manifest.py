@@ -13,6 +13,8 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.schema import InvalidInput
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT, Arguments, Parameter, read_manifest
 
+from ...rows import each_row
+
 HEAD = "name: t\ndescription: Does it\nentrypoint: t.sh\n"
 
 
@@ -99,7 +101,7 @@ def schema(kind: str) -> Arguments:
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "given", "word"),
     [
         ("string", "007", "--x=007"),
@@ -120,7 +122,7 @@ def test_values_become_words(kind: str, given: object, word: str) -> None:
     assert parameter.argv_item(schema(kind).validate({"x": given})["x"]) == word
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "given", "problem"),
     [
         ("integer", "007", "must be an integer"),

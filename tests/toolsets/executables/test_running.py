@@ -25,6 +25,8 @@ from forge_cli.toolsets.executables import registry
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
 from forge_cli.toolsets.executables.results import own_result
 
+from ...rows import each_row
+
 WriteTool = Callable[..., Path]
 SHOW = 'for word in "$@"; do printf "[%s]\\n" "$word"; done\n'
 
@@ -182,7 +184,7 @@ def test_a_program_may_describe_its_own_result(worker: Project, write_tool: Writ
     assert value(seen, 1).kind == "executable.run"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "result"),
     [
         ('{"kind": "text", "content": "hi"}', Text("hi")),
@@ -203,7 +205,7 @@ def test_kinds_that_a_program_may_use(said: str, result: ResultValue) -> None:
     assert own_result(said) == result
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "",

@@ -1,0 +1,47 @@
+"""A table as one test: each row that fails is told, and rows do not disturb one another."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .rows import each_row
+
+
+def test_every_row_that_fails_is_told() -> None:
+    seen = []
+
+    @each_row(("text", "size"), [("a", 1), ("bb", 1), ("ccc", 3), ("dd", 5)])
+    def check(text: str, size: int) -> None:
+        seen.append(text)
+        assert len(text) == size
+
+    with pytest.raises(pytest.fail.Exception) as caught:
+        check()
+    assert seen == ["a", "bb", "ccc", "dd"]
+    told = str(caught.value)
+    assert told.startswith("2 of 4 rows fail:\n\ntext='bb', size=1\n")
+    assert "\n\ntext='dd', size=5\n" in told
+    assert "test_rows.py:17: AssertionError: assert 2 == 1" in told
+
+
+@each_row("number", [1, 2])
+@each_row("word", ["a", "b"])
+def test_a_row_has_a_folder_of_its_own_and_leaves_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, number: int
+) -> None:
+    assert list(tmp_path.iterdir()) == []
+    assert "FORGE_ROW" not in os.environ
+    (tmp_path / word).write_text(str(number))
+    monkeypatch.setenv("FORGE_ROW", word)
+
+
+@pytest.mark.anyio
+@each_row("word", ["a", "b"])
+async def test_a_row_may_wait(word: str) -> None:
+    assert word in "ab"
+
+
+def test_a_table_has_rows() -> None:
+    with pytest.raises(AssertionError, match="without rows"):
+        each_row("word", [])
