@@ -25,33 +25,49 @@ def test_a_verdict_in_words(cli, tester) -> None:
     ]
 
 
+VERDICTS: list[tuple[str, dict[str, object], str, str]] = [
+    ("peek", {}, "preApproved", "the worker says preApproved"),
+    ("echo", {"text": "hi"}, "ask", "the worker says ask"),
+    ("write_file", {"path": "/notes/a", "content": "x"}, "preApproved", "zone 'notes' pre-approves write"),
+    ("write_file", {"path": "/output/a", "content": "x"}, "ask", "zone 'output' asks before write"),
+    ("delete_file", {"path": "/notes/a"}, "blocked", "zone 'notes' blocks delete"),
+    ("deploy", {}, "blocked", "deploy can only be called by a person"),
+    ("write_file", {"path": "/src/a", "content": "x"}, "refused", "zone 'src' is read-only"),
+    ("read_file", {"path": "/etc/passwd"}, "refused", "zone"),
+    ("read_file", {"path": "/src/../../secret"}, "refused", ""),
+    ("echo", {}, "refused", "invalid input for echo: missing field 'text'"),
+    ("echo", {"text": "a", "times": "x"}, "refused", "times: must be an integer"),
+    ("echo", {"text": "a", "nosuch": 1}, "refused", "nosuch"),
+    ("nosuch", {"a": "b"}, "refused", "there is no tool 'nosuch'"),
+]
+
+
+def test_verdicts(cli, tester) -> None:
+    tester.write("calls", "".join(json.dumps({"tool": tool, "input": args}) + "\n" for tool, args, _, _ in VERDICTS))
+    done = cli("approve", "worker.yaml", "--batch", "calls")
+    assert (done.code, done.err) == (0, "")
+    found = [json.loads(line) for line in done.out.splitlines()]
+    failures = [
+        (row, answer)
+        for row, answer in zip(VERDICTS, found, strict=True)
+        if (answer["tool"], answer["verdict"]) != (row[0], row[2]) or row[3] not in answer["reason"]
+    ]
+    assert failures == []
+
+
 @pytest.mark.parametrize(
-    ("words", "verdict", "reason"),
+    ("words", "verdict"),
     [
-        (["peek"], "preApproved", "the worker says preApproved"),
-        (["echo", "text=hi"], "ask", "the worker says ask"),
-        (["write_file", "path=/notes/a", "content=x"], "preApproved", "zone 'notes' pre-approves write"),
-        (["write_file", "path=/output/a", "content=x"], "ask", "zone 'output' asks before write"),
-        (["delete_file", "path=/notes/a"], "blocked", "zone 'notes' blocks delete"),
-        (["deploy"], "blocked", "deploy can only be called by a person"),
-        (["write_file", "path=/src/a", "content=x"], "refused", "zone 'src' is read-only"),
-        (["read_file", "path=/etc/passwd"], "refused", "zone"),
-        (["read_file", "path=/src/../../secret"], "refused", ""),
-        (["echo"], "refused", "invalid input for echo: missing field 'text'"),
-        (["echo", "text=a", "times=x"], "refused", "times: must be an integer"),
-        (["echo", "text=a", "nosuch=1"], "refused", "nosuch"),
-        (["nosuch", "a=b"], "refused", "there is no tool 'nosuch'"),
-        (["echo", "--json-input", '{"text": "a"}', "times=2"], "ask", "the worker says ask"),
+        (["read_file", "path=/etc/passwd"], "refused"),
+        (["echo", "--json-input", '{"text": "a"}', "times=2"], "ask"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_verdicts(cli, tester, words: list[str], verdict: str, reason: str) -> None:
+def test_a_verdict_for_programs_and_for_people(cli, tester, words: list[str], verdict: str) -> None:
     done = cli("approve", "worker.yaml", *words, "--json")
     found = json.loads(done.out)
     assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
     assert [key for key in found if key != "grants"] == KEYS
     assert (found["tool"], found["verdict"]) == (words[0], verdict)
-    assert reason in found["reason"]
     assert cli("approve", "worker.yaml", *words).out.startswith(f"{verdict}: {words[0]}\n")
 
 

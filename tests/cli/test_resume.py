@@ -435,7 +435,9 @@ def limited(project: Project, *words: str, size: int) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize("size", [0, 300, 2500, 4000, 6000, 7000])
+@pytest.mark.parametrize(
+    "size", [0, 2500, *(pytest.param(size, marks=pytest.mark.long) for size in (300, 4000, 6000, 7000))]
+)
 def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(keeper, cli, size: int) -> None:
     script(keeper, *(calls(call("keep", text=f"n{number}")) for number in range(3)), "Done.")
     cli("run", "worker.yaml", "--help")

@@ -139,6 +139,7 @@ def test_every_kind_passes_its_tests_and_the_checks(
 ALSO = "import site; site.addsitedir({!r})\n"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(280)
 def test_from_new_to_removed_in_a_venv_of_its_own(project: Project, tmp_path: Path) -> None:
     """With the pip that the interpreter brings; what the tests are run with is there as well, so that it need not be

@@ -109,6 +109,7 @@ def install(folder: Path, name: str, version: str, *, entry_points: str = "", **
     return str(folder)
 
 
+@pytest.mark.long
 def test_another_forge_on_a_machine_is_told_before_the_first_item(sorter: Sorter, tmp_path: Path) -> None:
     sorter.items({"a": ""})
     site = install(tmp_path / "site", "forge-workers", "9.8.7")
@@ -120,6 +121,7 @@ def test_another_forge_on_a_machine_is_told_before_the_first_item(sorter: Sorter
     assert not (sorter.folder / "items.results.jsonl").exists()
 
 
+@pytest.mark.long
 def test_another_version_of_a_plugin_is_told_before_the_first_item(sorter: Sorter, tmp_path: Path) -> None:
     sorter.items({"a": ""})
     hooks = "from forge_cli import Toolset, hookimpl\n\nclass Tea(Toolset):\n    name = 'tea'\n\n"

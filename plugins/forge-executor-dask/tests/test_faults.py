@@ -82,6 +82,7 @@ def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
     assert sorter.project.forge("sessions", "verify").returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_every_item_is_completed_exactly_once(sorter: Sorter) -> None:
     with running_cluster(3) as sorter.cluster:
