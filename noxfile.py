@@ -24,8 +24,8 @@ NEW_PLUGINS = {
 }
 """What ``forge plugins new`` makes has to pass as it is."""
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
-PARALLEL = ["-n", "3", "--dist", "worksteal", "--durations", "25"]
-"""Three processes on two cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
+PARALLEL = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal", "--durations", "25"]
+"""One process more than cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
 READ_A_PAGE = """
 from forge_tools_web.fetch import Page
 from forge_tools_web.reading import read

@@ -6,6 +6,7 @@ forge_cli.cli.mcp.servers.
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ import yaml
 
 from forge_cli.testing import Project
 
+from .conftest import Done
+
+Cli = Callable[..., Done]
 SERVER = str(Path(__file__).parent.parent / "toolsets" / "mcp" / "server.py")
 CONFIG = """\
 # what I like
@@ -47,16 +51,16 @@ def test_a_server_that_is_added_can_be_tried_and_used(project: Project) -> None:
     assert called.stdout == "hello\n"
 
 
-def test_everything_else_in_the_config_stays(project: Project) -> None:
+def test_everything_else_in_the_config_stays(cli: Cli, project: Project) -> None:
     file = config(project, CONFIG)
-    assert project.forge("mcp", "add", "three", "--url", "https://example.org/3").returncode == 0
+    assert cli("mcp", "add", "three", "--url", "https://example.org/3").code == 0
     added = '    three:\n      url: "https://example.org/3"\n'
     assert file.read_text() == CONFIG.replace("trace:", f"{added}trace:")
-    assert project.forge("mcp", "remove", "three").returncode == 0
+    assert cli("mcp", "remove", "three").code == 0
     assert file.read_text() == CONFIG
-    assert project.forge("mcp", "remove", "one").returncode == 0
+    assert cli("mcp", "remove", "one").code == 0
     assert file.read_text() == CONFIG.replace("    one: {command: program-one}   # mine\n", "")
-    assert project.forge("mcp", "remove", "two").returncode == 0
+    assert cli("mcp", "remove", "two").code == 0
     assert yaml.safe_load(file.read_text()) == {"model": "script:script.yaml", "trace": "quiet"}
 
 
@@ -68,9 +72,9 @@ def test_everything_else_in_the_config_stays(project: Project) -> None:
         ("{a: {command: x}}", "a", ""),
     ],
 )
-def test_a_server_in_brackets_is_removed(project: Project, servers: str, name: str, left: str) -> None:
+def test_a_server_in_brackets_is_removed(cli: Cli, project: Project, servers: str, name: str, left: str) -> None:
     file = config(project, f"mcp: {{servers: {servers}}}\n")
-    assert project.forge("mcp", "remove", name).returncode == 0
+    assert cli("mcp", "remove", name).code == 0
     assert file.read_text() == left
 
 
@@ -84,24 +88,24 @@ def test_a_server_in_brackets_is_removed(project: Project, servers: str, name: s
         (["remove", "on"], "did you mean 'one'?"),
     ],
 )
-def test_what_cannot_be_done(project: Project, argv: list[str], sentence: str) -> None:
+def test_what_cannot_be_done(cli: Cli, project: Project, argv: list[str], sentence: str) -> None:
     file = config(project, CONFIG)
-    done = project.forge("mcp", *argv)
-    assert done.returncode in (2, 3)
-    assert sentence in done.stderr
+    done = cli("mcp", *argv)
+    assert done.code in (2, 3)
+    assert sentence in done.err
     assert file.read_text() == CONFIG
 
 
-def test_the_list_starts_nothing(project: Project) -> None:
+def test_the_list_starts_nothing(cli: Cli, project: Project) -> None:
     config(project, CONFIG)
-    rows = json.loads(project.forge("mcp", "list", "--json").stdout)
+    rows = json.loads(cli("mcp", "list", "--json").out)
     assert [(row["name"], row["confined"], row["address"]) for row in rows] == [
         ("one", "no", "program-one"),
         ("two", "", "https://example.org/mcp"),
     ]
     servers = "{one: null, own: {command: 'a b', args: [c], confined: true}, gone: null}"
     project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {{servers: {servers}}}}}\n")
-    rows = json.loads(project.forge("mcp", "list", "worker.yaml", "--json").stdout)
+    rows = json.loads(cli("mcp", "list", "worker.yaml", "--json").out)
     assert [(row["name"], row["from"], row.get("address")) for row in rows] == [
         ("one", "config.yaml", "program-one"),
         ("own", "worker", "'a b' c"),
@@ -110,11 +114,11 @@ def test_the_list_starts_nothing(project: Project) -> None:
     assert rows[2]["error"] == "there is no definition of it; see forge mcp add gone"
 
 
-def test_the_servers_are_among_the_settings(project: Project) -> None:
+def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
     file = config(project, CONFIG)
     project.write(".forge/config.yaml", "mcp: {servers: {one: {command: another}, three: {command: x, args: [y]}}}\n")
-    assert project.forge("trust").returncode == 0
-    rows = json.loads(project.forge("config", "show", "--json").stdout)
+    assert cli("trust").code == 0
+    rows = json.loads(cli("config", "show", "--json").out)
     found = {row["key"]: (row["value"], row["source"]) for row in rows if row["key"].startswith("mcp.")}
     assert found == {
         "mcp.servers.one": ({"command": "program-one"}, "user"),
@@ -125,25 +129,25 @@ def test_the_servers_are_among_the_settings(project: Project) -> None:
     assert where == f"{file}:6:5"
 
 
-def test_the_doctor_says_which_are_not_confined(project: Project) -> None:
+def test_the_doctor_says_which_are_not_confined(cli: Cli, project: Project) -> None:
     config(project, CONFIG)
-    checks = json.loads(project.forge("doctor", "--json").stdout)["checks"]
+    checks = json.loads(cli("doctor", "--json").out)["checks"]
     assert [each["detail"] for each in checks if each["id"] == "mcp"] == ["2 servers in config.yaml; not confined: one"]
 
 
-def test_one_that_fails_is_exit_1_and_the_others_are_shown(project: Project) -> None:
+def test_one_that_fails_is_exit_1_and_the_others_are_shown(cli: Cli, project: Project) -> None:
     python = json.dumps(sys.executable)
     servers = "".join(
         f"      {mode}: {{command: {python}, args: [{SERVER}, {mode}]}}\n" for mode in ("plain", "absent")
     )
     project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp:\n    servers:\n{servers}")
-    done = project.forge("mcp", "test", "worker.yaml")
-    assert done.returncode == 1
-    assert "1: plain__echo" in done.stdout
-    assert "no such database" in done.stdout
+    done = cli("mcp", "test", "worker.yaml")
+    assert done.code == 1
+    assert "1: plain__echo" in done.out
+    assert "no such database" in done.out
 
 
-def test_a_worker_without_servers(project: Project) -> None:
+def test_a_worker_without_servers(cli: Cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
-    done = project.forge("mcp", "test", "worker.yaml")
-    assert (done.returncode, "the worker 'w' names no MCP servers" in done.stderr) == (3, True)
+    done = cli("mcp", "test", "worker.yaml")
+    assert (done.code, "the worker 'w' names no MCP servers" in done.err) == (3, True)

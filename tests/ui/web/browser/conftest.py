@@ -1,4 +1,4 @@
-"""One browser for the tests of a file, and a site of its own for each."""
+"""One browser for the tests of this folder, and a site of its own for each."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,9 +15,9 @@ from .site import SECONDS, TOOLS, WORKER, Site
 Start = Callable[..., Site]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
-    """Closed with its file: as long as playwright is there, its event loop runs, and other tests can have none."""
+    """Closed with the folder: as long as playwright is there, its event loop runs, and other tests can have none."""
     expect.set_options(timeout=SECONDS * 1000)
     flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     with sync_playwright() as playwright:
