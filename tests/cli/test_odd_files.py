@@ -44,7 +44,7 @@ def odd(request):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_it_is_told_and_nothing_waits(tester, odd, way: str) -> None:
+def test_it_is_told_and_nothing_waits(cli, tester, odd, way: str) -> None:
     args, code = WAYS[way]
     for word in args:
         if "ODD" in word:
@@ -64,7 +64,7 @@ def test_it_is_told_and_nothing_waits(tester, odd, way: str) -> None:
         case "plugin":
             odd(tester.folder / "odd_tools.py")
             tester.write("odd_plugin.yaml", "name: w\nmodel: script:script.yaml\nplugins: [./odd_tools.py]\n")
-    done = tester.forge(*args)
-    assert done.returncode == code, done
-    assert done.stderr
-    assert "internal error" not in done.stderr
+    done = cli(*args)
+    assert done.code == code, done
+    assert done.err
+    assert "internal error" not in done.err
