@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone
@@ -239,7 +239,6 @@ CONTENT = st.binary(max_size=8)
 STEP = st.tuples(NAMES, st.one_of(st.none(), CONTENT))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=st.dictionaries(NAMES, CONTENT), steps=st.lists(STEP, max_size=8))
 def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps) -> None:
     base = Path(os.path.realpath(tmp_path_factory.mktemp("undo")))

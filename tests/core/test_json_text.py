@@ -5,7 +5,7 @@ import json.encoder
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.json_text import json_encoder
@@ -23,7 +23,6 @@ WAYS: list[dict[str, Any]] = [
 
 
 @given(DATA)
-@settings(max_examples=200, deadline=None)
 def test_it_is_what_the_standard_library_writes(data: Any) -> None:
     for way in WAYS:
         assert json_encoder(**way)(data) == json.dumps(data, **way)

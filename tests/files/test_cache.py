@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forge_cli.files.cache import StampedCache
@@ -61,7 +61,6 @@ def test_what_was_found_out_by_a_failure_is_not_kept(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @example(b"")
 @example(b"[1, 2]")
 @example(b'{"a": 1}')

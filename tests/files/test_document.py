@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
@@ -404,8 +404,6 @@ def test_the_largest_file(tmp_path: Path) -> None:
 
 # properties
 
-unhurried = settings(deadline=None)
-
 TOKENS = r"""
 a c: : [ ] { } ' " # - ~ 1 1e9 0x1 true << * *a & &a ! !! !!str !< !%ED %A0 % @ ` | > >- --- ... \ \ud800 \x \U é 🙂
 """
@@ -451,7 +449,6 @@ def check(text: str | bytes) -> None:
             pytest.fail(f"no mark: {other}")
 
 
-@unhurried
 @given(st.binary(max_size=200))
 @example(b"\xff\xfea\x00")
 @example(b"a: !%ED%A0%80 x")
@@ -460,7 +457,6 @@ def test_any_bytes(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("loader", PARSERS)
-@unhurried
 @given(text=yaml_like)
 def test_any_text_that_looks_like_yaml(loader: Any, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -469,7 +465,6 @@ def test_any_text_that_looks_like_yaml(loader: Any, text: str) -> None:
         check(f"a: 1\nb:\n  {text}")
 
 
-@unhurried
 @given(
     st.binary(max_size=30) | yaml_like.map(str.encode),
     st.sampled_from([b"", b"---\n"]),
@@ -504,7 +499,6 @@ def as_json(value: Any, indent: int | None = None) -> str:
     return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-@unhurried
 @given(st.dictionaries(words, values, max_size=5), st.sampled_from([None, 0, 2]))
 def test_json_reads_as_the_same_data_with_marks_on_its_keys(data: dict[str, Any], indent: int | None) -> None:
     text = as_json(data, indent)
@@ -528,7 +522,6 @@ trees = st.dictionaries(
 )
 
 
-@unhurried
 @given(trees, st.booleans())
 def test_marks_stand_where_the_keys_do(tree: dict[str, Any], front: bool) -> None:
     text = yaml.safe_dump(tree, allow_unicode=True, sort_keys=False)
@@ -540,7 +533,6 @@ def test_marks_stand_where_the_keys_do(tree: dict[str, Any], front: bool) -> Non
         assert text_at(text, mark).lstrip("'\"").startswith(key)
 
 
-@unhurried
 @given(st.text("0123456789+-._eExob:", min_size=1, max_size=12))
 def test_a_number_is_one_in_json_too_or_begins_with_a_point(written: str) -> None:
     try:

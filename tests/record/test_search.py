@@ -50,7 +50,7 @@ ENGINES = pytest.mark.parametrize(
 
 
 @ENGINES
-@settings(max_examples=settings().max_examples // 3, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @example([["Fußnote"]], "uSSn")
 @example([["Kelvin"]], "kelvin")
 @example([["ﬁ", "ﬂ", "ﬃ"]], "f")

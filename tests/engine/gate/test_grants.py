@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, GrantOffer, GrantRule, Verdict
@@ -337,7 +337,6 @@ PROTECTED = (".env", ".git", "worker.yaml", ".vscode")
 
 
 @given(write=APPROVALS, delete=APPROVALS, default=st.none() | APPROVALS, named=st.none() | APPROVALS, data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_no_grant_makes_a_call_run_that_is_blocked_protected_or_asked_for_explicitly(
     tmp_path: Path, write: Approval, delete: Approval, default: Any, named: Any, data: st.DataObject
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forge_cli.cli.app import carry_out
@@ -281,7 +281,6 @@ def test_the_first_of_two_distributions_of_one_name_counts(
 # --- what does no harm
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @example(b"")
 @example(b"[]")
 @example(b"[" * 100_000)
