@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
+from forge_cli.files.sync import sync_folder
 
 
 def forge_home() -> Path:
@@ -32,12 +33,15 @@ def _read_home(named: str | None, user: str | None) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
+    """Make a folder, and those above it that are missing, for this user alone; they are there after a power cut."""
+    if folder.is_dir():
+        return
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except FileNotFoundError:
         make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def close_home(home: Path) -> str | None:

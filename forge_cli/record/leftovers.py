@@ -1,4 +1,4 @@
-"""What a killed process left among the sessions: locks that nobody has, copies not finished, answers, empty logs."""
+"""What a killed process left among the sessions: locks that nobody has, answers, half a copy, empty logs."""
 
 from __future__ import annotations
 
@@ -8,51 +8,41 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.lock import acquire
-from forge_cli.record.answers import ANSWER, answer_file
 from forge_cli.record.index import FILE as INDEX
-from forge_cli.record.lock import LOCK, lock_file
-from forge_cli.record.log import SUFFIX, beside
-
-_PART = ".part"
-
-
-def part_file(path: Path) -> str:
-    """Where the first lines of a log are written before it has its name."""
-    return beside(path, _PART)
+from forge_cli.record.lock import lock_file
+from forge_cli.record.log import SUFFIX
 
 
 def sweep(folder: Path) -> None:
     """Remove what belongs to nobody; whatever a living process has is left alone, and so is what cannot be removed."""
     with suppress(OSError):
-        for path in _owners(folder):
+        for log, left in _leftovers(folder).items():
             with suppress(OSError):
-                _sweep_one(path)
+                _sweep_one(log, left)
         for part in folder.glob(f".{INDEX}.*"):  # whoever writes one now does without an index
             part.unlink()
 
 
-def _owners(folder: Path) -> set[Path]:
-    """The logs, there or not, that something may be left of."""
-    found = set[Path]()
+def _leftovers(folder: Path) -> dict[Path, list[str]]:
+    """What may be left, by the logs, there or not, that it lies beside."""
+    found: dict[Path, list[str]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
-            for ending in (LOCK, _PART, ANSWER):
-                if entry.name.startswith(".") and entry.name.endswith(ending):
-                    found.add(folder / entry.name[1 : -len(ending)])
-            if entry.name.endswith(SUFFIX) and _is_empty(Path(entry.path)):
-                found.add(Path(entry.path))
+            name, suffix, _ = entry.name.rpartition(f"{SUFFIX}.")
+            if suffix and name.startswith("."):
+                found.setdefault(folder / f"{name[1:]}{SUFFIX}", []).append(entry.path)
+            elif entry.name.endswith(SUFFIX) and _is_empty(Path(entry.path)):
+                found.setdefault(Path(entry.path), []).append(entry.path)
     return found
 
 
-def _sweep_one(path: Path) -> None:
-    descriptor = acquire(lock_file(path), wait=False)
+def _sweep_one(log: Path, left: list[str]) -> None:
+    descriptor = acquire(lock_file(log), wait=False)
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(part_file(path))
-        answer_file(path).unlink(missing_ok=True)
-        if _is_empty(path):
-            path.unlink()
-        os.unlink(lock_file(path))
+        for path in left:
+            if path != str(log) or _is_empty(log):
+                Path(path).unlink(missing_ok=True)
+        Path(lock_file(log)).unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 

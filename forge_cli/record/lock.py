@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.files.lock import acquire, locked
 from forge_cli.files.regular import read_regular
 from forge_cli.record.log import beside
@@ -24,95 +20,32 @@ class SessionBusy(ForgeError):
     """Another process works on this session."""
 
 
-class _Held(NamedTuple):
-    """A lock that a process has."""
-
-    pid: int
-    file: str
-    descriptor: int
-
-
-_latest: _Held | None = None
-"""The one that this process took last, as long as it has it."""
-_sharing = threading.Lock()
-_shared: Counter[int] = Counter()
-"""How many sessions besides the first have a lock, by its descriptor."""
-
-
-def lock(path: Path) -> int:
+def lock(path: Path, hint: str = "wait for it to end, or start a copy with --fork") -> int:
     """Hold the lock of a log; its file, beside the log, names the process that has it.
 
-    The sessions that a process works on at once have one file under several names: to make one takes the system five
-    times as long as to link it.
+    A process that has it without a name is about to write it, or only looks whether it is free, so it is tried again.
+    A full disk has no room for the name: then the process that waits is told of nobody.
     """
-    global _latest
-    file = lock_file(path)
-    with _sharing:
-        descriptor = _share(_latest, file)
-    if descriptor is None:
-        descriptor = move_out_of_reach(lock_unnamed(path))
-        try:
-            if os.fstat(descriptor).st_size:  # ext4 writes a file to the disk that was cut to nothing, and waits
-                os.ftruncate(descriptor, 0)
-            os.write(descriptor, str(os.getpid()).encode())
-        except BaseException:
-            os.close(descriptor)
-            raise
-    _latest = _Held(os.getpid(), file, descriptor)
-    return descriptor
-
-
-def _share(held: _Held | None, file: str) -> int | None:
-    """Give a lock that this process has one more name, if nothing has it; None where that cannot be."""
-    if held is None or held.pid != os.getpid():
-        return None
-    try:
-        os.link(held.file, file)
-    except OSError:
-        return None
-    with suppress(OSError):
-        if os.path.samestat(os.fstat(held.descriptor), os.stat(file, follow_symlinks=False)):
-            _shared[held.descriptor] += 1
-            return held.descriptor
-    with suppress(OSError):  # somebody has put another file there
-        os.unlink(file)
-    return None
-
-
-def lock_unnamed(path: Path, hint: str = "wait for it to end, or start a copy with --fork") -> int:
-    """The same for a moment and without the name, for which a full disk has no room.
-
-    Who has the lock without a name is about to write it, or lets go at once, so it is tried again.
-    """
-    file = lock_file(path)
     for _ in range(_TRIES):
         try:
-            descriptor = acquire(file, wait=False)
+            descriptor = acquire(lock_file(path), wait=False)
         except BlockingIOError:
             if (pid := _named(path)) is not None and _lives(pid):
                 break
             time.sleep(_PAUSE)
             continue
-        if os.fstat(descriptor).st_nlink <= 1:
-            return descriptor
-        unlock(path, descriptor)  # a process was killed that had other sessions under this lock, which are free as well
-    who = _named(path) or "unknown"
-    raise SessionBusy(f"the session {path.stem} is in use by the process {who}", hint=hint)
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
+        return descriptor
+    raise SessionBusy(f"the session {path.stem} is in use by the process {_named(path) or 'unknown'}", hint=hint)
 
 
 def unlock(path: Path, descriptor: int) -> None:
     """Let go of the lock; the file goes first, or it could be the one of the next process."""
-    global _latest
-    file = lock_file(path)
-    with _sharing:
-        if _latest and _latest.file == file:
-            _latest = None
-        with suppress(OSError):
-            os.unlink(file)
-        if _shared[descriptor]:
-            _shared[descriptor] -= 1
-        else:
-            os.close(descriptor)
+    with suppress(OSError):
+        os.unlink(lock_file(path))
+    os.close(descriptor)
 
 
 def holder(path: Path) -> int | None:

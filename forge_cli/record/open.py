@@ -15,6 +15,7 @@ from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.worker import Worker
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.index import SessionIndex
+from forge_cli.record.leftovers import sweep
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
     Log,
@@ -25,12 +26,13 @@ from forge_cli.record.log import (
     new_session_id,
     read_session,
     session_file,
+    sessions_folder,
 )
 from forge_cli.record.pending import requests_of
 from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed, last_start, last_update, read_past
-from forge_cli.record.writer import FULL, SessionLog, what_failed
+from forge_cli.record.writer import FULL, BatchLog, SessionLog, what_failed
 
 Warn = Callable[[str], None]
 
@@ -76,6 +78,8 @@ def open_session(
     sentences about what is not an error, such as a home that cannot be written when a new session starts; one that is
     resumed needs its log.
     """
+    if keep:
+        sweep(sessions_folder())
     with ExitStack() as stack:
         if resume is None and not last:
             yield _new(stack, keep, warn)
@@ -101,25 +105,24 @@ def open_session(
 
 
 @contextmanager
-def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
-    """The session of an item of a batch, by its whole id: resumed where it has a log, else a new one.
+def open_item_session(session: str) -> Iterator[tuple[OpenSession, BatchLog]]:
+    """The session of an item of a batch, by its whole id: resumed where its log has lines, else a new one.
 
-    Other sessions are not looked at, and nothing is done without a log, whose ``keep_consent`` waits for the disk.
+    Other sessions are not looked at, and nothing is done without a log.
     """
     path = session_file(session)
-    if not is_there(path):
-        try:
-            with SessionLog.create(path, apart=True, waits=False) as log:
-                yield OpenSession(session, log)
-        except OSError as error:
-            raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
-        return
-    log, read = SessionLog.resume(path, apart=True, waits=False)
+    try:
+        log, read = BatchLog.resume(path) if is_there(path) else (BatchLog.create(path), Log(path, ()))
+    except OSError as error:
+        raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
     with log:
+        if not read.lines:
+            yield OpenSession(session, log), log
+            return
         check_log(read)
         past = read_past(read.lines)
-        proven = is_proven(path, read.lines)
-        yield OpenSession(session, log, _resumed(read, past if proven else past.without_consent()), read.lines)
+        resumed = _resumed(read, past if is_proven(path, read.lines) else past.without_consent())
+        yield OpenSession(session, log, resumed, read.lines), log
 
 
 def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import field
-from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
-from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home, make_private
+from forge_cli.files.regular import read_regular
 from forge_cli.files.sync import sync_data
 from forge_cli.record.line import Line
 
@@ -37,25 +36,21 @@ class Proof:
     _fd: int = -1
     _key: bytes = field(default=b"", repr=False)
 
-    def write(self, lines: Sequence[Line]) -> None:
-        """Prove lines that were written just now; where that fails, they are not proven."""
-        consent = [line for line in lines if line.type in CONSENT]
-        if not consent or not self.whole:
+    def write(self, line: Line) -> None:
+        """Prove a line that was written just now; where that fails, it is not proven."""
+        if line.type not in CONSENT or not self.whole:
             return
         with suppress(OSError):
             if self._fd < 0:
                 self._open(proof_file(self.log))
-            os.pwrite(self._fd, _mac(self._key, consent[-1]).encode(), 0)
-            if any(line.type == ApprovalResponse.type for line in consent):
+            os.pwrite(self._fd, _mac(self._key, line).encode(), 0)
+            if line.type == ApprovalResponse.type:
                 sync_data(self._fd)
 
     def _open(self, file: Path) -> None:
-        try:
-            self._key = _key(file.parent)
-        except FileNotFoundError:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._key = _key(file.parent)
-        self._fd = move_out_of_reach(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        make_private(file.parent)
+        self._key = _key(file.parent)
+        self._fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -94,8 +89,7 @@ def _key(folder: Path) -> bytes:
     """The key among the proofs, made when it is missing; nobody else may read it."""
     file = folder / _KEY
     try:
-        info = os.stat(file)
-        key: bytes | None = _read(str(file), (info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns))
+        key: bytes | None = read_regular(file, _LENGTH + 1)
     except FileNotFoundError:
         key = None
     if key is not None and len(key) == _LENGTH:
@@ -117,13 +111,3 @@ def _key(folder: Path) -> bytes:
     finally:
         temporary.unlink(missing_ok=True)
     return made
-
-
-@lru_cache(maxsize=4)
-def _read(file: str, stamp: tuple[int, int, int, int]) -> bytes:
-    """As much as tells whether it is a key, once as long as nobody has written to it: each session asks for it."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _LENGTH + 1)
-    finally:
-        os.close(descriptor)

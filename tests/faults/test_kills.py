@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli.record.index import FILE as INDEX
-from forge_cli.record.log import broken_link, read_session, session_file
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.leftovers import sweep
+from forge_cli.record.log import broken_link, read_session, sessions_folder
 from forge_cli.testing import Project
 
 from .effects import TOOLS
@@ -51,7 +51,8 @@ def killed(busy: Project, number: int, *argv: str) -> tuple[int, int]:
 
 
 def logs(busy: Project) -> list[Path]:
-    return sorted((busy.home / "sessions").glob("*.jsonl"))
+    """Those that have a line: an empty one is not a session."""
+    return [path for path in sorted((busy.home / "sessions").glob("*.jsonl")) if path.stat().st_size]
 
 
 def check_logs(busy: Project, at_least: int, number: int) -> None:
@@ -80,7 +81,7 @@ def resume_to_the_end(busy: Project, number: int) -> None:
     counts = Counter(busy.read("left").split())
     assert max(counts.values(), default=0) <= 1, (number, counts)
     with busy.environment():
-        SessionLog.create(session_file("sweeps")).close()
+        sweep(sessions_folder())
     left = [entry.name for entry in (busy.home / "sessions").iterdir() if entry.suffix not in (".jsonl", ".undo")]
     assert left in ([], [INDEX]), number
     check_logs(busy, 1, number)

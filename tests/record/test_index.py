@@ -13,6 +13,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart, SessionUpdate
 from forge_cli.record import index as record_index
 from forge_cli.record.index import FILE, TEXT_MAX, SessionIndex, forget_removed
+from forge_cli.record.leftovers import sweep
 from forge_cli.record.log import session_file, session_files, sessions_folder
 from forge_cli.record.overview import Overview, overview
 from forge_cli.record.writer import SessionLog
@@ -187,6 +188,6 @@ def test_what_a_killed_process_left_of_it_is_removed() -> None:
     seen_by_index()
     part = sessions_folder() / f".{FILE}.0123abcd"
     part.write_text("{")
-    keep("s2", "two", DONE)
+    sweep(sessions_folder())
     assert not part.exists()
     assert index_file().exists()

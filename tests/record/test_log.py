@@ -242,16 +242,6 @@ def test_there_may_be_no_session_at_all(monkeypatch: pytest.MonkeyPatch, tmp_pat
         SessionLog.create(session_file("s1"))
 
 
-def test_the_last_one_is_the_last_one_though_the_clock_was_set_back() -> None:
-    first, second = keep(*said(), session="first"), keep(*said(), session="second")
-    tomorrow = os.stat(first).st_mtime + 86_400
-    os.utime(first, (tomorrow, tomorrow))
-    assert session_files() == [first, second]
-    go_on(second, StatusEvent("info", "later"))
-    third = keep(*said(), session="third")
-    assert session_files() == [third, second, first]
-
-
 def test_a_second_writer_is_told_who_has_it() -> None:
     path = keep(*said("a"))
     with SessionLog.resume(path)[0]:

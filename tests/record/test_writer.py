@@ -11,22 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio.lowlevel import checkpoint
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent, TurnStart
 from forge_cli.files.regular import read_regular
-from forge_cli.record.disk import Disk
-from forge_cli.record.leftovers import part_file
+from forge_cli.record.leftovers import sweep
 from forge_cli.record.lock import lock, lock_file, unlock
 from forge_cli.record.log import SessionLost, read_session, session_file, session_files, sessions_folder
 from forge_cli.record.overview import overview
-from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Recorder
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.writer import BatchLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 
+SYNC = "forge_cli.files.line_file.sync_data"
 START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
 WORKER = """
 name: w
@@ -90,7 +88,9 @@ def types(place: Path) -> list[str]:
     return [json.loads(line)["type"] for line in place.read_text().splitlines()]
 
 
-def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_next_request(keeper: Project) -> None:
+def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_next_request(
+    keeper: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = keeper.folder / "disk"
     asked: list[list[str]] = []
 
@@ -105,8 +105,8 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
         async def aclose(self) -> None:
             pass
 
+    monkeypatch.setattr(SYNC, disk(place))
     with keeper.environment(), SessionLog.create(session_file("s1")) as log:
-        log.sync = disk(place)
         seen = keeper.run(model=Watching(), sinks=(log,))
         assert place.read_bytes() == log.path.read_bytes(), "something of a session that has ended is lost"
     assert [outcome.value.text() for outcome in seen.outcomes] == ["toolStarted approvalDecided"] * 2
@@ -114,96 +114,53 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
     assert types(place)[-1] == "sessionEnd"
 
 
-def test_the_results_of_a_turn_wait_together(keeper: Project) -> None:
+def test_the_results_of_a_turn_wait_together(keeper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     keeper.write("disk", "")
+    monkeypatch.setattr(SYNC, counts.append)
     with keeper.environment(), SessionLog.create(session_file("s1")) as log:
-        log.sync = counts.append
         keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
-    assert len(counts) == 9, "the file; two turns begun and ended, three calls approved, the end"
-
-
-def test_one_of_many_waits_for_the_disk_only_where_a_call_may_follow(keeper: Project) -> None:
-    place, counts = keeper.folder / "disk", list[int]()
-    with keeper.environment(), SessionLog.create(session_file("s1"), apart=True) as log:
-        write = disk(place)
-        log.sync = lambda descriptor: counts.append(descriptor) or write(descriptor)
-        seen = keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
-    assert [outcome.value.text() for outcome in seen.outcomes] == ["toolStarted approvalDecided"] * 3
-    assert len(counts) == 3, "three calls approved; the file itself needs no waiting of its own"
+    assert len(counts) == 8, "two turns begun and ended, three calls approved, the end"
 
 
 @pytest.mark.anyio
-async def test_lines_of_one_of_many_wait_until_whoever_writes_does() -> None:
-    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
-        write = recorder(log)
-        for event in (START, StatusEvent("info", "a"), StatusEvent("info", "b")):
-            write(event)
-        assert not log.path.exists()
-        await checkpoint()
-        assert types(log.path) == ["sessionStart", "status", "status"]
-        write(StatusEvent("info", "c"))
-        log.flush()
-        write(StatusEvent("info", "d"))
-        await checkpoint()
-        write(StatusEvent("info", "e"))
-        await checkpoint()
-        assert [line.data.get("message") for line in read_session(log.path).lines] == [None, *"abcde"]
-
-
-@pytest.mark.anyio
-async def test_no_request_goes_out_before_the_log_of_one_of_many_is_there() -> None:
-    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
+async def test_the_log_of_an_item_waits_for_the_disk_only_where_somebody_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, approved = tmp_path / "disk", ApprovalDecided("c", "ask", True, "user", None, None, "", cached=False)
+    monkeypatch.setattr(SYNC, disk(place))
+    with BatchLog.create(session_file("s1")) as log:
         write = recorder(log)
         write(START)
-        write(TurnStart(1, "", ()))
-        assert types(log.path) == ["sessionStart", "turnStart"]
-    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
-        write = recorder(log)
-        write(START)
-        with pytest.raises(SessionLost, match="File exists"):
-            write(TurnStart(1, "", ()))
-
-
-@pytest.mark.anyio
-async def test_consent_is_waited_for_though_it_comes_with_the_first_lines() -> None:
-    kept = list[int]()
-    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
-        log.sync = kept.append
-        write = recorder(log)
-        write(START)
-        write(ApprovalDecided("c", "ask", True, "user", None, None, "", cached=False))
-        await log.keep_consent(Disk())
+        write(approved)
         assert types(log.path) == ["sessionStart", "approvalDecided"]
-        assert len(kept) == 1
+        assert not place.exists()
+        await log.keep()
+        assert types(place) == ["sessionStart", "approvalDecided"]
 
 
 @pytest.mark.anyio
-async def test_consent_that_is_written_in_one_go_is_proven_with_all_that_came_before() -> None:
-    """By its last line: where that is cut off, nobody proves the one before."""
-    denied, allowed = (
-        ApprovalDecided("c", "ask", approved, "user", None, None, "", cached=False) for approved in (False, True)
-    )
-    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
+async def test_the_log_of_an_item_is_lost_where_the_disk_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(SYNC, broken)
+    with BatchLog.create(session_file("s1")) as log:
         write = recorder(log)
-        for event in (START, allowed, denied, StatusEvent("info", "a")):
-            write(event)
-        log.flush()
-        lines = read_session(log.path).lines
-        assert is_proven(log.path, lines)
-        assert not is_proven(log.path, lines[:2])
-        write(allowed)
-        log.flush()
-        assert is_proven(log.path, read_session(log.path).lines)
+        write(TurnStart(1, "", ()))
+        with pytest.raises(SessionLost, match="cannot be written any more: Input/output error"):
+            await log.keep()
+        with pytest.raises(SessionLost):
+            write(START)
 
 
-def test_a_disk_that_fails_stops_the_work(keeper: Project) -> None:
+def test_a_disk_that_fails_stops_the_work(keeper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(descriptor: int) -> None:
         if b"approvalDecided" in os.pread(descriptor, 1 << 20, 0):
             raise OSError(5, "Input/output error")
 
+    monkeypatch.setattr(SYNC, broken)
     with keeper.environment(), SessionLog.create(session_file("s1")) as log:
-        log.sync = broken
         seen = keeper.run(calls(call("spoil", how="remove")), "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
     assert "the session's log cannot be written any more: Input/output error" in (seen.result.error or "")
@@ -255,15 +212,14 @@ def test_what_killed_processes_left_is_no_session_and_goes_with_the_next_one() -
     folder = sessions_folder()
     (folder / "empty.jsonl").touch()
     (folder / ".gone.jsonl.lock").write_text("999999999")
-    Path(part_file(folder / "copy.jsonl")).write_bytes(log.path.read_bytes())
+    (folder / ".copy.jsonl.0a1b2c3d").write_bytes(log.path.read_bytes())
     held = lock(folder / "busy.jsonl")
-    Path(part_file(folder / "busy.jsonl")).write_bytes(b"")
+    (folder / ".busy.jsonl.0a1b2c3d").touch()
     assert session_files() == [log.path]
-    with SessionLog.create(session_file("s2")):
-        pass
-    assert sorted(os.listdir(folder)) == [".busy.jsonl.lock", ".busy.jsonl.part", "s1.jsonl"]
+    sweep(folder)
+    assert sorted(os.listdir(folder)) == [".busy.jsonl.0a1b2c3d", ".busy.jsonl.lock", "s1.jsonl"]
     unlock(folder / "busy.jsonl", held)
-    SessionLog.resume(log.path)[0].close()
+    sweep(folder)
     assert os.listdir(folder) == ["s1.jsonl"]
 
 
@@ -312,18 +268,6 @@ def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
         read_session(odd)
     with pytest.raises(OSError, match=r".*"):
         read_regular(odd)
-
-
-def test_the_last_one_is_the_last_one_though_the_clock_was_set_back_and_it_was_killed() -> None:
-    with SessionLog.create(session_file("old")) as old:
-        recorder(old)(START)
-    tomorrow = os.stat(old.path).st_mtime + 86_400
-    os.utime(old.path, (tomorrow, tomorrow))
-    with SessionLog.create(session_file("new")) as log:
-        write = recorder(log)
-        for event in (START, StatusEvent("info", "a")):
-            write(event)
-            assert session_files() == [log.path, old.path], "killed now, it would not be the last one"
 
 
 def test_the_last_words_of_another_thread_are_the_last() -> None:

@@ -17,7 +17,6 @@ from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.engine.batch.host import FILES, PARCEL
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.parcel import read_parcel
@@ -143,13 +142,15 @@ def _put_log(path: Path, text: str | None, *, proven: bool) -> None:
     path.chmod(0o600)
     if proven:
         proof = Proof(path)
-        proof.write(read_session(path).lines)
+        for line in read_session(path).lines:
+            proof.write(line)
         proof.close()
 
 
 def main() -> None:
-    orders, out = os.fdopen(move_out_of_reach(0), "rb"), os.fdopen(move_out_of_reach(1), "wb")
-    os.open(os.devnull, os.O_RDONLY)  # gets the lowest number that is free: standard input
+    orders, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # what tools print is not a message
     in_loop(HostedItems(Path(sys.argv[1]), orders, out).run)
 

@@ -36,7 +36,7 @@ from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.plan import RestartChoice, make_plan
 from forge_cli.engine.batch.remote import executor_env
-from forge_cli.engine.batch.store import BatchStore, journal_of, read_record
+from forge_cli.engine.batch.store import journal_of, open_store, read_record
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.turns.limits import Budget
@@ -230,7 +230,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     report = BatchReport(performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json)
     stop_on_loss(out, interrupt.interrupt)
     opening = False
-    with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), BatchStore(call.results) as store:
+    with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), open_store(call.results) as store:
         digest = worker_digest(performer.worker)
         plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
         report.screen.preparing, opening = f"waiting for the executor {name}", True

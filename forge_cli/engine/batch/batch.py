@@ -6,7 +6,6 @@ import heapq
 import random
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from itertools import count
@@ -14,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
+import anyio.to_thread
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, BatchEventType, Spending
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.threads import start_in_thread
 from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.inputs import InputItem, folder_name
 from forge_cli.engine.batch.plan import BatchPlan
@@ -114,8 +112,6 @@ class Batch:
         self._opened = self._exhausted = self._answered = False
         self._refusals = 0
         self._problem: ForgeError | None = None
-        self._ended: deque[ItemEnd] = deque()
-        self._arrived = anyio.Event()
         self._unsaid: list[BatchEvent] = []
         """What is told when the results of items that have ended are on the disk."""
 
@@ -133,23 +129,13 @@ class Batch:
     async def run(self) -> ExitCode:
         """Work until nothing is left; an interrupt lets what runs save itself."""
         self._say("batchStart")
-        async with anyio.create_task_group() as listening:
-            listening.start_soon(self._listen)
-            await self._work()
-            listening.cancel_scope.cancel()
+        await self._work()
         if self._problem:
             raise self._problem
         code = self._exit_code()
         self.store.end(code)
         self._say("batchEnd", exit_code=int(code))
         return code
-
-    async def _listen(self) -> None:
-        """Hear of ends as they come, so that those which come together are taken together."""
-        while True:
-            end = await self.executor.next_end()
-            self._ended.append(end)
-            self._arrived.set()
 
     async def _work(self) -> None:
         while not self._is_stopped and (await self._fill() or self._running or self._again):
@@ -189,8 +175,6 @@ class Batch:
         for attempt in begun:
             item = attempt.item
             self.executor.submit(BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key)))
-            if not self._opened:  # the request of the first, which all wait for, goes out while others are opened
-                await anyio.lowlevel.checkpoint()
         return bool(begun)
 
     def _next(self) -> _Attempt | None:
@@ -225,11 +209,10 @@ class Batch:
 
     async def _collect(self) -> None:
         """Wait for the next end, and take all that have come with it."""
-        if not self._ended:
-            self._arrived = anyio.Event()
-            await self._arrived.wait()
-        while self._ended:
-            self._take(self._ended.popleft())
+        self._take(await self.executor.next_end())
+        with anyio.move_on_after(0):
+            while self._running:
+                self._take(await self.executor.next_end())
 
     async def _tell_ends(self) -> None:
         """One wait for the disk is enough for all items that have ended meanwhile."""
@@ -242,7 +225,7 @@ class Batch:
     async def _sync(self) -> None:
         if self.store.unsynced:
             with anyio.CancelScope(shield=True):
-                await start_in_thread(self.store.sync)
+                await anyio.to_thread.run_sync(self.store.sync)
 
     def _take(self, end: ItemEnd) -> None:
         attempt = self._running.pop(end.key)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import anyio
-
-APART = 0.001
-"""Seconds between requests that have waited: all at once would be a burst, and so would be their answers."""
 
 
 class SharedPace:
@@ -28,8 +24,6 @@ class SharedPace:
         self._running = 0
         self._not_before = 0.0
         self._waiting: deque[anyio.Event] = deque()
-        self._spacing: asyncio.TimerHandle | None = None
-        """Ends when the next one may go that waits."""
         self.problem = ""
         """What is wrong with the provider; nothing after a request that succeeded."""
 
@@ -94,12 +88,6 @@ class SharedPace:
                     self._wake()
 
     def _wake(self) -> None:
-        """Let the next one go, as soon as there is no pause, and a moment later the one after it."""
-        if self._waiting and self._spacing is None and self._running < self._limit:
-            if not (pause := self.pause):
-                self._waiting.popleft().set()
-            self._spacing = asyncio.get_running_loop().call_later(pause or APART, self._wake_next)
-
-    def _wake_next(self) -> None:
-        self._spacing = None
-        self._wake()
+        """Let as many look again as may go; in a pause they wait for its end."""
+        for _ in range(min(len(self._waiting), self._limit - self._running)):
+            self._waiting.popleft().set()

@@ -25,10 +25,10 @@ from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker, load_worker
-from forge_cli.record.disk import Disk
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession, open_item_session, result_so_far
 from forge_cli.record.recorder import Sink
+from forge_cli.record.writer import BatchLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,30 +87,23 @@ class ItemPerformer:
         """What the sessions of all items have in common."""
         return PreparedWorker(self.worker, self.host)
 
-    @cached_property
-    def _disk(self) -> Disk:
-        """What all logs are on."""
-        return Disk()
-
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
         """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""
         current_pace.set(self.pace)  # each item is a task of its own
         try:
             _make_folder(item.workspace)
-            with open_item_session(self.worker, item.session) as session:
+            with open_item_session(item.session) as (session, log):
                 done = result_so_far(session.lines)
                 if done and done.get("status") == "completed":
                     return ItemEnd(item.key, dict(done))
-                return await self._work(item, session, interrupt)
+                return await self._work(item, session, log, interrupt)
         except ForgeError as error:
             return self.failed(item, error)
         except Exception as error:  # tools and plugins are third-party code
             return self.failed(item, ForgeError(error_text(error)))
 
-    async def _work(self, item: BatchItem, session: OpenSession, interrupt: InterruptSignal) -> ItemEnd:
+    async def _work(self, item: BatchItem, session: OpenSession, log: BatchLog, interrupt: InterruptSignal) -> ItemEnd:
         work, away = self.work, self.away
-        log = session.log
-        keep = partial(log.keep_consent, self._disk) if log else None
         runtime = WorkerRuntime(
             worker=self.worker,
             model=work.model,
@@ -128,7 +121,7 @@ class ItemPerformer:
                 zones=work.zones,
                 pool=self.pool,
                 sinks=(away.sink(item.session),) if away else (),
-                keep_consent=partial(away.keep_consent, item.session) if away else keep,
+                keep_consent=partial(away.keep_consent, item.session) if away else log.keep,
             ),
         )
         try:
@@ -139,10 +132,9 @@ class ItemPerformer:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
             await runtime.conclude()
-            if log:
-                log.check()
+            await log.keep()
         except SessionLost as error:
-            return self.failed(item, error, opened=log is None or log.has_begun)
+            return self.failed(item, error)
         finally:
             await runtime.aclose()
         return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), refused=result.refused)

@@ -58,7 +58,7 @@ class RemoteItems:
         path = session_file(item.session)
         proven = True
         if path.exists():
-            log, read = SessionLog.resume(path, apart=True)
+            log, read = SessionLog.resume(path)
             try:
                 check_log(read)
                 proven = is_proven(path, read.lines)
@@ -67,7 +67,7 @@ class RemoteItems:
                 log.close()
                 raise
         else:
-            log = SessionLog.create(path, apart=True)
+            log = SessionLog.create(path)
         run = next(self._runs)
         self._away[run] = _Away(item, log)
         facts = {"key": item.key, "task": item.task, "session": item.session, "workspace": item.workspace}

@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from forge_cli.core.batches import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.json_text import json_encoder
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.lock import acquire
+from forge_cli.files.line_file import FileSpoilt, LineFile
+from forge_cli.files.lock import locked
 from forge_cli.files.regular import open_regular
-from forge_cli.files.sync import sync_data, sync_folder
 
 VERSION = 1
 JOURNAL = ".journal"
@@ -181,55 +180,13 @@ def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
 class BatchStore:
     """The two files, open for one process at a time."""
 
-    def __init__(self, results: Path) -> None:
-        self.results = results
-        self._results = self._journal = -1
-        self._size = 0
-        self._made: list[Path] = []
-        """Which of the two were not there before."""
-        self.unsynced: set[int] = set()
-        """Descriptors of those that the disk may not have yet as they are."""
+    def __init__(self, journal: LineFile, results: LineFile) -> None:
+        self._journal, self._results = journal, results
 
-    def __enter__(self) -> Self:
-        journal = journal_of(self.results)
-        if has_content(self.results) and not has_content(journal):
-            hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
-            raise UsageError(f"{self.results}: there are results, but not what belongs to them", hint=hint)
-        self._made = [file for file in (self.results, journal) if not os.path.lexists(file)]
-        try:
-            self._journal = acquire(journal, wait=False)
-            self._results = os.open(self.results, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            _drop_torn_line(self._journal)
-            self._size = _drop_torn_line(self._results)
-        except BlockingIOError:
-            record = read_record(self.results)  # which has not begun yet where the last one has ended
-            who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
-            problem = f"{self.results} is in use by another forge batch{who}"
-            raise ForgeError(problem, hint="wait for it to end") from None
-        except OSError as error:
-            self.close()
-            raise UsageError(f"-o {self.results}: it cannot be written: {error.strerror}") from None
-        sync_folder(self.results.absolute().parent)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._journal >= 0 and not os.fstat(self._journal).st_size:
-            self._remove_unused()
-        for descriptor in (self._results, self._journal):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._results = self._journal = -1
-
-    def _remove_unused(self) -> None:
-        """Nothing has begun, as where the inputs cannot be read: leave no files behind that were not there before."""
-        for file in self._made:
-            with suppress(OSError):
-                file.unlink()
+    @property
+    def unsynced(self) -> bool:
+        """Was something written that the disk may not have yet?"""
+        return self._journal.unsynced or self._results.unsynced
 
     def begin(self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()) -> None:
         """Keep what this invocation works on; ``removed`` are items that are not among its inputs any more."""
@@ -240,7 +197,7 @@ class BatchStore:
 
     def restart(self, keys: list[str] | None) -> None:
         """What was done so far does not count any more; None means all of it."""
-        self._note({"type": "restart", "keys": keys, "offset": self._size})
+        self._note({"type": "restart", "keys": keys, "offset": self._results.size})
 
     def start(self, key: str, session: str, digest: str) -> None:
         """An item is about to begin, or to be resumed, in this session."""
@@ -253,53 +210,56 @@ class BatchStore:
         """Write the line of an item that has ended; it is to be told only after ``sync``."""
         if cut:
             self._note({"type": "cut", "key": key})
-        line = _encode({"key": key, "input": fields, "result": result})
-        self._append(self._results, line)
-        self._size += len(line)
+        self._append(self._results, {"key": key, "input": fields, "result": result})
 
     def sync(self) -> None:
         """Wait until all that was written is on the disk, what was begun before what has ended."""
-        unsynced, self.unsynced = self.unsynced, set()
-        for descriptor in (self._journal, self._results):
-            if descriptor in unsynced:
-                sync_data(descriptor)
+        for file in (self._journal, self._results):
+            if file.unsynced:
+                file.sync()
 
     def _note(self, line: JsonObject) -> None:
-        self._append(self._journal, _encode(line))
+        self._append(self._journal, line)
 
-    def _append(self, descriptor: int, data: bytes) -> None:
-        found = os.fstat(descriptor)
-        if not found.st_nlink:
-            name = (self.results if descriptor == self._results else journal_of(self.results)).name
-            raise ForgeError(f"{self.results}: {name} was removed while it was written")
+    def _append(self, file: LineFile, line: JsonObject) -> None:
+        results = self._results.path
         try:
-            if os.write(descriptor, data) == len(data):
-                self.unsynced.add(descriptor)
-                return
-            problem = "the disk is full"
+            file.append(_encode(line))
+        except FileSpoilt as error:
+            raise ForgeError(f"{results}: {file.path.name} was {error.what} while it was written") from None
         except OSError as error:
-            problem = str(error.strerror)
-        with suppress(OSError):
-            os.ftruncate(descriptor, found.st_size)
-        hint = "make room, then give the same command again"
-        raise ForgeError(f"{self.results}: a result cannot be written: {problem}", hint=hint)
+            hint = "make room, then give the same command again"
+            raise ForgeError(f"{results}: a result cannot be written: {error.strerror}", hint=hint) from None
+
+
+@contextmanager
+def open_store(results: Path) -> Iterator[BatchStore]:
+    """What a batch keeps; where nothing begins, as with inputs that cannot be read, no new file is left behind."""
+    journal = journal_of(results)
+    if has_content(results) and not has_content(journal):
+        hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
+        raise UsageError(f"{results}: there are results, but not what belongs to them", hint=hint)
+    made = [file for file in (results, journal) if not os.path.lexists(file)]
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(journal, wait=False))
+            stack.callback(_remove_unused, journal, made)
+            files = [stack.enter_context(closing(LineFile(file, mode=0o666))) for file in (journal, results)]
+        except BlockingIOError:
+            record = read_record(results)  # which has not begun yet where the last one has ended
+            who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
+            raise ForgeError(f"{results} is in use by another forge batch{who}", hint="wait for it to end") from None
+        except OSError as error:
+            raise UsageError(f"-o {results}: it cannot be written: {error.strerror}") from None
+        yield BatchStore(*files)
+
+
+def _remove_unused(journal: Path, made: Sequence[Path]) -> None:
+    if not has_content(journal):
+        for file in made:
+            file.unlink(missing_ok=True)
 
 
 def _encode(line: JsonObject) -> bytes:
     """A lone surrogate becomes its own escape, which is JSON as well."""
     return f"{_text(line)}\n".encode("utf-8", "backslashreplace")
-
-
-def _drop_torn_line(descriptor: int) -> int:
-    """Cut off half a line that a crash has left at the end; returns the size."""
-    end = os.fstat(descriptor).st_size
-    size = end
-    while size:
-        start = max(0, size - (1 << 16))
-        if (found := os.pread(descriptor, size - start, start).rfind(b"\n")) >= 0:
-            size = start + found + 1
-            break
-        size = start
-    if size != end:
-        os.ftruncate(descriptor, size)
-    return size

@@ -6,7 +6,6 @@ Covers forge_cli.engine.batch.batch.
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from forge_cli import BatchItem, InterruptSignal
@@ -19,7 +18,7 @@ from forge_cli.engine.batch.local import make_local
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.plan import make_plan
 from forge_cli.engine.batch.remote import RemoteItems
-from forge_cli.engine.batch.store import BatchRecord, BatchStore
+from forge_cli.engine.batch.store import BatchRecord, open_store
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Limits
@@ -27,8 +26,6 @@ from forge_cli.files.worker import Limits
 pytestmark = pytest.mark.anyio
 ITEMS = 30
 KEYS = [f"i{number}" for number in range(ITEMS)]
-TURNS = 10
-"""Of the event loop, that a request needs to get on its way."""
 
 
 @pytest.fixture
@@ -41,7 +38,7 @@ async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tup
     items.write_text("".join(f'{{"id": "{key}", "task": "go"}}\n' for key in KEYS))
     plan = make_plan(BatchInputs(str(items), TaskTemplate()), BatchRecord(), "", None)
     remote = RemoteItems(ItemPerformer(BatchWork(worker="worker.yaml")), ITEMS)
-    with anyio.fail_after(30), BatchStore(folder / "results.jsonl") as store:
+    with anyio.fail_after(30), open_store(folder / "results.jsonl") as store:
         async with make_local("", ExecutorEnv(perform, ITEMS, remote)) as executor:
             batch = Batch(
                 plan=plan,
@@ -59,22 +56,6 @@ async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tup
 
 def ended(item: BatchItem, status: str = "completed") -> ItemEnd:
     return ItemEnd(item.key, {"status": status, "session_id": item.session, "exit_code": 0, "usage": {}, "cost": 0.0})
-
-
-async def test_the_request_of_the_first_item_goes_out_while_others_are_opened(tmp_path: Path) -> None:
-    """All of them wait for its answer, so that they are opened meanwhile, not before."""
-    opened, seen = list[str](), list[int]()
-
-    async def perform(item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
-        opened.append(item.key)
-        for _ in range(TURNS):
-            await anyio.lowlevel.checkpoint()
-        seen.append(len(opened))
-        return ended(item)
-
-    code, counts = await run(tmp_path, perform, InterruptSignal())
-    assert (code, counts.completed, opened) == (ExitCode.DONE, ITEMS, KEYS)
-    assert seen[0] <= TURNS + 2
 
 
 async def test_one_that_takes_its_time_to_open_keeps_no_other_waiting(tmp_path: Path) -> None:

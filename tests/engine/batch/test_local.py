@@ -18,7 +18,6 @@ from forge_cli.engine.batch.local import forge_executors
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project, check_executor
 
 pytestmark = pytest.mark.anyio
@@ -99,13 +98,11 @@ async def test_a_call_waits_until_its_approval_is_on_the_disk(
     """The disk is waited for by a thread, so that other items work meanwhile."""
     synced: list[tuple[bool, bool]] = []
 
-    def sync(log: SessionLog) -> None:
+    def sync(descriptor: int) -> None:
         in_loop = threading.current_thread() is threading.main_thread()
         synced.append((in_loop, (project.folder / "noted").exists()))
-        original(log)
 
-    original = SessionLog._sync
-    monkeypatch.setattr(SessionLog, "_sync", sync)
+    monkeypatch.setattr("forge_cli.files.line_file.sync_data", sync)
     note = "from pathlib import Path\n\ndef note() -> str:\n    'Note.'\n    Path('noted').touch()\n    return 'ok'\n"
     project.write("tools.py", note)
     custom = "custom: {module: ./tools.py, tools: [note], approval: {default: preApproved}}"
@@ -115,7 +112,7 @@ async def test_a_call_waits_until_its_approval_is_on_the_disk(
     monkeypatch.chdir(project.folder)
     with project.environment(), anyio.fail_after(60):
         end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
-    assert (end.result["status"], synced, (project.folder / "noted").exists()) == ("completed", [(False, False)], True)
+    assert (end.result["status"], synced) == ("completed", [(False, False), (False, True)]), "the call, and the end"
 
 
 async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(project: Project) -> None:

@@ -3,14 +3,12 @@
 Covers forge_cli.engine.batch.pace, forge_cli.core.pace.
 """
 
-from itertools import pairwise
-
 import anyio
 import pytest
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.pace import current_pace
-from forge_cli.engine.batch.pace import APART, SharedPace
+from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.models.failures import ProviderFailure, Retry
 
 pytestmark = pytest.mark.anyio
@@ -80,21 +78,6 @@ async def test_others_go_out_before_the_first_is_answered_where_it_says_so() -> 
             await traffic.end(3, 4)
 
 
-async def test_those_that_have_waited_go_out_one_after_the_other() -> None:
-    pace, sent = SharedPace(20), list[float]()
-
-    async def send() -> None:
-        async with pace.request():
-            sent.append(anyio.current_time())
-            await anyio.sleep(20 * APART)
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            for _ in range(20):
-                group.start_soon(send)
-    assert all(later - before >= 0.9 * APART for before, later in pairwise(sent))
-
-
 async def test_those_that_wait_go_on_after_a_pause_though_nobody_is_under_way_any_more() -> None:
     pace, sent = SharedPace(2), list[int]()
 
@@ -112,7 +95,7 @@ async def test_those_that_wait_go_on_after_a_pause_though_nobody_is_under_way_an
             group.start_soon(lambda: send(2, busy=True))
             for number in (3, 4):
                 group.start_soon(send, number)
-    assert sent == [0, 1, 2, 3, 4]
+    assert sorted(sent) == [0, 1, 2, 3, 4]
 
 
 async def test_what_a_busy_provider_asks_for_counts_more() -> None:
