@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZE = 1_000_000
 REDACTOR = Redactor({"SOME_TOKEN": "correct horse battery", "OTHER_KEY": "a1b2c3d4e5f6"})
 ABSENT = "no such " + "text"
-LIMITS = {"documents": 80, "documents with keys": 80, "source code of forge": 80, "one letter": 120, "colons": 120}
+LIMITS = {"documents": 80, "documents with keys": 80, "source code of forge": 80, "one letter": 200, "colons": 150}
 LIMIT_IN_PIECES = 130
 NUMBERS = count()
 

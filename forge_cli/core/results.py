@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +11,6 @@ from typing import Any, ClassVar
 
 from forge_cli.core.hints import DisplayHints as DisplayHints
 from forge_cli.core.hints import KnownResult, read_display
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import Image as Image
@@ -39,7 +39,7 @@ ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json", "image", "blob"})
 
 _TOO_LARGE = f"[it is not kept: a result holds {MEDIA_LIMIT:,} bytes of an image or a file at most]"
-_json_text = json_encoder()
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 

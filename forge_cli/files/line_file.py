@@ -28,12 +28,10 @@ class LineFile:
         """``whole`` are the bytes up to the end of the last whole line, where that is known."""
         self.path = path
         self._fd = os.open(path, _FLAGS, mode)
-        found = os.fstat(self._fd)
-        self._place = found.st_dev, found.st_ino
-        self.size = _whole(self._fd, found.st_size) if whole is None else whole
+        size = os.fstat(self._fd).st_size
+        self.size = _whole(self._fd, size) if whole is None else whole
         """Bytes of whole lines."""
-        self._torn = found.st_size > self.size
-        self._new = not found.st_size
+        self._torn, self._new = size > self.size, not size
         self.unsynced = False
         """Was something written that the disk may not have yet?"""
 
@@ -42,7 +40,7 @@ class LineFile:
         if self._torn:
             os.ftruncate(self._fd, self.size)
             self._torn = False
-        self._check_place()
+        self._check()
         try:
             if os.write(self._fd, data) < len(data):
                 raise OSError(errno.ENOSPC, "the disk is full")
@@ -53,13 +51,10 @@ class LineFile:
         self.size += len(data)
         self.unsynced = True
 
-    def _check_place(self) -> None:
-        """The file is still the one of its name, and nobody else has changed it."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            raise FileSpoilt("removed", self.path) from None
-        if (found.st_dev, found.st_ino) != self._place:
+    def _check(self) -> None:
+        """Nobody else has removed, replaced or changed it."""
+        found = os.fstat(self._fd)
+        if not found.st_nlink:
             raise FileSpoilt("removed", self.path)
         if found.st_size != self.size:
             raise FileSpoilt("changed by somebody else", self.path)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from dataclasses import field, fields
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 from forge_cli.files.places import place_of
@@ -21,8 +18,8 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.secrets import Redactor
 
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
-_line_text = json_encoder()
-_sorted_text = json_encoder(separators=(",", ":"), sort_keys=True)
+_line_text = json.JSONEncoder(ensure_ascii=False).encode
+_sorted_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 """What the hash of a line was over in earlier logs."""
 NOWHERE = Mark("-")
 """Where a line is that does not come from a file."""
@@ -213,15 +210,4 @@ def _hash(text: str) -> str:
 
 
 def _now() -> str:
-    return _moment(time.time_ns() // 1_000_000)
-
-
-@lru_cache(maxsize=1)
-def _moment(thousandths: int) -> str:
-    second, thousandth = divmod(thousandths, 1000)
-    return f"{_second(second)}.{thousandth:03}Z"
-
-
-@lru_cache(maxsize=1)
-def _second(since: int) -> str:
-    return datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

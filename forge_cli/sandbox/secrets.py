@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -14,7 +15,6 @@ from typing import Any
 
 from anyio import CancelScope, to_thread
 
-from forge_cli.core.json_text import json_encoder
 from forge_cli.files.keys import stored_keys
 from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
 
@@ -31,24 +31,6 @@ KEY_NAME = re.compile(
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
 _ANCHORS = tuple(shape.anchor for shape in SHAPES)
 _STARTS = tuple(shape.start for shape in SHAPES)
-_RARE = "_-./=~"
-
-
-def _by_rare(literals: tuple[str, ...]) -> dict[str, list[tuple[int, str]]]:
-    """Literal texts with their numbers, by a character that many texts do not have: it is found much faster."""
-    found: dict[str, list[tuple[int, str]]] = {rare: [] for rare in ("", *_RARE)}
-    for index, literal in enumerate(literals):
-        found[next(filter(literal.count, _RARE), "")].append((index, literal))
-    return found
-
-
-_ANCHORS_BY_RARE, _STARTS_BY_RARE = _by_rare(_ANCHORS), _by_rare(_STARTS)
-_SEPARATORS = "_-"
-"""How many of the anchors end."""
-_SPARSE = 16
-"""Characters that a text has at least for each separator, where looking at its pieces is worth it."""
-_PIECES = 2000
-"""Characters of a text whose pieces are looked at; a shorter one is searched sooner than they are collected."""
 _BEGINNINGS: dict[str, set[str]] = {}
 """What may become the literal text of a shape, and where that may start."""
 for _shape in SHAPES:
@@ -57,13 +39,11 @@ for _shape in SHAPES:
 _LONGEST_START = max(map(len, _STARTS))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
-_json_text = json_encoder()
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
 _LONG = 4096
 _LARGE = 65_536
-_REMEMBERED = 4
-"""How many large texts are remembered without their secrets."""
-_ROOM, _ENTRY = 2_000_000, 100
-"""Characters of all others that are remembered, and those that each of them counts for besides its own."""
+_ROOM, _ENTRY = 4_000_000, 100
+"""Characters of texts that are remembered, and those that each of them counts for besides its own."""
 _NUMBERS = frozenset({bool, int, float, NoneType})
 _WIDE = 100
 """Entries of an object or a list that is looked at as a whole first: one by one they would take longer."""
@@ -81,7 +61,6 @@ class Redactor:
             for secret in ([value] if is_key else []) + ([url["password"]] if url else []):
                 if len(secret) >= SHORTEST:
                     self._values.setdefault(secret, MARK.format(name=name))
-        self._large: dict[str, str] = {}
         self._known: dict[str, str] = {}
         self._room = _ROOM
         self._longest_first = sorted(self._values, key=len, reverse=True)
@@ -117,8 +96,6 @@ class Redactor:
 
         So is one that comes again, for most of a line of the record is the same in the next.
         """
-        if len(text) >= _LARGE:
-            return self._redact_large(text)
         found = self._known.get(text)
         if found is None:
             found = self.settle(text, whole=True)[0]
@@ -129,21 +106,12 @@ class Redactor:
             self._known[text] = found
         return found
 
-    def _redact_large(self, text: str) -> str:
-        found = self._large.get(text)
-        if found is None:
-            found = self.settle(text, whole=True)[0]
-            while len(self._large) >= _REMEMBERED:
-                self._large.pop(next(iter(self._large)), None)
-            self._large[text] = found
-        return found
-
     async def redact_ahead(self, value: Any) -> None:
         """Do the work on large texts in a thread, before the event loop needs what comes of it."""
-        large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._large]
+        large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._known]
         if large:
             with CancelScope(shield=True):
-                await to_thread.run_sync(self.redact, large[-_REMEMBERED:])
+                await to_thread.run_sync(self.redact, large)
 
     def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
         """What can be told of a text from ``start`` on, however it continues, and where the rest begins."""
@@ -166,7 +134,7 @@ class Redactor:
         last_space = max(text.rfind(space) for space in " \n\t")
         near = max(start, min(last_space, len(text)) - LONGEST)
         first = _beginning(text, start)
-        for index, literal in _likely(_STARTS_BY_RARE, text):
+        for index, literal in enumerate(_STARTS):
             place = text.find(literal, start if SHAPES[index] is BLOCK else near)
             found = _begun_shape(index).search(text, place) if place >= 0 else None
             first = min(first, found.start()) if found else first
@@ -184,7 +152,7 @@ class Redactor:
         with is found much faster than all kinds are tried at every place.
         """
         known = [(_literal(value), self._values[value]) for value in self._longest_first if value in text]
-        shapes = [_compiled(index) for index in _present_anchors(text)]
+        shapes = [_compiled(index) for index, anchor in enumerate(_ANCHORS) if anchor in text]
         kinds = [*known, *shapes]
         if not kinds:
             return
@@ -257,41 +225,6 @@ def _beginning(text: str, start: int) -> int:
         if any(_place(place).match(text, index) for place in _BEGINNINGS.get(text[index:], ())):
             return index
     return len(text)
-
-
-def _likely(by_rare: dict[str, list[tuple[int, str]]], text: str) -> list[tuple[int, str]]:
-    """Those of some literal texts that may be in a text, with their numbers."""
-    return [each for rare, literals in by_rare.items() if rare in text for each in literals]
-
-
-def _present_anchors(text: str) -> Iterator[int]:
-    """Which shapes may be in a text.
-
-    The ends of the pieces between separators are collected once, which takes a tenth of the time of looking through
-    the whole text for each anchor that ends with one.
-    """
-    if len(text) < _PIECES:
-        yield from sorted([index for index, anchor in _likely(_ANCHORS_BY_RARE, text) if anchor in text])
-        return
-    ends = {separator: _piece_ends(text, separator) for separator in _SEPARATORS}
-    for index, anchor in enumerate(_ANCHORS):
-        known = ends.get(anchor[-1])
-        if (known is None or _end_of(anchor) in known) and anchor in text:
-            yield index
-
-
-def _piece_ends(text: str, separator: str) -> set[str] | None:
-    """The last two and the last three characters of each piece; None if there are too many pieces."""
-    if text.count(separator) * _SPARSE > len(text):
-        return None
-    ends = {piece[-3:] for piece in text.split(separator)}
-    return ends | {end[-2:] for end in ends}
-
-
-@cache
-def _end_of(anchor: str) -> str:
-    """What stands before the separator at the end of an anchor, as far as pieces are compared."""
-    return anchor[:-1].rpartition(anchor[-1])[2][-3:]
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +14,6 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
@@ -27,7 +27,7 @@ LONGEST_NAME = 200
 """Bytes of a name, with room for what stands around the key in `--each-in`."""
 _MAGIC = "*?["
 _MISSING = "there is no such file or folder"
-_canonical = json_encoder(sort_keys=True, ensure_ascii=True)
+_canonical = json.JSONEncoder(sort_keys=True).encode
 
 
 @dataclass(frozen=True)

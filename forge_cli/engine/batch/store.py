@@ -16,7 +16,6 @@ from typing import Any
 
 from forge_cli.core.batches import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.line_file import FileSpoilt, LineFile
@@ -27,7 +26,7 @@ VERSION = 1
 JOURNAL = ".journal"
 RESUMED_EXIT = 7
 """An item that failed because the model did not answer is resumed, not begun anew."""
-_text = json_encoder()
+_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
@@ -12,7 +12,7 @@ from forge_cli.engine.gate.policy import Policy
 BYTES_A_TOKEN = 3
 """A guess on the safe side; it counts only until the provider has counted."""
 
-_json_text = json_encoder()
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def size_of(text: str) -> int:

@@ -62,13 +62,12 @@ def open_sandbox(
     nothing can be written in any zone, whatever a tool has declared.
     """
     prepared, workspace = folder.worker, folder.workspace
-    if parent is None and spare is None:
-        known, kind = folder.zones, (make_zones, read_only, tuple(added))
-        zones = known.get(kind, ())
-        if not zones or not all(os.path.isdir(zone.path) for zone in zones):  # a tool may have removed one since
-            zones = known[kind] = _open_all(prepared, workspace, None, make_zones, None, added, read_only)
-    else:
+    kind = (make_zones, read_only, tuple(added)) if parent is None and spare is None else None
+    zones = folder.zones.get(kind, ())
+    if not zones or not all(os.path.isdir(zone.path) for zone in zones):  # a tool may have removed one since
         zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
+        if kind:
+            folder.zones[kind] = zones
     protected, isolation = prepared.protected, prepared.isolation
     if parent is None:
         own = prepared.own_files

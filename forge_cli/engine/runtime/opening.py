@@ -136,7 +136,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
         notify("warning", f"{file} is not used: it is not trusted")
-    model = _model(spec, settings, folder.model_folders, notify)
+    model = _model(spec, settings, (workspace, Path.cwd()), notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
     price = _price(spec, settings, model)
@@ -386,7 +386,7 @@ def _environment(
     if replay:
         now = replay.environment or last
     else:
-        now = environment_of(spec.worker, assembly, folder.branch, folder.keep_environment)
+        now = environment_of(spec.worker, assembly, folder.branch)
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))

@@ -78,10 +78,8 @@ class PreparedFolder:
         self.worker, self.workspace = worker, workspace
         self._home = worker.home
         self._guidance: dict[bool | None, Guidance] = {}
-        self._environment: tuple[object, str] | None = None
         self.zones: dict[object, tuple[Zone, ...]] = {}
         """Those that were opened so far, by how."""
-        self._setting: tuple[tuple[Zone, ...], Isolation, str] | None = None
 
     @cached_property
     def settings(self) -> Settings:
@@ -92,11 +90,6 @@ class PreparedFolder:
     def policies(self) -> UserPolicies:
         """What the user and the project say of toolsets."""
         return user_policies(self.worker.host, self.settings, self._home)
-
-    @cached_property
-    def model_folders(self) -> tuple[Path, ...]:
-        """Where a file in the name of a model is looked for that the worker file does not name."""
-        return self.workspace, Path.cwd()
 
     @cached_property
     def untrusted_project(self) -> Path | None:
@@ -115,18 +108,9 @@ class PreparedFolder:
 
     def setting(self, zones: tuple[Zone, ...], isolation: Isolation) -> str:
         """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
-        known = self._setting
-        if known is None or known[0] is not zones or known[1] is not isolation:
-            told = [(each.name, str(each.path), each.mode.value, each.write.value, each.delete.value) for each in zones]
-            whole = [self.worker.digest, str(self.workspace), told, (isolation.level.value, isolation.network)]
-            known = self._setting = zones, isolation, digest_of(repr(whole).encode())
-        return known[2]
-
-    def keep_environment(self, known: object, tell: Callable[[], str]) -> str:
-        """What the model is told of where it is, made anew only where ``known`` is not what it was."""
-        if self._environment is None or self._environment[0] != known:
-            self._environment = known, tell()
-        return self._environment[1]
+        told = [(each.name, str(each.path), each.mode.value, each.write.value, each.delete.value) for each in zones]
+        whole = [self.worker.digest, str(self.workspace), told, (isolation.level.value, isolation.network)]
+        return digest_of(repr(whole).encode())
 
 
 class PreparedWorker:
@@ -139,8 +123,6 @@ class PreparedWorker:
     def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
         self._of_folder: PreparedFolder | None = None
-        self._looked: tuple[str, tuple[int, int]] | None = None
-        """How the working directory of ``_of_folder`` was spelled last, and which folder that was."""
 
     @cached_property
     def toolsets(self) -> tuple[NamedToolset, ...]:
@@ -218,22 +200,10 @@ class PreparedWorker:
 
     def within(self, workspace: Path) -> PreparedFolder:
         """What depends on the working directory, wherever that really is; most items of a batch have the same."""
-        looked = _look_at(workspace)
-        if self._of_folder is None or looked is None or looked != self._looked:
-            real = os.path.realpath(workspace)
-            if self._of_folder is None or str(self._of_folder.workspace) != real:
-                self._of_folder = PreparedFolder(self, Path(real))
-            self._looked = looked
+        real = workspace.resolve()
+        if self._of_folder is None or self._of_folder.workspace != real:
+            self._of_folder = PreparedFolder(self, real)
         return self._of_folder
-
-
-def _look_at(folder: Path) -> tuple[str, tuple[int, int]] | None:
-    """A name and the folder that it leads to now, in one call of the system: what is equal is at the same place."""
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return None
-    return str(folder), (found.st_dev, found.st_ino)
 
 
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -32,42 +31,25 @@ def describe_zone(zone: Zone) -> dict[str, Any]:
     }
 
 
-def environment_of(
-    worker: Worker,
-    assembly: Assembly,
-    branch: str | None,
-    keep: Callable[[object, Callable[[], str]], str] = lambda known, tell: tell(),
-) -> str | None:
+def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> str | None:
     """What the model is told of where its worker is; None where the worker does not want it.
 
-    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside. ``keep``
-    gets what the text depends on, and what makes it.
+    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside.
     """
     if not worker.config.environment:
         return None
-    toolbox, directory, sandbox, day = (
-        assembly.toolbox,
-        assembly.guard.judge.workspace,
-        assembly.guard.sandbox,
-        date.today(),
-    )
+    toolbox, sandbox, system = assembly.toolbox, assembly.guard.sandbox, os.uname()
     has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
-    zones = sandbox.zones if toolbox.offers else None
-
-    def tell() -> str:
-        system = os.uname()
-        environment = Environment(
-            directory=directory,
-            branch=branch,
-            zones=None if zones is None else tuple(map(_declared, zones)),
-            commands=_command_view(sandbox) if has_shell else None,
-            system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
-            day=day,
-            read_only=toolbox.read_only,
-        )
-        return environment.paragraph()
-
-    return keep((directory, branch, zones, has_shell and sandbox.isolation, day, toolbox.read_only), tell)
+    environment = Environment(
+        directory=assembly.guard.judge.workspace,
+        branch=branch,
+        zones=tuple(map(_declared, sandbox.zones)) if toolbox.offers else None,
+        commands=_command_view(sandbox) if has_shell else None,
+        system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
+        day=date.today(),
+        read_only=toolbox.read_only,
+    )
+    return environment.paragraph()
 
 
 def _declared(zone: Zone) -> Zone:

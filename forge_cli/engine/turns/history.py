@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.sandbox.secrets import Redactor
 
-_json_text = json_encoder()
-_sorted_text = json_encoder(sort_keys=True, ensure_ascii=True)
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
+_sorted_text = json.JSONEncoder(sort_keys=True).encode
 
 
 class History(Sequence[Message]):

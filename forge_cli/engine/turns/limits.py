@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from functools import lru_cache
 
 from forge_cli.core.bounds import watchdog
 from forge_cli.core.calls import ToolOutcome
@@ -45,7 +44,6 @@ class OpeningTooLong(ForgeError):
     exit_code = ExitCode.LIMIT
 
 
-@lru_cache(maxsize=8)  # the items of a batch all state the same
 def stated(*limits: Limits) -> Limits:
     """The smallest of each limit, whoever states it."""
     return Limits.model_validate(
@@ -53,7 +51,6 @@ def stated(*limits: Limits) -> Limits:
     )
 
 
-@lru_cache(maxsize=8)
 def merged(*limits: Limits) -> Limits:
     """What is stated, and a limit of turns where nobody states one."""
     found = limits[0] if len(limits) == 1 else stated(*limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -118,7 +118,6 @@ def price_of(
     return listed if listed.known() else None
 
 
-@lru_cache(maxsize=8)  # the items of a batch all have the same
 def _is_here(address: str) -> bool:
     """Is it a server on this machine, which no table lists?"""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
@@ -9,7 +10,6 @@ from forge_cli import record
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import CallResult, Message, Summary, ToolSpec, TurnEnd, Usage
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.core.values import dataclass
@@ -32,7 +32,7 @@ FILE = 6_000
 SUMMARY, WORTHWHILE = 0.1, 0.2
 """Shares of the window: what a summary may fill, and what it has to replace at least."""
 
-_ascii_text = json_encoder(ensure_ascii=True)
+_ascii_text = json.JSONEncoder().encode
 _COMPACT = 100_000
 """The window, where nobody knows it, that a summary on demand is made for."""
 _SHORTEST = 2

@@ -3,21 +3,14 @@
 Covers forge_cli.engine.runtime.surroundings.
 """
 
-from contextlib import AsyncExitStack
-from datetime import date
 from pathlib import Path
 
 import pytest
 
-from forge_cli import ApprovalController, EventBus, InterruptSignal, load_worker
+from forge_cli import load_worker
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime import surroundings
-from forge_cli.engine.runtime.assemble import Assembler
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.testing import Project
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -58,36 +51,3 @@ def test_a_folder_that_is_not_there(prepared: PreparedWorker, tmp_path: Path) ->
     missing = tmp_path / "missing"
     folder = prepared.within(missing)
     assert (folder.workspace, prepared.within(missing)) == (missing.resolve(), folder)
-
-
-async def test_what_is_told_of_the_environment_is_made_anew_where_it_has_changed(
-    prepared: PreparedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = prepared.within(tmp_path)
-
-    async def tell(branch: str | None = None, *, read_only: bool = False) -> str:
-        async with AsyncExitStack() as stack:
-            assembler = Assembler(
-                folder=folder,
-                controller=ApprovalController(bus=EventBus()),
-                interrupt=InterruptSignal(),
-                notify=lambda level, message: None,
-                stack=stack,
-                read_only=read_only,
-            )
-            told = environment_of(prepared.worker, await assembler.assemble(), branch, folder.keep_environment)
-            assert told == environment_of(prepared.worker, await assembler.assemble(), branch)
-            return told or ""
-
-    first = await tell()
-    assert await tell() is first
-    assert "git branch other" in await tell("other")
-    assert "read-only" in await tell(read_only=True)
-
-    class Tomorrow(date):
-        @classmethod
-        def today(cls) -> date:
-            return date(2031, 5, 6)
-
-    monkeypatch.setattr(surroundings, "date", Tomorrow)
-    assert "2031-05-06" in await tell()
