@@ -1,6 +1,6 @@
 """Writing a log: what is acted upon is on the disk first, a file is there whole or not, and nobody works without it.
 
-Covers forge_cli.files.sync, forge_cli.files.regular, forge_cli.record.leftovers.
+Covers forge_cli.files.sync, forge_cli.files.line_file, forge_cli.files.regular, forge_cli.record.leftovers.
 """
 
 import json
