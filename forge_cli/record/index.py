@@ -16,10 +16,10 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read
-from forge_cli.record.log import session_files, sessions_folder
+from forge_cli.record.log import INDEX, session_files, sessions_folder
 from forge_cli.record.overview import Overview, read_overview, with_holder
 
-FILE = ".index.json"
+FILE = INDEX
 FORMAT = 1
 """Changes when the overview of the same log would be another one."""
 TEXT_MAX = 10_000

@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.lock import acquire
-from forge_cli.record.index import FILE as INDEX
 from forge_cli.record.lock import lock_file
-from forge_cli.record.log import SUFFIX
+from forge_cli.record.log import INDEX, SUFFIX
 
 
 def sweep(folder: Path) -> None:

@@ -17,6 +17,8 @@ from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 
 _FOLDER, SUFFIX = "sessions", ".jsonl"
+INDEX = ".index.json"
+"""What is known of all sessions, beside their logs."""
 LAST = "last"
 """Names the session that was worked on last."""
 CANDIDATES = 5

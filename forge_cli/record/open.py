@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from forge_cli import record
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.worker import Worker
-from forge_cli.record.changes import ChangeLog
-from forge_cli.record.index import SessionIndex
 from forge_cli.record.leftovers import sweep
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
@@ -28,11 +28,13 @@ from forge_cli.record.log import (
     session_file,
     sessions_folder,
 )
-from forge_cli.record.pending import requests_of
 from forge_cli.record.proof import is_proven
-from forge_cli.record.recorder import Sink
-from forge_cli.record.resume import Past, Resumed, last_start, last_update, read_past
 from forge_cli.record.writer import FULL, BatchLog, SessionLog, what_failed
+
+if TYPE_CHECKING:
+    from forge_cli.record.changes import ChangeLog
+    from forge_cli.record.recorder import Sink
+    from forge_cli.record.resume import Past, Resumed
 
 Warn = Callable[[str], None]
 
@@ -53,9 +55,13 @@ class OpenSession:
         return (self.log,) if self.log else ()
 
     @property
-    def changes(self) -> ChangeLog | None:
-        """Keeps what files held before this session changes them."""
-        return ChangeLog(self.log.path) if self.log else None
+    def open_changes(self) -> Callable[[], ChangeLog] | None:
+        """Opens what keeps the content of files before this session changes them."""
+        return (lambda: self._changes) if self.log else None
+
+    @cached_property
+    def _changes(self) -> ChangeLog:
+        return record.changes.ChangeLog(cast(SessionLog, self.log).path)
 
 
 @contextmanager
@@ -92,7 +98,7 @@ def open_session(
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
-        past = read_past(read.lines)
+        past = record.resume.read_past(read.lines)
         if task == "" and not past.unfinished:
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
@@ -120,7 +126,7 @@ def open_item_session(session: str) -> Iterator[tuple[OpenSession, BatchLog]]:
             yield OpenSession(session, log), log
             return
         check_log(read)
-        past = read_past(read.lines)
+        past = record.resume.read_past(read.lines)
         resumed = _resumed(read, past if is_proven(path, read.lines) else past.without_consent())
         yield OpenSession(session, log, resumed, read.lines), log
 
@@ -141,7 +147,8 @@ def is_answered(session: str) -> bool:
     if not is_there(path):
         return True
     read = read_session(path)
-    return all(waiting.answer is not None for waiting in requests_of(read_past(read.lines), read.lines))
+    past = record.resume.read_past(read.lines)
+    return all(waiting.answer is not None for waiting in record.pending.requests_of(past, read.lines))
 
 
 def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
@@ -177,9 +184,9 @@ def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
 
 def _resumed(read: Log, past: Past) -> Resumed:
     """What stays as it was where nobody says otherwise: the model, the schema of the task, and that it only reads."""
-    start, update = last_start(read.lines), last_update(read.lines)
+    start, update = record.resume.last_start(read.lines), record.resume.last_update(read.lines)
     schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
-    return Resumed(
+    return record.resume.Resumed(
         past,
         read.lines[-1],
         model=start.model if start and start.model != CLIENTS else None,
@@ -205,7 +212,7 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
-    with SessionIndex() as index:
+    with record.index.SessionIndex() as index:
         for path, seen in index.readable():
             if seen.model == CLIENTS:  # nothing was said in it that could be resumed
                 continue

@@ -167,7 +167,7 @@ class Assembler:
     make_zones: bool = True
     """Without it calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too."""
     spare: Path | None = None
-    keeper: ChangeKeeper | None = None
+    open_changes: Callable[[], ChangeKeeper] | None = None
     """Keeps what files held before they are changed; a child worker's are kept by that of its parent."""
     added: Sequence[Zone] = ()
     read_only: bool = False
@@ -237,7 +237,7 @@ class Assembler:
             added=self.added,
             read_only=self._only_reads,
         )
-        sandbox.keeper = outer.keeper if outer else self.keeper
+        sandbox.open_changes = outer.open_changes if outer else self.open_changes
         return sandbox
 
     async def _open_toolsets(self, make_env: Callable[..., ToolsetEnv]) -> Toolbox:

@@ -223,7 +223,7 @@ class SessionCommands:
 
     async def _undo(self, args: Sequence[str]) -> None:
         spec = self._session.opened.spec
-        if spec.wiring.keeper is None:
+        if spec.wiring.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
         log, only_list = change_log(spec.session_id), list(args) == ["--list"]
         if args and not only_list:

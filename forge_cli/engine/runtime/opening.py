@@ -207,7 +207,7 @@ async def _assemble(
         parent=spec.parent.assembly if spec.parent else None,
         make_zones=spare is None,
         spare=spare,
-        keeper=spec.wiring.keeper,
+        open_changes=spec.wiring.open_changes,
         added=spec.wiring.zones,
         read_only=spec.read_only,
         session=spec.session_id,

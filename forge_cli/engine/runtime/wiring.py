@@ -56,7 +56,7 @@ class Wiring:
     """What the sessions of a batch may use together."""
     guidance: bool | None = None
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
-    keeper: ChangeKeeper | None = None
+    open_changes: Callable[[], ChangeKeeper] | None = None
     """Keeps what files held before the session changed them."""
     log: Path | None = None
     """The session's file, beside which other processes leave answers."""
@@ -71,7 +71,7 @@ class Wiring:
             host=host,
             session_id=session.id,
             sinks=(*session.sinks, *self.sinks),
-            keeper=session.changes,
+            open_changes=session.open_changes,
             log=session.log.path if session.log else None,
         )
 

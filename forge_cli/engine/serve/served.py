@@ -210,7 +210,7 @@ class ServedWorker:
             interrupt=InterruptSignal(),
             notify=self._announcer.notify,
             stack=stack,
-            keeper=self._session.changes,
+            open_changes=self._session.open_changes,
             read_only=self._read_only,
             session=self._session.id,
         )

@@ -39,7 +39,7 @@ class HeldFile:
     place: Place
     changed: Callable[[Place, os.stat_result | None], None]
     """Called after a change, with what is there now."""
-    keeper: ChangeKeeper | None = None
+    open_changes: Callable[[], ChangeKeeper] | None = None
 
     @property
     def kind(self) -> FileKind | None:
@@ -111,7 +111,7 @@ class HeldFile:
         self.changed(self.place, None)
 
     def _changing(self, data: bytes | None) -> AbstractContextManager[None]:
-        return self.keeper.changing(self, data) if self.keeper else nullcontext()
+        return self.open_changes().changing(self, data) if self.open_changes else nullcontext()
 
     @contextmanager
     def _reading(self) -> Iterator[BufferedReader]:

@@ -83,7 +83,7 @@ class Sandbox:
         """Notices that the user has seen and need not get from every toolset."""
         self.written: set[str] = set()
         """Real paths that calls have held for writing, with consent."""
-        self.keeper: ChangeKeeper | None = None
+        self.open_changes: Callable[[], ChangeKeeper] | None = None
         self._own = own or OwnFiles(self.protected)
         self._parsed: dict[str, ParsedPath] = {}
         """What paths mean by their text alone, which is always the same."""
@@ -238,7 +238,7 @@ class Sandbox:
             self._check_consent(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
-            return _Located(asked, place, files.held.HeldFile(asked, place, self._changed, self.keeper))
+            return _Located(asked, place, files.held.HeldFile(asked, place, self._changed, self.open_changes))
         except BaseException as error:
             located.__exit__(type(error), error, error.__traceback__)
             raise
@@ -342,7 +342,7 @@ class CallSandbox(Sandbox):
             isolation=around.isolation,
             own=around._own,
         )
-        self.notified, self.written, self.keeper = around.notified, around.written, around.keeper
+        self.notified, self.written, self.open_changes = around.notified, around.written, around.open_changes
         self._parsed = around._parsed
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}
