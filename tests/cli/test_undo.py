@@ -169,7 +169,7 @@ def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, 
         encoding="utf-8",
         timeout=60,
     )
-    child.expect_exact("app.py: it was changed after the session. Overwrite it? [y]es, [n]o > ")
+    child.expect_exact("app.py: it was changed after the session. Overwrite it? [y]es, [n]o >")
     child.sendline(answer)
     child.expect(pexpect.EOF)
     child.close()
