@@ -39,7 +39,7 @@ RARE = {
     "nothing": "no such text" + " anywhere",
 }
 """In few lines of the large tree: a search that finds a great many stops early."""
-LARGE_LIMITS: dict[Engine, float] = {"ripgrep": 2.0, "python": 2.5}
+LARGE_LIMITS: dict[Engine, float] = {"ripgrep": 2.5, "python": 3.0}
 """Against a walk by ripgrep itself: forge walks for both engines, so that both search the same files, and asks for the
 size of each, so that it can say which ones are too large. Python reads every line of them with plain ``re``."""
 LISTING_LIMIT, MEMORY = 2.0, 20.0
