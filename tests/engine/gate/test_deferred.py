@@ -138,17 +138,17 @@ def test_servers_are_deferred_first_and_what_is_built_in_never(many: Project) ->
     def server(mode: str) -> dict[str, Any]:
         return {"command": sys.executable, "args": [SERVER, mode]}
 
-    section = json.dumps({"servers": {"small": server("plain"), "large": server("many")}})
+    section = json.dumps({"servers": {"small": server("plain"), "large": server("hundreds")}})
     write_worker(many, "tool_share: 0.05", f"  mcp: {section}\n")
     names = offered(many.run("done"))[0]
     assert names == ("update_plan", "small__echo", *TOOLS, FIND_TOOLS)
     write_worker(many, "tool_share: 0", f"  mcp: {section}\n")
-    seen = many.run(calls(call(FIND_TOOLS, query="large__tool_1999")), "done")
-    assert offered(seen) == [("update_plan", FIND_TOOLS), ("update_plan", FIND_TOOLS, "large__tool_1999")]
+    seen = many.run(calls(call(FIND_TOOLS, query="large__tool_299")), "done")
+    assert offered(seen) == [("update_plan", FIND_TOOLS), ("update_plan", FIND_TOOLS, "large__tool_299")]
     prompt = seen.of(TurnStart)[0].system or ""
     assert [line for line in prompt.splitlines() if "small__" in line or " more of " in line] == [
         "- small__echo",
-        "- and 1,875 more of large",
+        "- and 144 more of large",
     ]
 
 

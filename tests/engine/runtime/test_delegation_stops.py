@@ -56,13 +56,13 @@ def test_an_interrupt_ends_everything_below_in_order(held: Tree) -> None:
 
 def test_the_time_of_the_root_is_everybodys(held: Tree) -> None:
     started = time.monotonic()
-    seen = held.run(ASK_HELPER, "never", limits=Limits(max_time=0.4))
-    assert time.monotonic() - started < 10
+    seen = held.run(ASK_HELPER, "never", limits=Limits(max_time=3))
+    assert time.monotonic() - started < 20
     assert (seen.result.status, seen.result.exit_code) == ("limit", 5)
-    assert seen.result.error == "the limit of 0.4 seconds was reached"
+    assert seen.result.error == "the limit of 3 seconds was reached"
     assert held.notes == ["x", "let go"]
     (helper,) = [update for update in seen.of(WorkerUpdate) if update.origin.depth == 1 and update.error]
-    assert helper.error == "the limit of 0.4 seconds of the worker 'boss' was reached"
+    assert helper.error == "the limit of 3 seconds of the worker 'boss' was reached"
     assert unanswered(seen) == []
 
 

@@ -41,8 +41,8 @@ def tools() -> list[dict]:
             return [TOOL, {**TOOL, "name": "hidden", "description": "Harmless\u200b\u202e."}]
         case "unsound":
             return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
-        case "many":
-            return [{**TOOL, "name": f"tool {number}"} for number in range(2000)]
+        case "many" | "hundreds":
+            return [{**TOOL, "name": f"tool {number}"} for number in range(2000 if MODE == "many" else 300)]
         case "described":
             return [{**TOOL, "description": DESCRIBED.read_text()}]
         case "hints":
