@@ -6,9 +6,9 @@ import hashlib
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import fields
-from functools import cached_property, partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakKeyDictionary
@@ -22,7 +22,12 @@ from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.source import Source as Source
 from forge_cli.core.source import ToolMode
-from forge_cli.core.values import dataclass
+from forge_cli.core.tool_calls import FunctionCall as FunctionCall
+from forge_cli.core.tool_calls import InThread, in_pool
+from forge_cli.core.tool_calls import positional_count as positional_count
+from forge_cli.core.tool_fields import READ_ONLY as READ_ONLY
+from forge_cli.core.tool_fields import READERS, SHORT_FORMS, read_fields, rename_options
+from forge_cli.core.tool_fields import ManualExecution as ManualExecution
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
 
@@ -53,20 +58,10 @@ class RefusesOnly:
 
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-READ_ONLY = frozenset({Effect.READ})
 TIME_LIMIT = 30.0
 """Seconds for a call of a tool that says nothing else."""
 LONGEST = 3600.0
 """The most that makes sense, and what a tool says that bounds its calls itself."""
-
-
-@dataclass(frozen=True)
-class ManualExecution:
-    """Who may call a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
-
-    mode: ToolMode = "llm"
-    label: str | None = None
-    category: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ class Preview:
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
 MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+ToolClass = TypeVar("ToolClass")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +97,23 @@ class Validated:
     error: str | None = None
 
 
+def _takes_other_names(cls: type[ToolClass]) -> type[ToolClass]:
+    """Let a class be made with options as authors write them; its fields are those of the class."""
+    make, known = cls.__init__, [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
+
+    @wraps(make)
+    def init(self: Any, **given: Any) -> None:
+        if given.keys() <= set(known):
+            make(self, **given)
+        else:
+            named = rename_options("Tool", given, known)
+            make(self, **read_fields(str(named.get("name")), named))
+
+    setattr(cls, "__init__", init)  # noqa: B010
+    return cls
+
+
+@_takes_other_names
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     """One thing that can be called, behind the gate."""
@@ -145,15 +157,17 @@ class Tool:
     """
 
     def __post_init__(self) -> None:
-        if not TOOL_NAME.fullmatch(self.name):
+        if not (isinstance(self.name, str) and TOOL_NAME.fullmatch(self.name)):
             raise SchemaError(f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'")
-        needs = self.needs_approval
-        if not (needs is None or callable(needs) or isinstance(needs, bool | Approval | Verdict)):
-            raise SchemaError(
-                f"{self.name}: needs_approval must be a bool, an Approval, a Verdict or a function of args"
-            )
-        if callable(needs) and positional_count(needs) is None:
-            raise SchemaError(f"{self.name}: needs_approval must take (args), or (args, context)")
+        given = {name: getattr(self, name) for name in READERS if name not in SHORT_FORMS}
+        for name, value in read_fields(self.name, given).items():
+            if value is not given[name]:
+                object.__setattr__(self, name, value)
+
+    @property
+    def manual_execution(self) -> ManualExecution | None:
+        """The same as ``manual``."""
+        return self.manual
 
     @cached_property
     def schema(self) -> InputSchema:
@@ -245,26 +259,11 @@ class Tool:
             "name": getattr(function, "__name__", type(function).__name__),
             "description": describe(function) or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
-            "execute": FunctionCall(function, model, context_name, in_thread or _in_pool, at_once),
+            "execute": FunctionCall(function, model, context_name, in_thread or in_pool, at_once),
             **options.stated(),
             **overrides,
         }
         return cls(**given)
-
-
-def positional_count(function: Callable[..., Any]) -> int | None:
-    """How many positional parameters a ``needs_approval`` function takes, one or two; None for any other shape."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return 1
-    for given in (((), ()), ((),)):
-        try:
-            signature.bind(*given)
-        except TypeError:
-            continue
-        return len(given)
-    return None
 
 
 _context_parameters: WeakKeyDictionary[FunctionType, str | None] = WeakKeyDictionary()
@@ -292,61 +291,9 @@ def _find_context_parameter(function: Callable[..., Any]) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class FunctionCall:
-    """How a tool made from a function is executed; a function that takes no context can do without one."""
-
-    function: Callable[..., Any]
-    model: JsonObject | type[BaseModel]
-    context_name: str | None
-    in_thread: InThread
-    instant: Callable[..., Any] | None = None
-
-    async def __call__(self, args: Args, context: ToolContext | None) -> Any:
-        if self._is_async:
-            return await self.here(args, context)
-        result = await self.in_thread(partial(self.here, args, context))
-        return await result if inspect.isawaitable(result) else result
-
-    def here(self, args: Args, context: ToolContext | None) -> Any:
-        """Call the function in this thread."""
-        return self.function(**self._values(args, context))
-
-    @cached_property
-    def pooled(self) -> bool:
-        """Is it called in a thread of the pool?"""
-        return self.in_thread is _in_pool and not self._is_async
-
-    def at_once(self, args: Args, context: ToolContext | None) -> Any:
-        """The result, where the function need not be waited for; None where it has to be called."""
-        return None if self.instant is None else self.instant(**self._values(args, context))
-
-    def _values(self, args: Args, context: ToolContext | None) -> dict[str, Any]:
-        values = self._type_args(args)
-        if self.context_name:
-            values[self.context_name] = context
-        return values
-
-    @cached_property
-    def _type_args(self) -> Callable[[Args], dict[str, Any]]:
-        if not isinstance(self.model, type):
-            return dict
-        from forge_cli.core.model_input import typed_args
-
-        return partial(typed_args, self.model)
-
-    @cached_property
-    def _is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
-
-
-async def _in_pool(function: Callable[[], Any]) -> Any:
-    from forge_cli.core.threads import start_in_thread
-
-    return await start_in_thread(function)
-
-
 OPTIONS = "__forge_tool__"
+BY_NAME = ("needs_approval", "preview", "touches")
+"""Options that may be the name of a method of the toolset."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -376,33 +323,17 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     needs_approval: NeedsApproval | str = None,
-    manual: ToolMode | None = None,
+    manual: ManualExecution | ToolMode | Mapping[str, str] | None = None,
     label: str | None = None,
     category: str | None = None,
     read_only: bool | None = None,
-    effects: Sequence[Effect | str] | None = None,
+    effects: Iterable[Effect | str] | None = None,
     lasting: bool | None = None,
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
     touches: Touches | str | None = None,
 ) -> Callable[[Function], Function]: ...
-def tool(
-    function: Function | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    needs_approval: NeedsApproval | str = None,
-    manual: ToolMode | None = None,
-    label: str | None = None,
-    category: str | None = None,
-    read_only: bool | None = None,
-    effects: Sequence[Effect | str] | None = None,
-    lasting: bool | None = None,
-    timeout: float | None = None,
-    preview: MakePreview | str | None = None,
-    touches: Touches | str | None = None,
-) -> Any:
+def tool(function: Function | None = None, /, **given: Any) -> Any:
     """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
 
     The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
@@ -411,9 +342,11 @@ def tool(
     Args:
         name: Instead of the name of the function.
         description: Instead of its docstring: what the model reads.
-        needs_approval: The tool's own verdict: True asks, False does not; an Approval, a Verdict, or a function of
-            ``args`` or of ``(args, context)`` that returns one of these. Without it the worker decides.
-        manual: Who may call it: ``llm`` (the model, as by default), ``manual`` (people) or ``both``.
+        needs_approval: The tool's own verdict: True asks, False does not; ``ask``, ``preApproved`` or ``blocked``, a
+            Verdict, or a function of ``args`` or of ``(args, context)`` that returns one of these. Without it the
+            worker decides.
+        manual: Who may call it: ``llm`` (the model, as by default), ``manual`` (people) or ``both``; also called
+            ``manual_execution``, and an object with ``mode``, ``label`` and ``category``.
         label: What menus call it.
         category: Where menus list it.
         read_only: True is short for ``effects=["read"]``.
@@ -424,46 +357,16 @@ def tool(
         preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
         touches: A function of ``args`` that gives a PathUse for each path inside other args.
     """
-    options = _options(
-        name=name,
-        description=description,
-        needs_approval=needs_approval,
-        manual=manual,
-        label=label,
-        category=category,
-        read_only=read_only,
-        effects=effects,
-        lasting=lasting,
-        timeout=timeout,
-        preview=preview,
-        touches=touches,
-    )
+    options = rename_options("@tool", given, [entry.name for entry in fields(ToolOptions)])
+    now = {key: value for key, value in options.items() if value is not None and key not in BY_NAME}
+    later = {key: options[key] for key in BY_NAME if key in options}
 
     def mark(function: Function) -> Function:
-        setattr(function, OPTIONS, options)
+        owner = str(options.get("name") or getattr(function, "__name__", "tool"))
+        setattr(function, OPTIONS, ToolOptions(**read_fields(owner, now), **later))
         return function
 
     return mark if function is None else mark(function)
-
-
-def _options(
-    *,
-    manual: ToolMode | None = None,
-    label: str | None = None,
-    category: str | None = None,
-    read_only: bool | None = None,
-    effects: Sequence[Effect | str] | None = None,
-    **stated: Any,
-) -> ToolOptions:
-    if manual not in (None, "llm", "manual", "both"):
-        raise SchemaError(f"manual={manual!r}: use 'llm', 'manual' or 'both'")
-    execution = ManualExecution(manual or "llm", label, category) if manual or label or category else None
-    declared = frozenset(Effect(effect) for effect in effects) if effects is not None else None
-    if read_only and declared is None:
-        declared = READ_ONLY
-    elif read_only is not None and declared is not None and read_only != (declared <= READ_ONLY):
-        raise SchemaError("read_only and effects contradict each other; keep one")
-    return ToolOptions(manual=execution, effects=declared, **stated)
 
 
 def is_manual_tool(tool: Tool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
@@ -17,14 +17,15 @@ from typing_extensions import TypeVar
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.notify import Notify
 from forge_cli.core.processes import Processes
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.threads import OwnThread, start_in_thread
-from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
+from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
+from forge_cli.core.tool_fields import approval_named
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 
@@ -51,7 +52,6 @@ class ToolsetConfig(Config):
 
 PolicyConfig = Config
 T = TypeVar("T")
-BY_NAME = ("needs_approval", "preview", "touches")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +195,7 @@ class Toolset(Generic[ConfigT]):
     def _marked(self) -> list[Tool]:
         methods = [getattr(self, name) for name in _tool_methods(type(self))]
         where = self.in_thread if self.thread == "own" else None
-        return [
-            Tool.from_function(method, in_thread=where, **self._own(getattr(method, OPTIONS))) for method in methods
-        ]
+        return [Tool.from_function(method, in_thread=where, **dict(self._own(method))) for method in methods]
 
     @cached_property
     def _thread(self) -> OwnThread:
@@ -211,9 +209,18 @@ class Toolset(Generic[ConfigT]):
             return await self._thread.run(function, *args, **more)
         return await start_in_thread(partial(function, *args, **more))
 
-    def _own(self, options: ToolOptions) -> dict[str, Any]:
-        """What ``@tool`` gave as the name of a method, as that method."""
-        return {key: getattr(self, value) for key in BY_NAME if isinstance(value := getattr(options, key), str)}
+    def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+        """What ``@tool`` gave as the name of a method, as that method; a tool is not one that is meant."""
+        for key in BY_NAME:
+            name = getattr(getattr(method, OPTIONS), key)
+            if not isinstance(name, str):
+                continue
+            named = getattr(self, name, None)
+            if callable(named) and not hasattr(named, OPTIONS):
+                yield key, named
+            elif key != "needs_approval" or approval_named(name) is None:
+                title = f"{method.__name__}: {key} names the method '{name}'"
+                raise SchemaError(f"{title}, which {type(self).__name__} does not have")
 
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:

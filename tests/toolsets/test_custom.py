@@ -402,13 +402,55 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "from forge_cli import tool\n\n@tool(manual='always')\ndef f(): ...\n",
             ["f"],
-            "TOOLS:3:1: cannot be imported: SchemaError: manual='always': use 'llm', 'manual' or 'both'",
+            "TOOLS:3:1: cannot be imported: SchemaError: f: manual must be 'llm', 'manual' or 'both'",
         ),
         ("def f() -> int: return 1\n", ["f", "f"], "WORKER:3:3: toolsets.custom: it offers two tools called 'f'"),
     ],
 )
 def test_problems_with_their_place(project: Project, module: str, tools: list[str], problem: str) -> None:
     assert problem_of(project, module, *tools).startswith(problem)
+
+
+FULL_TOOL = (
+    "from forge_cli import Tool\n"
+    "SCHEMA = {'type': 'object', 'properties': {'branch': {'type': 'string'}}}\n"
+    "def run(args, context):\n"
+    "    return f\"pushed {args['branch']}\"\n"
+    "push = Tool(name='push', description='Push.', input_schema=SCHEMA, {options})\n"
+)
+
+
+def test_full_tool_objects_as_authors_write_them_work(project: Project) -> None:
+    failures = []
+    for options in (
+        "execute=run, needs_approval=False",
+        "execute=run, needs_approval='preApproved', manual='both'",
+        "execute=run, manual_execution={'mode': 'both', 'label': 'Push', 'category': 'Git'}",
+        "execute=run, effects=['write'], timeout='5'",
+        "execute=lambda args: run(args, None), effects='read', manualExecution='both'",
+        "execute=run, readOnly=True, needsApproval=lambda args: False",
+    ):
+        worker(project, FULL_TOOL.replace("{options}", options), "push")
+        result = outcome(project, "push", branch="main")
+        if (result.status, result.value) != ("success", Text("pushed main")):
+            failures.append((options, result))
+    assert failures == []
+
+
+def test_a_full_tool_object_that_makes_no_sense_is_a_sentence_at_its_line(project: Project) -> None:
+    failures = []
+    for options, problem in (
+        ("execute=run, manual='always'", "SchemaError: push: manual must be"),
+        ("execute=run, manual={'mod': 'both'}", "SchemaError: push: manual has no 'mod'; did you mean 'mode'?"),
+        ("execute=run, effects=['delete']", "SchemaError: push: effects has 'delete', which is not an effect"),
+        ("execute=run, timeout='soon'", "SchemaError: push: timeout must be a number of seconds"),
+        ("execute='run'", "SchemaError: push: execute must be a function"),
+        ("execute=run, manuel='both'", "TypeError: Tool has no option 'manuel'; did you mean 'manual'?"),
+    ):
+        found = problem_of(project, FULL_TOOL.replace("{options}", options), "push")
+        if not found.startswith(f"TOOLS:5:1: cannot be imported: {problem}"):
+            failures.append((options, found))
+    assert failures == []
 
 
 def test_a_module_that_fails_leaves_nothing_behind(project: Project) -> None:

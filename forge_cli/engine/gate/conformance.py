@@ -106,9 +106,8 @@ def _parameters(tool: Tool) -> Iterator[str]:
 
 
 def _timeout(tool: Tool) -> Iterator[str]:
-    seconds: Any = tool.timeout
-    if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST):
-        yield f"{shown(seconds)} is not a sensible time; use more than 0 and at most {LONGEST} seconds"
+    if tool.timeout is not None and tool.timeout > LONGEST:
+        yield f"{shown(tool.timeout)} is not a sensible time; use at most {LONGEST} seconds"
 
 
 def _input(tool: Tool) -> Iterator[str]:

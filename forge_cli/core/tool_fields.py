@@ -1,0 +1,250 @@
+"""The fields of a tool as authors write them, read into one form; what cannot be read is a sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, cast, get_args
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.errors import SchemaError
+from forge_cli.core.source import Source, ToolMode
+from forge_cli.core.text import did_you_mean
+from forge_cli.core.tool_calls import as_call, positional_count
+
+READ_ONLY = frozenset({Effect.READ})
+SHORT_FORMS = ("label", "category", "read_only")
+MODES: tuple[str, ...] = get_args(ToolMode)
+Reader = Callable[[Any], Any]
+"""Gives the value as the field has it; the problem of a SchemaError goes on after the name of the field."""
+
+
+@dataclass(frozen=True)
+class ManualExecution:
+    """Who may call a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
+
+    mode: ToolMode = "llm"
+    label: str | None = None
+    category: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", _read_one("mode", self.mode, _mode))
+        for name in ("label", "category"):
+            _read_one(name, getattr(self, name), _text_or_none)
+
+
+def approval_named(word: str) -> Approval | None:
+    """The approval of that name, in either spelling: ``preApproved`` or ``pre_approved``."""
+    plain = word.strip().replace("_", "").lower()
+    return next((each for each in Approval if each.value.lower() == plain), None)
+
+
+def read_fields(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given for fields of a tool, as the fields have it; a SchemaError names the tool and the field.
+
+    ``label`` and ``category`` become part of ``manual``, and ``read_only`` of ``effects``.
+    """
+    try:
+        read = {
+            name: _read_one(name, value, READERS[name]) if name in READERS else value for name, value in given.items()
+        }
+        return _without_short_forms(read)
+    except SchemaError as error:
+        raise SchemaError(f"{tool}: {error}") from None
+
+
+def _read_one(name: str, value: Any, read: Reader) -> Any:
+    try:
+        return read(value)
+    except SchemaError as error:
+        raise SchemaError(f"{name} {error}") from None
+
+
+def rename_options(owner: str, given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Options under the names of fields: ``manual_execution`` is ``manual``, and camelCase is taken, too.
+
+    A name that nobody knows is a TypeError, as for any function.
+    """
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        name = _snake(key)
+        name = "manual" if name == "manual_execution" else name
+        if name in fields:
+            raise TypeError(f"{owner}: {name} is given twice, under two names; keep one")
+        fields[name] = value
+    known = [*known, *SHORT_FORMS]
+    if wrong := next((name for name in fields if name not in known), None):
+        remedy = did_you_mean(wrong, known, f"there are: {', '.join(known)}")
+        raise TypeError(f"{owner} has no option '{wrong}'; {remedy}")
+    return fields
+
+
+def _without_short_forms(fields: Mapping[str, Any]) -> dict[str, Any]:
+    menu = {name: fields[name] for name in ("label", "category") if fields.get(name) is not None}
+    read = {name: value for name, value in fields.items() if name not in SHORT_FORMS}
+    if menu:
+        read["manual"] = replace(read.get("manual") or ManualExecution(), **menu)
+    if (read_only := fields.get("read_only")) is not None:
+        read["effects"] = _with_read_only(read_only, read.get("effects"))
+    return read
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def _with_read_only(read_only: bool, declared: frozenset[Effect] | None) -> frozenset[Effect] | None:
+    if declared is None:
+        return READ_ONLY if read_only else None
+    if read_only != (declared <= READ_ONLY):
+        raise SchemaError("read_only and effects contradict each other; keep one")
+    return declared
+
+
+def _mode(word: Any) -> str:
+    mode = word.strip().lower() if isinstance(word, str) else ""
+    if mode not in MODES:
+        raise SchemaError(f"must be 'llm', 'manual' or 'both', not {word!r}")
+    return mode
+
+
+def _manual(value: Any) -> ManualExecution | None:
+    match value:
+        case None | ManualExecution():
+            return value
+        case str():
+            return ManualExecution(cast(ToolMode, _mode(value)))
+        case Mapping():
+            known = ("mode", "label", "category")
+            if wrong := next((key for key in value if key not in known), None):
+                remedy = did_you_mean(str(wrong), known, "it has: mode, label, category")
+                raise SchemaError(f"has no '{wrong}'; {remedy}")
+            return ManualExecution(**value)
+        case _:
+            shapes = "'llm', 'manual' or 'both', or an object with mode, label and category"
+            raise SchemaError(f"must be {shapes}, not {value!r}")
+
+
+def _effects(value: Any) -> frozenset[Effect] | None:
+    if value is None or (isinstance(value, frozenset) and all(isinstance(each, Effect) for each in value)):
+        return value
+    several = [value] if isinstance(value, str | Effect) else value
+    if isinstance(several, Mapping) or not isinstance(several, Iterable):
+        raise SchemaError(f"must be a list of effects, such as ['read'], not {value!r}")
+    return frozenset(map(_effect, several))
+
+
+def _effect(value: Any) -> Effect:
+    word = value.strip().lower() if isinstance(value, str) else value
+    try:
+        return Effect(word)
+    except ValueError:
+        known = [each.value for each in Effect]
+        listed = f"there are: {', '.join(known)}"
+        remedy = did_you_mean(word, known, listed) if isinstance(word, str) else listed
+        raise SchemaError(f"has {value!r}, which is not an effect; {remedy}") from None
+
+
+def _timeout(value: Any) -> float | None:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, str):
+        try:
+            seconds = float(seconds)
+        except ValueError:
+            raise SchemaError(f"must be a number of seconds, not {value!r}") from None
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise SchemaError(f"must be a number of seconds, not {value!r}")
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise SchemaError(f"must be more than 0 seconds, and an end, not {value!r}")
+    return seconds
+
+
+def _needs_approval(value: Any) -> Any:
+    if isinstance(value, str) and (approval := approval_named(value)):
+        return approval
+    if not (value is None or callable(value) or isinstance(value, bool | Approval | Verdict)):
+        words = "True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict or a function of args"
+        raise SchemaError(f"must be {words}, not {value!r}")
+    if callable(value) and positional_count(value) is None:
+        raise SchemaError("must take (args), or (args, context)")
+    return value
+
+
+def _call_or_none(value: Any) -> Any:
+    return None if value is None else as_call(value)
+
+
+def _touches(value: Any) -> Any:
+    if value is not None and not (callable(value) and positional_count(value)):
+        raise SchemaError("must be a function of args that gives a PathUse for each path")
+    return value
+
+
+def _function_or_none(value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise SchemaError(f"must be a function, not {value!r}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise SchemaError(f"must be text, not {value!r}")
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _version(value: Any) -> str | None:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _text_or_none(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SchemaError(f"must be True or False, not {value!r}")
+    return value
+
+
+def _flag_or_none(value: Any) -> bool | None:
+    return None if value is None else _flag(value)
+
+
+def _schema(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) and not isinstance(value, dict) else value
+
+
+def _source(value: Any) -> Source | None:
+    if value is not None and not isinstance(value, Source):
+        raise SchemaError(f"is filled in by forge; leave it out, or give a Source, not {value!r}")
+    return value
+
+
+READERS: Mapping[str, Reader] = {
+    "description": _text,
+    "label": _text_or_none,
+    "category": _text_or_none,
+    "read_only": _flag_or_none,
+    "input_schema": _schema,
+    "execute": as_call,
+    "preview": _call_or_none,
+    "needs_approval": _needs_approval,
+    "touches": _touches,
+    "manual": _manual,
+    "effects": _effects,
+    "delegates": _flag,
+    "bound_to_zones": _flag,
+    "lasting": _flag,
+    "timeout": _timeout,
+    "on_outcome": _function_or_none,
+    "digest": _text_or_none,
+    "version": _version,
+    "source": _source,
+    "origin": _text_or_none,
+    "stands_for": _function_or_none,
+}

@@ -1,0 +1,266 @@
+"""What authors write for the fields of a tool: read into one form, or a sentence that names tool and field.
+
+Covers forge_cli.core.tool_fields, forge_cli.core.tool_calls.
+"""
+
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.errors import SchemaError
+from forge_cli.core.tool import ManualExecution, Tool, tool
+from forge_cli.core.toolset import Toolset
+
+BOTH, PUSH = ManualExecution("both"), ManualExecution("manual", "Push", "Git")
+READ, WRITE = frozenset({Effect.READ}), frozenset({Effect.WRITE})
+PUSH_AS_OBJECT = {"mode": "manual", "label": "Push", "category": "Git"}
+
+
+async def _nothing(args: dict[str, Any], context: Any) -> str:
+    return "done"
+
+
+def made(**options: Any) -> Tool:
+    given: dict[str, Any] = {"name": "push", "description": "", "input_schema": {"type": "object"}, "execute": _nothing}
+    return Tool(**{**given, **options})
+
+
+def marked(**options: Any) -> Tool:
+    @tool(**options)
+    def push(branch: str = "main") -> str:
+        return branch
+
+    return Tool.from_function(push)
+
+
+UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
+    ({"manual": "manual"}, "manual", ManualExecution("manual")),
+    ({"manual": "Both"}, "manual", BOTH),
+    ({"manual": PUSH_AS_OBJECT}, "manual", PUSH),
+    ({"manual": MappingProxyType(PUSH_AS_OBJECT)}, "manual", PUSH),
+    ({"manual": {"label": "Push"}}, "manual", ManualExecution("llm", "Push")),
+    ({"manual": {}}, "manual", ManualExecution()),
+    ({"manual": PUSH}, "manual", PUSH),
+    ({"manual_execution": PUSH_AS_OBJECT}, "manual", PUSH),
+    ({"manual_execution": "both"}, "manual_execution", BOTH),
+    ({"manualExecution": {"mode": "both"}}, "manual", BOTH),
+    ({"manual": "manual", "label": "Push", "category": "Git"}, "manual", PUSH),
+    ({"manual": {"mode": "manual", "label": "Pull"}, "label": "Push", "category": "Git"}, "manual", PUSH),
+    ({"label": "Push"}, "manual", ManualExecution("llm", "Push")),
+    ({"effects": ["write"]}, "effects", WRITE),
+    ({"effects": {"write"}}, "effects", WRITE),
+    ({"effects": ("WRITE", Effect.WRITE)}, "effects", WRITE),
+    ({"effects": "write"}, "effects", WRITE),
+    ({"effects": Effect.WRITE}, "effects", WRITE),
+    ({"effects": {Effect.WRITE}}, "effects", WRITE),
+    ({"effects": {" write ": None}.keys()}, "effects", WRITE),
+    ({"effects": []}, "effects", frozenset()),
+    ({"read_only": True}, "effects", READ),
+    ({"readOnly": True, "effects": ["read"]}, "effects", READ),
+    ({"read_only": False}, "effects", None),
+    ({"timeout": "5"}, "timeout", 5.0),
+    ({"timeout": " 2.5 "}, "timeout", 2.5),
+    ({"timeout": 5}, "timeout", 5),
+    ({"timeout": timedelta(minutes=1)}, "timeout", 60.0),
+    ({"timeout": None}, "timeout", None),
+    ({"needs_approval": "ask"}, "needs_approval", Approval.ASK),
+    ({"needs_approval": "preApproved"}, "needs_approval", Approval.PRE_APPROVED),
+    ({"needs_approval": "pre_approved"}, "needs_approval", Approval.PRE_APPROVED),
+    ({"needsApproval": "blocked"}, "needs_approval", Approval.BLOCKED),
+    ({"needs_approval": Verdict(Approval.ASK, "why")}, "needs_approval", Verdict(Approval.ASK, "why")),
+    ({"needs_approval": False}, "needs_approval", False),
+]
+
+MODES = "must be 'llm', 'manual' or 'both', not"
+WORDS = "must be True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict or a function of args, not"
+OBJECT = "must be 'llm', 'manual' or 'both', or an object with mode, label and category, not"
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"manual": "always"}, f"manual {MODES} 'always'"),
+    ({"manual": {"mode": "always"}}, f"manual mode {MODES} 'always'"),
+    ({"manual": {"mode": None}}, f"manual mode {MODES} None"),
+    ({"manual": {"mode": "both", "lable": "x"}}, "manual has no 'lable'; did you mean 'label'?"),
+    ({"manual": {"label": 3}}, "manual label must be text, not 3"),
+    ({"manual": True}, f"manual {OBJECT} True"),
+    ({"manual_execution": ["manual"]}, f"manual {OBJECT} ['manual']"),
+    ({"label": 3}, "label must be text, not 3"),
+    ({"effects": ["wrte"]}, "effects has 'wrte', which is not an effect; did you mean 'write'?"),
+    ({"effects": [1]}, "effects has 1, which is not an effect; there are: read, write, execute, network"),
+    ({"effects": [["read"]]}, "effects has ['read'], which is not an effect; there are: read, write, execute, network"),
+    ({"effects": {"read": True}}, "effects must be a list of effects, such as ['read'], not {'read': True}"),
+    ({"effects": 3}, "effects must be a list of effects, such as ['read'], not 3"),
+    ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
+    ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
+    ({"read_only": "yes"}, "read_only must be True or False, not 'yes'"),
+    ({"timeout": "soon"}, "timeout must be a number of seconds, not 'soon'"),
+    ({"timeout": "5s"}, "timeout must be a number of seconds, not '5s'"),
+    ({"timeout": True}, "timeout must be a number of seconds, not True"),
+    ({"timeout": [5]}, "timeout must be a number of seconds, not [5]"),
+    ({"timeout": 0}, "timeout must be more than 0 seconds, and an end, not 0"),
+    ({"timeout": -1}, "timeout must be more than 0 seconds, and an end, not -1"),
+    ({"timeout": "inf"}, "timeout must be more than 0 seconds, and an end, not 'inf'"),
+    ({"timeout": float("nan")}, "timeout must be more than 0 seconds, and an end, not nan"),
+    ({"needs_approval": "maybe"}, f"needs_approval {WORDS} 'maybe'"),
+    ({"needs_approval": 1}, f"needs_approval {WORDS} 1"),
+    ({"needs_approval": []}, f"needs_approval {WORDS} []"),
+    ({"needs_approval": lambda: True}, "needs_approval must take (args), or (args, context)"),
+    ({"lasting": "no"}, "lasting must be True or False, not 'no'"),
+    ({"preview": "text"}, "preview must be a function of (args, context), not 'text'"),
+    ({"touches": "path"}, "touches must be a function of args that gives a PathUse for each path"),
+]
+ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
+    ({"description": None}, "description must be text, not None"),
+    ({"execute": "run"}, "execute must be a function of (args, context), not 'run'"),
+    ({"execute": None}, "execute must be a function of (args, context), not None"),
+    ({"execute": lambda: 1}, "execute must take (args, context), or (args)"),
+    ({"delegates": 1}, "delegates must be True or False, not 1"),
+    ({"bound_to_zones": None}, "bound_to_zones must be True or False, not None"),
+    ({"on_outcome": True}, "on_outcome must be a function, not True"),
+    ({"stands_for": "other"}, "stands_for must be a function, not 'other'"),
+    ({"digest": b"x"}, "digest must be text, not b'x'"),
+    ({"origin": 3}, "origin must be text, not 3"),
+    ({"source": "me"}, "source is filled in by forge; leave it out, or give a Source, not 'me'"),
+]
+
+
+def test_what_can_be_understood_is() -> None:
+    failures = []
+    for options, field, expected in UNDERSTOOD:
+        for make in (made, marked):
+            found = getattr(make(**options), field)
+            if found != expected or type(found) is not type(expected):
+                failures.append((make.__name__, options, found))
+    assert failures == []
+
+
+def test_the_rest_is_a_sentence_that_names_tool_and_field() -> None:
+    failures = []
+    for options, problem in [*REFUSED, *ONLY_OBJECTS]:
+        for make in (made, marked) if (options, problem) in REFUSED else (made,):
+            try:
+                failures.append((make.__name__, options, make(**options)))
+            except SchemaError as error:
+                if str(error) != f"push: {problem}":
+                    failures.append((make.__name__, options, str(error)))
+    assert failures == []
+
+
+def test_a_name_that_is_not_text_is_refused() -> None:
+    for name in (None, 3, b"push"):
+        with pytest.raises(SchemaError, match="is not a name for a tool"):
+            made(name=name)
+
+
+def test_one_field_under_two_names_is_an_error() -> None:
+    for make in (made, marked):
+        with pytest.raises(TypeError, match="manual is given twice"):
+            make(manual="both", manual_execution="manual")
+
+
+def test_a_copy_keeps_what_was_read() -> None:
+    subject = made(manual={"mode": "manual"}, effects=["read"], timeout="5", execute=lambda args: "x")
+    again = replace(subject, name="pull")
+    assert (again.manual, again.effects, again.timeout) == (subject.manual, subject.effects, 5.0)
+    assert again.execute is subject.execute
+
+
+class Callable0:
+    async def __call__(self, args: dict[str, Any], context: Any) -> str:
+        return f"{args['n']} {context}"
+
+
+class Methods:
+    def sync(self, args: dict[str, Any], context: Any) -> str:
+        return f"{args['n']} {context}"
+
+    async def one(self, args: dict[str, Any]) -> str:
+        return f"{args['n']} here"
+
+
+async def _three(extra: str, args: dict[str, Any], context: Any) -> str:
+    return f"{args['n']} {context}"
+
+
+def test_execute_and_preview_of_every_shape_can_be_called() -> None:
+    async def both(args: dict[str, Any], context: Any) -> str:
+        return f"{args['n']} {context}"
+
+    shapes: dict[str, Callable[..., Any]] = {
+        "async": both,
+        "sync": Methods().sync,
+        "async of args": Methods().one,
+        "lambda of args": lambda args: f"{args['n']} here",
+        "lambda that gives an awaitable": lambda args, context: both(args, context),
+        "object": Callable0(),
+        "partial": functools.partial(_three, "x"),
+        "partial of an object": functools.partial(Callable0()),
+        "any arguments": lambda *given: f"{given[0]['n']} {given[1]}",
+    }
+    failures = []
+    for shape, function in shapes.items():
+        subject = made(execute=function, preview=function)
+        for call in (subject.execute, subject.preview):
+            assert call is not None
+            found = anyio.run(call, {"n": 1}, "here")
+            if found != "1 here":
+                failures.append((shape, found))
+    assert failures == []
+
+
+def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
+    subject = made(execute=lambda args, context: threading.current_thread() is threading.main_thread())
+    assert anyio.run(subject.execute, {}, None) is False
+
+
+def test_a_generator_is_not_a_result() -> None:
+    def some(args: Any, context: Any) -> Iterator[int]:
+        yield 1
+
+    async def later(args: Any, context: Any) -> AsyncIterator[int]:
+        yield 1
+
+    for function in (some, later, functools.partial(later)):
+        with pytest.raises(SchemaError, match="push: execute must return its result, and this one yields"):
+            made(execute=function)
+
+
+def test_words_and_methods_of_a_toolset() -> None:
+    class Notes(Toolset):
+        name = "notes"
+
+        @tool(needs_approval="ask")
+        def ask(self, n: int) -> int:
+            return n
+
+        @tool(needs_approval="blocked")
+        def drop(self, n: int) -> int:
+            return n
+
+        @tool(needs_approval="large")
+        def keep(self, n: int) -> int:
+            return n
+
+        def large(self, args: dict[str, Any]) -> bool:
+            return bool(args["n"] > 1)
+
+    asks, drops, keeps = anyio.run(Notes().tools)
+    assert (asks.needs_approval, drops.needs_approval) == (Approval.ASK, Approval.BLOCKED)
+    assert callable(keeps.needs_approval)
+
+    class Lost(Toolset):
+        name = "lost"
+
+        @tool(needs_approval="nowhere")
+        def keep(self, n: int) -> int:
+            return n
+
+    with pytest.raises(SchemaError) as caught:
+        anyio.run(Lost().tools)
+    assert str(caught.value) == "keep: needs_approval names the method 'nowhere', which Lost does not have"
