@@ -1,4 +1,4 @@
-"""One world of paths: a file may be named in three ways, and every tool does, says and asks the same of each."""
+"""One world of paths: a file may be named in four ways, and every tool does, says and asks the same of each."""
 
 import os
 from collections.abc import Mapping
@@ -47,7 +47,8 @@ class Spelled:
     def spellings(self, working: Path) -> list[str]:
         absolute = working.parent / self.file
         up = f"../{self.file}" if not self.file.startswith("work/") else self.file.removeprefix("work/")
-        return [self.by_zone, up, str(absolute), f"./x/..//{up}"]
+        at_home = f"~/{working.parent.name}/{self.file}"
+        return [self.by_zone, up, str(absolute), f"./x/..//{up}", at_home, f"~//x/../{at_home[2:]}"]
 
 
 DECLARED = [
@@ -66,8 +67,11 @@ CASES += [pytest.param("", case, id=f"default {case.by_zone}") for case in DEFAU
 
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize(("zones", "case"), CASES)
-def test_every_spelling_is_the_same_file(project: Project, zones: str, case: Spelled, tool: str) -> None:
+def test_every_spelling_is_the_same_file(
+    project: Project, zones: str, case: Spelled, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     working = (project.folder / "work").resolve()
+    monkeypatch.setenv("HOME", str(working.parent.parent))
     for folder in ("near", "sub", "../far", "../c"):
         (working / folder).mkdir(parents=True, exist_ok=True)
     project.write("work/worker.yaml", f"name: w\n{zones}{TOOLS}")
@@ -119,3 +123,51 @@ def test_results_name_files_so_that_they_can_be_used_again(project: Project) -> 
     for name in names:
         again = project.run(calls(call("read_file", path=name)), "{result}", **options)
         assert (again.statuses, len(again.of(TurnStart))) == (["success"], 2)
+
+
+def test_a_folder_called_tilde_keeps_its_place(project: Project) -> None:
+    """Results name it so that it can be used again, and a diff of git means it."""
+    project.write("work/worker.yaml", f"name: w\nsandbox: {{zones: [{{name: all, path: ., mode: rw}}]}}\n{TOOLS}")
+    project.write("work/~/a.txt", "here\n")
+    options = {"worker": "work/worker.yaml", "workspace": project.folder / "work"}
+    found = project.run(calls(call("grep_files", pattern="here")), "{result}", **options).result.response
+    assert found.startswith("./~/a.txt:")
+    diff = "--- a/~/a.txt\n+++ b/~/a.txt\n@@\n-here\n+there\n"
+    failures = []
+    for tool, args in (
+        ("read_file", {"path": "./~/a.txt"}),
+        ("read_file", {"path": "/all/~/a.txt"}),
+        ("list_dir", {"path": "./~"}),
+        ("list_dir", {"path": "/all/~"}),
+        ("apply_patch", {"input": diff}),
+        ("read_file", {"path": "~name/a.txt"}),
+    ):
+        project.write("work/~name/a.txt", "here\n")
+        project.write("work/~/a.txt", "here\n")
+        seen = project.run(calls(call(tool, **args)), "done", answers=[True], **options)
+        if seen.statuses != ["success"]:
+            failures.append((tool, args, seen.outcomes[0].error))
+    assert failures == []
+    assert project.read("work/~/a.txt") == "here\n"
+
+
+def test_the_home_itself_is_in_no_zone(project: Project) -> None:
+    project.write("worker.yaml", f"name: w\n{TOOLS}")
+    failures = []
+    for path in ("~", "~/", "~/x", "~/.forge/tools/x/x.go", "~/../x", "~//.ssh/id_rsa"):
+        for tool in ("write_file", "read_file", "list_files"):
+            seen = project.run(calls(call(tool, path=path, **CALLS[tool])), "done", answers=[])
+            if (seen.statuses, seen.asked) != (["error"], []) or "in no zone" not in str(seen.outcomes[0].error):
+                failures.append((tool, path, seen.statuses, seen.outcomes[0].error))
+    assert failures == []
+    assert not (project.folder / "~").exists()
+
+
+def test_a_command_that_names_a_file_with_a_tilde_asks(project: Project) -> None:
+    """Quoted it is a plain name for bash, else the home: neither is judged as the other."""
+    zone = "{name: work, path: ., mode: rw, approval: {write: preApproved}}"
+    shell = "toolsets: {shell: {rules: [{pattern: echo, approval: preApproved}]}}"
+    project.write("worker.yaml", f"name: w\nsandbox: {{zones: [{zone}]}}\n{shell}\n")
+    for line in ("echo x > '~/a.txt'", "echo x > ~/a.txt", "echo < '~/a.txt'", "echo x > \\~/a.txt"):
+        done = project.forge("approve", "worker.yaml", "shell", f"command={line}")
+        assert done.stdout.startswith("ask"), done.stdout

@@ -71,10 +71,10 @@ class Environment:
         """How a path can be written; without the name of a file, which small models take for one that is there."""
         by_zone = f"with its zone (/{zone.name}/...)"
         if not zone.path.is_relative_to(self.directory):
-            return f"{by_zone} or absolute ({visible(str(zone.path))}/...)"
+            return f"{by_zone}, absolute ({visible(str(zone.path))}/...) or in the home (~/...)"
         inside = visible(str(zone.path.relative_to(self.directory)))
         begin = "" if inside == "." else f" ({inside}/...)"
-        return f"relative to the working directory{begin}, {by_zone} or absolute"
+        return f"relative to the working directory{begin}, {by_zone}, absolute or in the home (~/...)"
 
     def _place(self, zone: Zone) -> str:
         if zone.path == self.directory:

@@ -1,16 +1,19 @@
-"""Paths as text, before anything on disk is looked at: virtual, relative to the working directory, or real."""
+"""Paths as text, before any file is looked at: virtual, relative to the working directory, real, or in the home."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, innermost_zone_of
+from forge_cli.files.home import user_home
 from forge_cli.sandbox.names import PATH_MAX, shown, unusable
 
 ROOT = Path("/")
+HOME = "~"
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,15 @@ def virtual(zone: Zone, parts: Sequence[str] = ()) -> str:
 
 
 def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> ParsedPath:
-    """Read a path in any of its three spellings; ``..`` is resolved in the text.
+    """Read a path in any of its four spellings; ``..`` is resolved in the text.
 
     ``/NAME/rest`` is virtual wherever NAME is a zone, and stays among the zones then. Any other absolute path is the
-    host's, and a relative one begins in the working directory: both count where a zone covers them.
+    host's, ``~/rest`` begins in the user's home, and a relative path in the working directory: they count where a zone
+    covers them. A folder called ``~`` in the working directory is ``./~``.
     """
     steps = text.split("/")
     _check_names(text, steps)
-    folder = steps[-1] in ("", ".", "..")
+    folder = steps[-1] in ("", ".", "..") or text == HOME
     around: tuple[str, ...] = ()
     if text.startswith("/"):
         names = {zone.name: zone for zone in zones}
@@ -54,6 +58,8 @@ def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> Pa
             if below[0] not in names:
                 raise no_zone(text, zones)
             return ParsedPath(text, names[below[0]].path, tuple(below[1:]), folder)
+    elif steps[0] == HOME:
+        around, steps = Path(os.path.realpath(user_home())).parts[1:], steps[1:]
     else:
         around = _working_directory(zones, workspace).parts[1:]
     parts = ("/", *_climbed(text, (*around, *steps), zones))
@@ -72,7 +78,8 @@ def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> st
     place = (*zone.stands_for.parts, *inside) if zone and zone.stands_for else real
     own = () if workspace is None else workspace.parts
     if own and place[: len(own)] == own:
-        return "/".join(place[len(own) :]) + slash if len(place) > len(own) else "."
+        below = place[len(own) :]
+        return "/".join(("./~", *below[1:]) if below[0] == HOME else below) + slash if below else "."
     return virtual(zone, inside) + slash if zone else path.text
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from forge_cli.core.errors import ToolError
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
+from forge_cli.sandbox.files.virtual import HOME
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.lines import EMPTY, Lines, wrong
 
@@ -130,4 +131,4 @@ def _rooted(name: str, zones: Sequence[Zone]) -> str:
     """A name without its ``a/``; it took the place of the slash that paths start with where none is relative."""
     first = name.split("/", 1)[0]
     declared = not any(zone.default for zone in zones) and any(zone.name == first for zone in zones)
-    return f"/{name}" if declared else name
+    return f"/{name}" if declared else f"./{name}" if first == HOME else name

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import read_attachment
+from forge_cli.files.home import user_home
+from forge_cli.sandbox.zones.zones import expanded
 
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')
 """``@path``, or ``@"a path"``, that begins a word."""
@@ -28,7 +30,7 @@ class Places:
         parts = name.split("/")
         if name.startswith("/") and parts[1] in self.zones:
             return self.zones[parts[1]].joinpath(*parts[2:])
-        return self.workspace / os.path.expanduser(name)
+        return self.workspace / expanded(name, user_home())
 
     def complete(self, begun: str) -> list[str]:
         """The names that begin so, folders with a slash at their end; hidden ones only where a dot was typed."""

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval, Verdict
@@ -198,3 +199,36 @@ def _judged(sandbox: Sandbox, text: str, access: Access) -> tuple[str, Verdict |
     except ToolError:
         return "refused", None
     return found.place, found.verdict
+
+
+noise = st.sampled_from(("", "./", "x/../", "/", ".//"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree, spot, st.sampled_from(tuple(Access)), noise)
+def test_every_spelling_of_a_file_is_judged_alike_and_reaches_it(
+    monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, str | None]], spot: str, access: Access, noise: str
+) -> None:
+    with world(nodes) as here:
+        working = here.root / "rw" / "a"
+        sandbox = Sandbox(here.sandbox.zones, workspace=working)
+        monkeypatch.setenv("HOME", str(here.root))
+        zone, _, rest = spot.partition("/")
+        spellings = [f"{here.root}/{noise}{spot}", f"./{noise}{os.path.relpath(here.root / spot, working)}"]
+        spellings += [f"~/{noise}{spot}", f"~/../{here.root.name}/{noise}{spot}"]
+        spellings += [f"/{zone}/{noise}{rest}"] if zone in ("rw", "ro") else []
+        told = {spelling: (_judged(sandbox, spelling, access), _content(sandbox, spelling)) for spelling in spellings}
+        assert len(set(told.values())) == 1, told
+
+
+def _judged(sandbox: Sandbox, path: str, access: Access) -> tuple[str, Approval] | None:
+    with suppress(ToolError):
+        judged = sandbox.judge_use(PathUse(path, access))
+        return judged.place, judged.verdict.approval
+    return None
+
+
+def _content(sandbox: Sandbox, path: str) -> bytes | None:
+    with suppress(ToolError):
+        return sandbox.read_bytes(path)
+    return None

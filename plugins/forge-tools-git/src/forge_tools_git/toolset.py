@@ -157,6 +157,8 @@ class GitToolset(Toolset):
 def inside(path: str, context: ToolContext) -> str:
     """A path below the working directory; one in the default zone may be spelled as the file tools spell it."""
     place = PurePosixPath(path)
+    if place.parts[:1] == ("~",) and not path.startswith("."):
+        place = PurePosixPath(context.sandbox.resolve(path))
     if place.is_absolute():
         try:
             place = place.relative_to(context.sandbox.resolve("."))
