@@ -144,7 +144,8 @@ VALUES = [
     "echo v1 | xargs git tag", "echo tag | xargs -I% git % v1", "xargs -I {} git {} <<E\ntag\nE",
     "echo rm | xargs -I{} {} x",
     "echo rm x | xargs nice", "parallel git ::: log tag", "parallel -I% git % ::: tag", "echo tag | xargs -n1 git -C x",
-    "a=deploy; make $a", "make ${a:-deploy}", "a=DEPLOY; make $a", "d=dep; make ${d}loy", "a=deplo; make $a?",
+    "x=deploy; make test $x", "a=deploy; make $a",
+    "make ${a:-deploy}", "a=DEPLOY; make $a", "d=dep; make ${d}loy", "a=deplo; make $a?",
     "a=d; make $a*",
 ]
 UNSEEN = [
@@ -152,7 +153,7 @@ UNSEEN = [
     "a=$(echo tag); git $a",
     "a=log; git $a", "a=tag; git log $a", "t=rm; echo $t", "t=rm; git log \"$t\"",
     "msg='rm old'; git commit -m \"$msg\"",
-    "a=tag; git $b", "for f in rm tag; do cat $f; done", "x=deploy; make test $x", "f=a.txt; cat ${f%.txt}.md",
+    "a=tag; git $b", "for f in rm tag; do cat $f; done", "f=a.txt; cat ${f%.txt}.md",
     "n=3; nice -n $n ls", "read a; git $a", "echo ls | xargs echo rm", "ls | xargs git log", "make CC=gcc",
     "make -f x.mk",
 ]

@@ -30,7 +30,7 @@ ROWS = [(path, row) for path in FILES for row in read_rows(path)]
 README = (DATA / "README.md").read_text("utf-8")
 SAID = [
     *("below", "kind", "check", "starts", "writes", "sends", "starts_like", "sends_like", "flags", "values", "takes"),
-    *("known", "never", "spelled", "tools", "no_input", "abbreviates"),
+    *("known", "never", "spelled", "tools", "no_input", "abbreviates", "aliases"),
 ]
 OPTION = re.compile(r"--?[^\s*=]+|\S+\*")
 
@@ -56,6 +56,15 @@ def test_every_row_is_well_formed() -> None:
         options = " ".join((row.starts, row.writes, row.sends, row.flags, row.values, row.takes, row.no_input)).split()
         wrong += [f"{at}: {option} is no option" for option in options if not OPTION.fullmatch(option)]
     assert wrong == []
+
+
+def test_no_row_says_a_thing_twice() -> None:
+    twice: list[str] = []
+    for path in FILES:
+        for row in re.split(r"^- ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+            keys = Counter(re.findall(r"^(?:  )?(\w+):", row, re.MULTILINE))
+            twice += [f"{path.name}: {row.splitlines()[0]}: {key}" for key, count in keys.items() if count > 1]
+    assert twice == []
 
 
 def test_every_key_is_told_of() -> None:

@@ -126,7 +126,10 @@ LONG = [
     "docker -x run -x ", "a=/sudo ", "a=/timeout ", "npm -x e ", "python -m ", "( a|", "( a;", "uv run docker run -it ",
 ]
 NESTED = [("{ a && ", " & }"), ("( a && ", " & )"), ("( a | ", " )"), ("( a; ", " )")]
-ANYWHERE = ["tar ", "alias ", "python ", "python -m ", "git-a ", "npm ", "docker run ", "make ", "env "]
+ANYWHERE = [
+    "make -x ", "git -C ", "git push -x ", "tar ", "alias ", "python ", "python -m ", "git-a ", "npm ",
+    "docker run ", "make ", "env ",
+]
 # fmt: on
 
 

@@ -1,22 +1,33 @@
-"""Blocked patterns, and whether words begin with one: no path, no case, git's global options passed over."""
+"""Blocked patterns, and whether words begin with one: no path, no case, options passed over wherever they stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from forge_cli.toolsets.shell.block.bare import expands, may_become
 from forge_cli.toolsets.shell.block.expansions import Scattered
 from forge_cli.toolsets.shell.block.globs import could_be, is_glob
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.programs.git import GitWords
+from forge_cli.toolsets.shell.programs.spelling import Spelling, spelling_of
+from forge_cli.toolsets.shell.programs.table import table_index
 
 _GLOB_LENGTH = 64
 """A longer glob in place of a program is no command that anybody means."""
 _EXPANDING_AT_MOST = 1000
 """Nor does anybody mean so many of them in one line."""
-_OPTIONS = 4
-"""Words between git and its subcommand in what is looked at only once, however often it comes."""
+_GIT_WORDS = 16
+"""Words behind ``git-push`` that are looked at."""
+
+
+class CommandWords(GitWords):
+    """The words of a command, and what has been looked at in vain, however many commands start among them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__(words)
+        self.words = words
+        self.looked_at: set[tuple[int, int, int, bool]] = set()
 
 
 class Patterns:
@@ -27,8 +38,7 @@ class Patterns:
         for index, tokens in enumerate(patterns):
             folded = tuple(token.casefold() for token in tokens)
             self._by_name.setdefault(_base(folded[0]), {}).setdefault(folded[1:], index)
-        self._lengths = {name: sorted(set(map(len, rests))) for name, rests in self._by_name.items()}
-        self._longest = 1 + max((length for lengths in self._lengths.values() for length in lengths), default=0)
+        self._longest = 1 + max((len(rest) for rests in self._by_name.values() for rest in rests), default=0)
 
     @cached_property
     def tokens(self) -> frozenset[str]:
@@ -41,29 +51,27 @@ class Patterns:
         """One of the patterns, for what could be any of them."""
         return next(iter(next(iter(self._by_name.values())).values()))
 
-    def match(self, words: Sequence[str], start: int, git: GitWords) -> int | None:
-        """The pattern that the words from ``start`` on begin with."""
+    def match(self, command: CommandWords, start: int, *, structured: bool = True) -> int | None:
+        """The pattern that the words from ``start`` on come to; without structure other commands may follow them."""
+        words = command.words
         name = _base(words[start].casefold())
-        found = self._match(name, words, start + 1)
-        if found is None and name == "git" and (place := git.subcommand(start)) > start + 1:
-            found = self._match("git", words, place)
-        if found is None and name.startswith("git-") and "git" in self._by_name:
-            found = self._match("git", [name[4:], *words[start + 1 : start + 16]], 0)
-        return found
+        if name.startswith("git-") and "git" in self._by_name:
+            inner = ["git", name.removeprefix("git-"), *words[start + 1 : start + _GIT_WORDS]]
+            if (found := self.match(CommandWords(inner), 0)) is not None:
+                return found
+        rests = self._by_name.get(name, {})
+        spelling = spelling_of(name) if rests else Spelling()
+        each_counts = not spelling.first_decides and (structured or name in table_index())
+        walk = partial(_comes_to, command, start + 1, spelling, between=(each_counts, each_counts or structured))
+        return next((index for rest, index in rests.items() if walk(index, rest)), None)
 
     def match_anywhere(self, words: Sequence[str]) -> tuple[int, int] | None:
-        """A pattern that the words begin with somewhere, and where."""
-        git = GitWords(words)
+        """A pattern that the words come to somewhere, and where."""
+        command = CommandWords(words)
         known = {word for word in set(words) if self._knows(word)}
-        seen: set[tuple[str, ...]] = set()
         for start in (start for start, word in enumerate(words) if word in known):
-            these = tuple(words[start : start + self._longest + _OPTIONS])
-            if these in seen:
-                continue
-            if (pattern := self.match(words, start, git)) is not None:
+            if (pattern := self.match(command, start, structured=False)) is not None:
                 return pattern, start
-            if git.subcommand(start) <= start + 1 + _OPTIONS:
-                seen.add(these)
         return None
 
     def match_glob(self, raw: Sequence[str], start: int, git: GitWords) -> int | None:
@@ -118,16 +126,42 @@ class Patterns:
                 fits = (len(rest) <= len(others) and all(map(_argument_may_become, others, rest)) for rest in rests)
                 yield from (index for index, fit in zip(rests.values(), fits, strict=True) if fit)
 
-    def _match(self, name: str, words: Sequence[str], after: int) -> int | None:
-        for length in self._lengths.get(name, ()):
-            rest = tuple(map(str.casefold, words[after : after + length]))
-            if rest in self._by_name[name]:
-                return self._by_name[name][rest]
-        return None
-
 
 def _argument_may_become(word: str, token: str) -> bool:
     return word == "*" or may_become(word, token)
+
+
+def _comes_to(
+    command: CommandWords,
+    start: int,
+    spelling: Spelling,
+    pattern: int,
+    tokens: tuple[str, ...],
+    *,
+    between: tuple[bool, bool],
+) -> bool:
+    """Whether the words from ``start`` on, with options passed over, are the tokens of a pattern in their order.
+
+    Other operands may stand ``between`` them: before the first token, and before the others. But an option of a pattern
+    has to stand right behind the operand before it.
+    """
+    words, todo = command.words, [(start, 0, False)]
+    while todo:
+        pos, token, passed = todo.pop()
+        if token == len(tokens):
+            return True
+        if pos >= len(words) or (pattern, pos, token, passed) in command.looked_at:
+            continue
+        command.looked_at.add((pattern, pos, token, passed))
+        word, wanted = words[pos].casefold(), tokens[token]
+        is_option = word[:1] in ("-", "+") and len(word) > 1
+        if word == wanted if wanted[:1] == "-" else not is_option and spelling.means(word, wanted, token):
+            todo += [] if passed and wanted[:1] == "-" else [(pos + 1, token + 1, False)]
+        if is_option:
+            todo += [(pos + width, token, passed) for width in spelling.passed(words[pos])]
+        elif between[token > 0]:
+            todo.append((pos + 1, token, True))
+    return False
 
 
 def _could_begin(words: Sequence[str], tokens: tuple[str, ...]) -> bool:

@@ -12,11 +12,10 @@ from forge_cli.toolsets.shell.block.bare import bare_words, expanding_words, exp
 from forge_cli.toolsets.shell.block.expansions import Marks, Scattered, TooMany, Values
 from forge_cli.toolsets.shell.block.frames import FoundCommand, ScanBudget, Scanned
 from forge_cli.toolsets.shell.block.makefiles import makefile_script
-from forge_cli.toolsets.shell.block.patterns import Patterns
+from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import ansi_characters, restore
 from forge_cli.toolsets.shell.block.scanner import scan
 from forge_cli.toolsets.shell.block.unwrap import Fed, unwrap
-from forge_cli.toolsets.shell.programs.git import GitWords
 
 _LEVELS = 8
 """Scripts nested deeper than this are not taken apart: their bare text is searched."""
@@ -174,11 +173,11 @@ class Search:
 
     def _search_command(self, found: FoundCommand, raw: Sequence[str], level: int) -> tuple[Hit | None, bool]:
         words = raw if "".join(raw).isascii() else [restore(word) for word in raw]
-        git = GitWords(words)
+        git = CommandWords(words)
         inside = unwrap(words, git)
         globs = any(map(_GLOB.search, raw))
         for start in inside.starts:
-            pattern = self._patterns.match(words, start, git)
+            pattern = self._patterns.match(git, start)
             if pattern is None and globs:
                 pattern = self._match_glob(raw, start, git)
             if pattern is not None:
@@ -192,7 +191,7 @@ class Search:
         self._queue(inside.bodies, level + 1, body=True)
         return None, inside.doubt
 
-    def _match_glob(self, raw: Sequence[str], start: int, git: GitWords) -> int | None:
+    def _match_glob(self, raw: Sequence[str], start: int, git: CommandWords) -> int | None:
         if _GLOB.search(raw[start]):
             self._globs += 1
         if self._globs > _GLOBS_AT_MOST:

@@ -44,7 +44,8 @@ class ProgramRow:
     values: str = ""
     takes: str = ""
     runs: Mapping[str, Any] | None = None
-    abbreviates: bool = False
+    abbreviates: int = 0
+    aliases: str = ""
     known: str = ""
     only_known: bool = False
     never: str = ""
