@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 """The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
+LAST_WAIT = 0.5
+"""Seconds that threads have to end, once everything is written."""
 
 
-def main(mask: set[signal.Signals] | None = None) -> int:
+def main(mask: set[int | signal.Signals] | None = None) -> int:
     """Carry out ``sys.argv`` and return the exit code; ``mask`` is to be set again where signals are held already."""
     if sys.platform not in ("linux", "darwin"):
         say("only Linux and macOS are supported; on Windows, use WSL")
@@ -230,13 +232,14 @@ def leave(code: int) -> int:
     with suppress(OutputLost):
         sys.stdout.flush()
     sys.stderr.flush()
-    threading, bounds = sys.modules.get("threading"), sys.modules.get("forge_cli.core.bounds")
-    pool = sys.modules.get("forge_cli.core.threads")
-    left = threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread())
-    if left or (bounds and bounds.FORGOTTEN) or (pool and pool.WORKING):
+    if threading := sys.modules.get("threading"):
+        until = time.monotonic() + LAST_WAIT
+        threads = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            os._exit(code)
+    bounds = sys.modules.get("forge_cli.core.bounds")
+    if bounds and any(not task.done() for task in bounds.ABANDONED):
         os._exit(code)
-    if exits := sys.modules.get("forge_cli.core.exits"):
-        exits.fix_exit_code(code)
-    if bounds:
-        bounds.exit_at_last(code)
     return code

@@ -9,7 +9,6 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
 from forge_cli.cli.streams import DataStream, OutputLost
-from forge_cli.core.upkeep import copy_out_of_reach
 
 
 @contextmanager
@@ -21,7 +20,7 @@ def data_output() -> Iterator[TextIO]:
         with redirect_stdout(sys.stderr):
             yield stdout
         return
-    buffer, encoding, errors = os.fdopen(copy_out_of_reach(1), "wb"), stdout.encoding, stdout.errors
+    buffer, encoding, errors = os.fdopen(os.dup(1), "wb"), stdout.encoding, stdout.errors
     with buffer, DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out:
         out.live = getattr(stdout, "live", None)
         os.dup2(2, 1)

@@ -22,6 +22,7 @@ from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.cli.trusting import offer_trust
+from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work import Work
 from forge_cli.cli.work_options import (
     AddDirOption,
@@ -46,7 +47,7 @@ from forge_cli.cli.work_options import (
 )
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import OnAsk
-from forge_cli.core.bounds import blame
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
@@ -58,7 +59,6 @@ from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
-from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.sandbox.zones.added import added_zone
 from forge_cli.ui.jsonl import JsonLines
@@ -313,21 +313,19 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         stop_on_loss(out, runtime.interrupt)
         codes: list[ExitCode] = []
 
-        def leave(why: str, holding: str | None) -> int:
+        def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
             erase_live_lines()
-            result = runtime.end_now(why, holding)
-            dog.exit_code = result.exit_code
+            result = runtime.end_now(end)
             if not codes:
                 codes.append(_finish(plan, result, out, report, session))
-            elif holding:
-                sys.stderr.write(f"forge: {blame(why, visible(holding))}\n")
-            kill_children()
+            else:
+                say_fault(end)
             if session.log:
                 session.log.close()
             return codes[0]
 
-        with interruptible(runtime.interrupt, lambda: runtime.has_started, leave) as dog:
+        with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
                 await runtime.conclude()

@@ -21,26 +21,7 @@ class OutputLost(Exception):
         super().__init__(f"standard output cannot be written: {problem}")
 
 
-class StandardStream(io.TextIOWrapper):
-    """A stream that stays open: what third-party code makes of it, and closes, has a buffer of its own."""
-
-    @property
-    def buffer(self) -> io.BufferedWriter:
-        self.flush()
-        return io.BufferedWriter(io.FileIO(self.fileno(), "wb", closefd=False))
-
-    def detach(self) -> io.BufferedWriter:
-        return self.buffer
-
-    def reconfigure(self, *, write_through: bool | None = None, **changes: object) -> None:
-        """What we write may have any character, so the encoding stays."""
-        super().reconfigure(write_through=write_through)
-
-    def close(self) -> None:
-        self.flush()
-
-
-class ErrorStream(StandardStream):
+class ErrorStream(io.TextIOWrapper):
     """Standard error: what cannot be written is dropped, then and from then on."""
 
     live: "LiveLines | None" = None
@@ -67,7 +48,7 @@ class ErrorStream(StandardStream):
             silence(self.fileno())
 
 
-class DataStream(StandardStream):
+class DataStream(io.TextIOWrapper):
     """Standard output: what cannot be written raises OutputLost, or is told to ``on_loss`` once and dropped."""
 
     lost: OutputLost | None = None

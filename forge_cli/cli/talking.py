@@ -23,7 +23,7 @@ from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.streams import erase_live_lines
 from forge_cli.cli.work import Work
-from forge_cli.core.bounds import blame
+from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
@@ -34,7 +34,6 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.open import OpenSession
-from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.chat.above import TextAbove
 from forge_cli.ui.chat.bar import StatusBar
@@ -71,13 +70,12 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
         room = Room(work, worker, host, runtime, out)
         stop_on_loss(out, room.talk.stop)
 
-        def leave(why: str, holding: str | None) -> int:
+        def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
             erase_live_lines()
-            result = runtime.end_now(why, holding)
-            if holding:
-                room.terminal.write(f"forge: {blame(why, visible(holding))}\n")
-            kill_children()
+            result = runtime.end_now(end)
+            if end.fault:
+                room.terminal.write(f"forge: {visible(end.fault)}\n")
             if session.log:
                 session.log.close()
             return result.exit_code
@@ -85,9 +83,9 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
         def on_key() -> None:
             room.talk.press_stop()
             if room.talk.leaving:
-                dog.hurry("interrupted", signalled=True)
+                begin_shutdown("interrupted", ExitCode.INTERRUPTED)
 
-        with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key) as dog:
+        with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key):
             await room.converse(first, session)
         if loss := loss_of(out):
             room.terminal.write(f"forge: {loss}\n")

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
 
+from forge_cli.core.bounds import CANCEL_GRACE, abandon_task
+
 T = TypeVar("T")
 
 
-def start_loop(
-    function: Callable[..., Awaitable[T]], *args: object, factory: Callable[[], AbstractEventLoop] | None = None
-) -> T:
-    """Run an async function to its end, in a loop that ``factory`` makes."""
-    return anyio.run(function, *args, backend_options={"loop_factory": factory})
+def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Run an async function to its end.
+
+    At its end asyncio cancels the tasks that are left, and waits for them and for threads, for ever: after a grace
+    the loop is stopped.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    stopped = False
+
+    async def work() -> None:
+        try:
+            results.append(await function(*args))
+        except BaseException as error:
+            errors.append(error)
+            raise
+        finally:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                abandon_task(task)
+            asyncio.get_running_loop().call_later(CANCEL_GRACE, stop, asyncio.get_running_loop())
+
+    def stop(loop: asyncio.AbstractEventLoop) -> None:
+        nonlocal stopped
+        stopped = True
+        loop.stop()
+
+    try:
+        anyio.run(work)
+    except RuntimeError:
+        if not stopped:
+            raise
+        if errors:
+            raise errors[0] from None
+    return results[0]

@@ -121,6 +121,6 @@ def is_async(function: Any) -> bool:
 
 async def in_pool(function: Callable[[], Any]) -> Any:
     """Call a function in a thread of the pool."""
-    from forge_cli.core.threads import start_in_thread
+    from forge_cli.core.threads import run_in_thread
 
-    return await start_in_thread(function)
+    return await run_in_thread(function)

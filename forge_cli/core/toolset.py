@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
@@ -23,7 +23,7 @@ from forge_cli.core.processes import Processes
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.threads import OwnThread, start_in_thread
+from forge_cli.core.threads import OwnThread, run_in_thread
 from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.core.tool_fields import approval_named
 from forge_cli.core.values import dataclass
@@ -207,7 +207,7 @@ class Toolset(Generic[ConfigT]):
         """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
         if self.thread == "own":
             return await self._thread.run(function, *args, **more)
-        return await start_in_thread(partial(function, *args, **more))
+        return await run_in_thread(function, *args, **more)
 
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         """What ``@tool`` gave as the name of a method, as that method; a tool is not one that is meant."""

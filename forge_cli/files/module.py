@@ -7,16 +7,16 @@ import builtins
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.bounds import LOAD_LIMIT, call_within, fault_text
+from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
 from forge_cli.core.values import dataclass
@@ -28,6 +28,7 @@ else:  # which Python does not need, and which bring all that reads resources of
     InspectLoader = MetaPathFinder = object
 
 PREFIX = "forge_local_"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class LocalModule:
             digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), read_regular(beside)))
         return cls(path, content, digest.hexdigest())
 
-    def load(self) -> ModuleType:
+    def load(self, seconds: float = LOAD_LIMIT) -> ModuleType:
         """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at.
 
         Like a package that is installed, the same code is imported once a process.
         """
-        return _load_once(self)
+        return _load_once(self, seconds)
 
-    def _load(self) -> ModuleType:
+    def _load(self, seconds: float) -> ModuleType:
         if self.path.suffix != ".py":
             raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
         before_third_party(str(self.path))
@@ -68,19 +69,21 @@ class LocalModule:
             sys.meta_path.insert(0, finder)
         sys.modules[name] = module
         try:
-            call_within(OPENING, "it", loader.exec_module, module)
-        except BaseException as error:  # third-party code: whatever happens while it is imported
+            _import_within(seconds, self.path, loader.exec_module, module)
+        except Exception as error:  # third-party code: whatever happens while it is imported
             sys.modules.pop(name, None)
-            if not is_fault(error):
-                raise
             problem = cut(fault_text(error), LONGEST_ERROR)
             raise WorkerError(_blame(error, self.path), f"cannot be imported: {problem}") from error
         return module
 
 
 @cache
-def _load_once(code: LocalModule) -> ModuleType:
-    return code._load()
+def _load_once(code: LocalModule, seconds: float) -> ModuleType:
+    return code._load(seconds)
+
+
+def _import_within(seconds: float, path: Path, function: Callable[..., T], *args: Any) -> T:
+    return call_within(seconds, f"{path}: its import", function, *args, exit_code=ExitCode.INVALID)
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class LocalPackage:
             digest.update(b"\0%b\0%b" % (str(file.relative_to(root)).encode(), read_regular(file)))
         return cls(root, digest.hexdigest())
 
-    def load(self, module: str) -> ModuleType:
+    def load(self, module: str, seconds: float = LOAD_LIMIT) -> ModuleType:
         """Import one of its modules; what goes wrong is a WorkerError with the line that it went wrong at."""
         name = f"{PREFIX}{sha256(f'{self.root}{self.digest}'.encode()).hexdigest()[:16]}"
         if name not in sys.modules:
@@ -111,10 +114,8 @@ class LocalPackage:
         path = next((each for each in (file / "__init__.py", file.with_suffix(".py")) if each.is_file()), self.root)
         before_third_party(str(path))
         try:
-            return call_within(OPENING, "it", importlib.import_module, f"{name}.{module}")
-        except BaseException as error:  # third-party code: whatever happens while it is imported
-            if not is_fault(error):
-                raise
+            return _import_within(seconds, path, importlib.import_module, f"{name}.{module}")
+        except Exception as error:  # third-party code: whatever happens while it is imported
             problem = cut(fault_text(error), LONGEST_ERROR)
             raise WorkerError(_blame(error, path), f"cannot be imported: {problem}") from error
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from forge_cli import files
 from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.marks import MarkedDict, MarkedList, snake_twin, where_in
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import read_document
+from forge_cli.files.home import forge_home
 from forge_cli.files.hooks import HookConfig
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
@@ -26,6 +29,7 @@ TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
 """Providers that have no keys of their own beside those that are known here."""
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
 
 class PriceSection(Config):
@@ -50,7 +54,7 @@ class ModelOptions(Config):
     """What a million tokens cost."""
     context: Annotated[int, Field(ge=1)] | None = None
     """How many tokens its window holds."""
-    timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
+    timeout: Seconds | None = None
     """Seconds without anything new after which an answer counts as cut off."""
     transport: Literal["http", "sdk"] | None = None
     """How requests of ``anthropic:`` are sent: by forge itself, or through Anthropic's SDK."""
@@ -108,6 +112,8 @@ class Settings(Config):
     """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
     hooks: list[HookConfig] = Field(default=[])
     """What is run when tools are called and sessions begin and end; it may tighten a verdict, never loosen one."""
+    import_timeout: Seconds | None = None
+    """Seconds that importing and opening third-party code may take; only the user's file may say it."""
     titles: bool = True
     """Whether the model is asked for the title of a conversation."""
 
@@ -171,6 +177,25 @@ def load_user_settings(home: Path) -> Settings:
     return _read_settings(file)
 
 
+def import_timeout() -> float:
+    """Seconds for importing and opening third-party code, as the environment or the user's file says."""
+    stated = os.environ.get("FORGE_IMPORT_TIMEOUT")
+    if not stated:
+        return _stated_import_timeout(forge_home()) or LOAD_LIMIT
+    try:
+        return TypeAdapter(Seconds).validate_python(stated)
+    except ValidationError:
+        raise WorkerError(None, f"FORGE_IMPORT_TIMEOUT is '{stated}', which is not a number of seconds") from None
+
+
+@cache
+def _stated_import_timeout(home: Path) -> float | None:
+    try:
+        return load_user_settings(home).import_timeout
+    except WorkerError:  # said by whoever reads the settings for themselves
+        return None
+
+
 def _read_settings(file: Path) -> Settings:
     settings = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
     for model in settings.models:
@@ -191,6 +216,9 @@ def read_project(file: Path) -> Settings:
     if project.approval.mode is ApprovalMode.APPROVE_ALL:
         problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"
         raise WorkerError(project.approval.where("mode"), problem)
+    if project.import_timeout is not None:
+        problem = "import_timeout: it depends on the machine; set it in your own config.yaml"
+        raise WorkerError(project.where("import_timeout"), problem)
     for name in project.policy:
         _check_policy(project, name)
     return project

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from forge_cli import __version__
-from forge_cli.core.bounds import LATER, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.silence import Patience
 from forge_cli.models.failures import Endpoint, ProviderFailure
@@ -153,7 +153,7 @@ class HttpClient:
     async def aclose(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
-            await wait_within(LATER, "closing its connections", pool.leave)
+            await wait_within(CALL_LIMIT, "closing its connections", pool.leave)
 
 
 def _new_client(trust_env: bool) -> httpx2.AsyncClient:

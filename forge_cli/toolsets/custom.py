@@ -18,6 +18,7 @@ from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.values import dataclass
 from forge_cli.files.module import LocalModule, imported_beside
+from forge_cli.files.settings import import_timeout
 
 
 class CustomConfig(ToolsetConfig):
@@ -150,7 +151,7 @@ class CustomToolset(Toolset):
 
     async def _find(self, local: LocalModule, *, again: bool) -> _Loaded:
         files = tuple(sorted(map(str, imported_beside(local.path))))
-        stamp, loaded = _stamp(files), local.load()
+        stamp, loaded = _stamp(files), local.load(import_timeout())
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:
             raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")

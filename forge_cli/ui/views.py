@@ -10,7 +10,7 @@ from io import StringIO
 from itertools import zip_longest
 from typing import Any, Literal
 
-from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
+from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer
@@ -154,10 +154,8 @@ def _custom(value: Custom, hints: DisplayHints, find: FindRenderer, distribution
     note = ""
     if renderer := find(value, distribution):
         try:
-            return view_of(call_within(LATER, "it", renderer, value), exact=exact)
-        except BaseException as error:  # third-party code: a renderer that fails only loses its looks
-            if not is_fault(error):
-                raise
+            return view_of(call_within(CALL_LIMIT, f"the renderer of {value.kind}", renderer, value), exact=exact)
+        except Exception as error:  # third-party code: a renderer that fails only loses its looks
             note = f"(the renderer of {value.kind} failed: {fault_text(error)})"
     data = jsonable(value.data)
     form: Form = "tree" if isinstance(data, dict | list) and data and not exact else "text"

@@ -1,293 +1,208 @@
-"""Third-party code that will not stop: a limit, a deadline and one signal end it, and the session is in order.
+"""Third-party code that will not stop, or crashes: limits and one signal end it, it is named, and the session resumes.
 
-Covers forge_cli.core.bounds, forge_cli.cli.steady, forge_cli.engine.runtime.closing.
+Covers forge_cli.core.bounds, forge_cli.core.loop, forge_cli.cli.watchdog, forge_cli.engine.runtime.closing.
 """
 
 import json
 import signal
+import subprocess
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from forge_cli.testing import Project
 
-from .conftest import Done
+from ..deadline import deadline
 
 HEAD = """
-import asyncio, os, sys, time
-from forge_cli import Tool, tool
+import asyncio, os, re, sys, threading, time
+from forge_cli import tool
 
 def holding():
     print("holding", flush=True)
-"""
 
-IN_A_CALL = {
-    "swallows cancellation": """
-@tool(timeout={timeout})
-async def act() -> str:
-    holding()
+"""
+SWALLOWS = """
     while True:
         try:
             await asyncio.sleep(1)
         except BaseException:
             pass
-""",
-    "sleeps in the loop": """
-@tool(timeout={timeout})
-async def act() -> str:
-    holding()
-    time.sleep(1000)
-""",
-    "spins in the loop": """
-@tool(timeout={timeout})
-async def act() -> str:
-    holding()
-    while True:
-        pass
-""",
-    "blocks a thread": """
-@tool(timeout={timeout})
-def act() -> str:
-    holding()
-    time.sleep(1000)
-""",
-    "holds a regular expression": """
-import re
-@tool(timeout={timeout})
-async def act() -> str:
-    holding()
-    re.match("^(a+)+$", "a" * 60 + "!")
-""",
-    "waits for a lock": """
-import threading
-@tool(timeout={timeout})
-async def act() -> str:
-    holding()
-    lock = threading.Lock()
-    lock.acquire()
-    lock.acquire()
-""",
-}
-DEAF = """
-@tool(timeout={timeout})
-async def act() -> str:
-    holding()
-    while True:
-        try:
-            time.sleep(0.1)
-        except BaseException:
-            pass
 """
-BEFORE_A_CALL = {
-    "a check that blocks": """
-def check(args):
-    holding()
-    time.sleep(1000)
-
-@tool(needs_approval=check)
-def act() -> str:
-    return "never"
-""",
-    "a check that swallows cancellation": """
-async def check(args):
-    holding()
-    while True:
-        try:
-            await asyncio.sleep(1)
-        except BaseException:
-            pass
-
-@tool(needs_approval=check)
-def act() -> str:
-    return "never"
-""",
-    "paths that never come": """
-def touches(args):
-    holding()
-    while True:
-        pass
-
-@tool(touches=touches)
-def act() -> str:
-    return "never"
-""",
-    "a pattern without an end": """
-async def run(args, context):
-    return "never"
-
-pattern = {{"type": "string", "pattern": "^(a+)+$", "default": "a"}}
-act = Tool(
-    name="act", description="x", execute=run,
-    input_schema={{"type": "object", "properties": {{"s": pattern}}}},
-)
-""",
+IN_A_TASK = {"async def": SWALLOWS, "def": "time.sleep(1000)"}
+"""What can be cancelled, or left in its thread."""
+IN_THE_LOOP = {
+    "sleeps": "time.sleep(1000)",
+    "spins": "while True: pass",
+    "waits for a lock": "threading.Lock().acquire(); lock = threading.Lock(); lock.acquire(); lock.acquire()",
 }
-AT_IMPORT = {
-    "loops at import": "holding()\nwhile True:\n    pass\n",
-    "sleeps at import": "holding()\ntime.sleep(1000)\n",
-    "deaf at import": """
-holding()
-while True:
-    try:
-        time.sleep(0.1)
-    except BaseException:
-        pass
-""",
-}
-DRAWN = {"swallows cancellation", "sleeps in the loop", "a pattern without an end", "loops at import"}
+ARGV = ("run", "worker.yaml", "go", "--output-format", "json")
 
 
-def drawn(*tables: dict[str, str]) -> list[Any]:
-    """Every row; in the default suite a few of them."""
-    rows = [(name, source) for table in tables for name, source in table.items()]
-    return [pytest.param(source, id=name, marks=[] if name in DRAWN else [pytest.mark.long]) for name, source in rows]
-
-
-def prepare(project: Project, source: str, timeout: str = "None") -> None:
-    project.write("tools.py", HEAD + source.format(timeout=timeout) + "\ndef fine() -> str:\n    return 'fine'\n")
+def prepare(project: Project, body: str, kind: str = "async def", options: str = "") -> None:
+    act = (
+        f"@tool({options})\n{kind} act() -> str:\n    holding()\n    {body}\n\ndef fine() -> str:\n    return 'fine'\n"
+    )
+    project.write("tools.py", HEAD + act)
     project.write(
         "worker.yaml",
         "name: w\nmodel: script:script.yaml\n"
         "toolsets: {custom: {module: ./tools.py, tools: [act, fine], approval: {default: preApproved}}}\n",
     )
-    given = f"{{s: {'a' * 60}!}}" if "pattern" in source else "{}"
-    turns = f"[{{calls: [{{tool: act, input: {given}}}, {{tool: fine}}]}}, {{text: 'done'}}]"
-    project.write("script.yaml", f"turns: {turns}\n")
+    project.write("script.yaml", "turns: [{calls: [{tool: act}, {tool: fine}]}, {text: 'done'}]\n")
 
 
-def forge(project: Project, *argv: str) -> Done:
-    done = project.forge(*argv)
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-def lines_of(project: Project) -> list[dict[str, Any]]:
-    """The one log of the session, which has to be whole: one result a call, and an end."""
-    (log,) = (project.home / "sessions").glob("*.jsonl")
+def statuses(project: Project) -> list[str]:
+    """How the calls of the last session ended, whose log has to be whole: one result a call, and an end."""
+    log = max((project.home / "sessions").glob("*.jsonl"))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     started = [line["toolCallId"] for line in lines if line["type"] == "toolStarted"]
     assert [line["toolCallId"] for line in lines if line["type"] == "toolResult"] == started
     assert lines[-1]["type"] == "sessionEnd"
-    return lines
-
-
-def statuses(lines: list[dict[str, Any]]) -> list[str]:
     return [line["status"] for line in lines if line["type"] == "toolResult"]
 
 
-@pytest.mark.parametrize("source", drawn(IN_A_CALL))
-def test_a_limit_of_its_own(project: Project, source: str) -> None:
-    prepare(project, source, timeout="1")
-    done = forge(project, "run", "worker.yaml", "go", "--output-format", "json")
-    result = json.loads(done.out)
-    assert (done.code, result["status"], result["response"]) == (0, "completed", "done")
-    assert statuses(lines_of(project)) == ["timeout", "success"]
-    assert "Traceback" not in done.err
+@pytest.mark.parametrize("kind", IN_A_TASK)
+def test_a_call_that_is_late_is_abandoned_and_the_work_continues(project: Project, kind: str) -> None:
+    prepare(project, IN_A_TASK[kind], kind, "timeout=1")
+    done = project.forge(*ARGV)
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["status"], result["response"]) == (0, "completed", "done")
+    assert statuses(project) == ["timeout", "success"]
+    assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("source", drawn(IN_A_CALL, {"deaf": DEAF}, BEFORE_A_CALL))
-def test_a_deadline(project: Project, source: str) -> None:
-    prepare(project, source)
-    done = forge(project, "run", "worker.yaml", "go", "--output-format", "json", "--max-time", "1")
-    result = json.loads(done.out)
-    assert (done.code, result["exit_code"], result["status"]) == (5, 5, "limit")
+def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Project) -> None:
+    prepare(project, "time.sleep(1000)", options="timeout=1")
+    done = project.forge(*ARGV)
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["status"], result["tool_calls"]) == (1, "failed", 1)
+    assert result["error"] == "the tool act did not end within 1 second"
+    assert "forge: the tool act did not end within 1 second\n" in done.stderr
+    assert statuses(project) == ["timeout"]
+    project.write("script.yaml", "turns: [{text: 'resumed'}]\n")
+    assert project.forge("run", "worker.yaml", "-c", "go on", "-p").stdout == "resumed\n"
+
+
+@pytest.mark.parametrize("body", [SWALLOWS, "time.sleep(1000)"], ids=["swallows cancellation", "sleeps in the loop"])
+def test_a_deadline(project: Project, body: str) -> None:
+    prepare(project, body)
+    done = project.forge(*ARGV, "--max-time", "1")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["exit_code"], result["status"]) == (5, 5, "limit")
     assert result["error"].startswith("the limit of 1 second was reached")
-    assert set(statuses(lines_of(project))) <= {"interrupted", "invalid", "error", "denied"}
-    assert "Traceback" not in done.err
+    assert set(statuses(project)) == {"interrupted"}
+    assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("source", drawn(IN_A_CALL, {"deaf": DEAF}, BEFORE_A_CALL))
-def test_one_sigterm(project: Project, start: Callable[..., Any], source: str) -> None:
-    prepare(project, source)
-    started = start("run", "worker.yaml", "go", "--json", "--trace", "debug")
-    started.wait_for("> act" if "pattern" in source else "holding")
-    started.signal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_signal_ends_it_within_seconds(project: Project, start: Callable[..., Any], number: int) -> None:
+    rows = {**IN_THE_LOOP, "swallows cancellation": SWALLOWS, "blocks a thread": IN_A_TASK["def"]}
+    code, failures = 128 + number, []
+    for name, body in rows.items():
+        prepare(project, body, "def" if name == "blocks a thread" else "async def")
+        started = start(*ARGV)
+        started.wait_for("holding")
+        sent = time.monotonic()
+        started.signal(number)
+        done = started.end()
+        took, result = time.monotonic() - sent, json.loads(done.out)
+        found = (done.code, result["exit_code"], result["status"], statuses(project), "Traceback" in done.err)
+        if (
+            found != (code, code, "interrupted", ["interrupted"] * len(found[3]), False) or took > 8
+        ):  # 5 and a busy machine
+            failures.append((name, took, found, done.err))
+    assert failures == []
+
+
+def test_a_regular_expression_lets_no_thread_work_and_the_signal_handler_ends_it(
+    project: Project, start: Callable[..., Any]
+) -> None:
+    prepare(project, "re.match('^(a+)+$', 'a' * 60 + '!')")
+    started = start(*ARGV)
+    started.wait_for("holding")
+    with deadline():
+        while started.process.poll() is None:
+            started.signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                started.process.wait(1.2)  # twice within a second leaves at once
     done = started.end()
-    last = json.loads(done.out.splitlines()[-1])
-    assert (done.code, last["type"], last["result"]["exit_code"]) == (143, "sessionEnd", 143)
-    assert last["result"]["status"] == "interrupted"
-    lines_of(project)
-    assert "Traceback" not in done.err
+    assert (done.code, json.loads(done.out)["status"], statuses(project)) == (143, "interrupted", ["interrupted"])
 
 
-def test_code_that_is_deaf_to_everything_is_left_behind_and_named(project: Project) -> None:
-    prepare(project, DEAF, timeout="1")
-    done = forge(project, "run", "worker.yaml", "go", "--output-format", "json")
-    result = json.loads(done.out)
-    assert (done.code, result["status"], result["tool_calls"]) == (1, "failed", 1)
-    assert result["error"] == "the tool act would not end, and was left behind"
-    assert statuses(lines_of(project)) == ["timeout"]
+IMPORTS = "holding()\ntime.sleep(1000)\n"
 
 
-@pytest.mark.parametrize("source", drawn(AT_IMPORT))
-def test_a_module_that_never_ends(project: Project, start: Callable[..., Any], source: str) -> None:
-    prepare(project, source)
-    done = forge(project, "run", "worker.yaml", "go", "--max-time", "1")
-    assert (done.code, done.out) == (5, "")
-    assert "Traceback" not in done.err
-    started = start("run", "worker.yaml", "go")
+def test_a_module_that_is_never_imported(project: Project, start: Callable[..., Any]) -> None:
+    prepare(project, "")
+    project.write("tools.py", HEAD + IMPORTS)
+    done = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "1"})
+    result = json.loads(done.stdout)
+    problem = f"{project.folder.resolve() / 'tools.py'}: its import did not end within 1 second"
+    assert (done.returncode, result["exit_code"], result["error"]) == (3, 3, problem)
+    assert f"forge: {problem}\n" in done.stderr
+    limited = project.forge(*ARGV, "--max-time", "1")
+    assert (limited.returncode, json.loads(limited.stdout)["status"]) == (5, "limit")
+    started = start(*ARGV)
     started.wait_for("holding")
     started.signal(signal.SIGTERM)
-    assert started.end().code == 143
+    ended = started.end()
+    assert (ended.code, json.loads(ended.out)["exit_code"]) == (143, 143)
 
 
-ENDS = {
-    "KeyboardInterrupt": "raise KeyboardInterrupt",
-    "SystemExit": "sys.exit(0)",
-    "GeneratorExit": "raise GeneratorExit",
-    "its own": "raise type('Own', (BaseException,), {{}})('mine')",
-}
-LOOPS = {
-    "cancels itself": "asyncio.current_task().cancel(); await asyncio.sleep(5)",
-    "cancels all tasks": "[task.cancel() for task in asyncio.all_tasks()]; await asyncio.sleep(5)",
-    "stops the loop": "asyncio.get_running_loop().stop(); await asyncio.sleep(0.1); raise ValueError",
-    "raises in a task of its own": (
-        "asyncio.get_running_loop().set_exception_handler(lambda *_: None)\n"
-        "    async def leave(): raise KeyboardInterrupt\n"
-        "    asyncio.create_task(leave()); await asyncio.sleep(0.1); raise ValueError"
-    ),
-}
-
-
-@pytest.mark.parametrize("statement", [*ENDS.values(), *LOOPS.values()], ids=[*ENDS, *LOOPS])
-def test_whatever_a_tool_raises_is_its_result(project: Project, statement: str) -> None:
-    prepare(project, f"async def act() -> str:\n    {statement}\n")
-    done = forge(project, "run", "worker.yaml", "go", "--output-format", "json")
-    result = json.loads(done.out)
-    assert (done.code, result["status"], result["response"]) == (0, "completed", "done")
-    assert statuses(lines_of(project)) == ["error", "success"]
-    assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize("statement", ENDS.values(), ids=ENDS)
-def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> None:
-    source = (
-        f"def check(args):\n    {statement}\n\n@tool(needs_approval=check)\ndef act() -> str:\n    return 'never'\n"
+def test_the_limit_for_imports_is_a_setting(project: Project) -> None:
+    prepare(project, "")
+    project.write(
+        "tools.py", HEAD + "time.sleep(2)\ndef act() -> str:\n    return ''\n\ndef fine() -> str:\n    return ''\n"
     )
-    prepare(project, source)
-    done = forge(project, "run", "worker.yaml", "go", "--output-format", "json")
-    assert (done.code, statuses(lines_of(project))) == (0, ["denied", "success"])
+    project.home.mkdir()
+    (project.home / "config.yaml").write_text("import_timeout: 0.5\n")
+    commands = (ARGV, ("worker", "check", "worker.yaml"), ("tools", "call", "act", "--worker", "worker.yaml"))
+    late = [project.forge(*argv) for argv in commands]
+    assert [(done.returncode, "within 0.5 seconds" in done.stderr) for done in late] == [(3, True)] * 3
+    stated = {"FORGE_IMPORT_TIMEOUT": "60"}
+    assert [project.forge(*argv, env=stated).returncode for argv in commands] == [0] * 3
+    wrong = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "soon"})
+    assert (wrong.returncode, "FORGE_IMPORT_TIMEOUT is 'soon'" in wrong.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("statement", ENDS.values(), ids=ENDS)
+ENDS = ["sys.exit(0)", "raise GeneratorExit", "raise type('Own', (BaseException,), {})('mine')"]
+
+
+@pytest.mark.parametrize("statement", ENDS)
 def test_whatever_a_module_raises_is_told_with_its_line(project: Project, statement: str) -> None:
-    prepare(project, f"{statement}\n")
-    done = forge(project, "run", "worker.yaml", "go")
-    assert (done.code, done.out) == (3, "")
-    assert "tools.py:7:1: cannot be imported: " in done.err
-    assert "Traceback" not in done.err
+    prepare(project, "")
+    project.write("tools.py", f"import sys\n{statement}\n")
+    done = project.forge("run", "worker.yaml", "go")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "tools.py:2:1: cannot be imported: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("statement", ENDS)
+def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> None:
+    prepare(project, "return ''", options="needs_approval=check")
+    check = f"def check(args):\n    {statement}\n\n@tool"
+    project.write("tools.py", project.read("tools.py").replace("@tool", check))
+    done = project.forge(*ARGV)
+    assert (done.returncode, statuses(project)) == (0, ["denied", "success"])
 
 
 def test_a_closing_that_never_ends_comes_after_the_answer(project: Project, start: Callable[..., Any]) -> None:
-    source = (
+    prepare(project, "")
+    closing = (
         "from forge_cli import Toolset\n"
         "class act(Toolset):\n"
         "    name = 'act'\n"
         "    async def __aexit__(self, *error):\n"
         "        holding()\n"
         "        await asyncio.Event().wait()\n"
+        "def fine() -> str: return ''\n"
     )
-    prepare(project, source)
+    project.write("tools.py", HEAD + closing)
     project.write("script.yaml", "turns: [{text: the answer}]\n")
     started = start("run", "worker.yaml", "go", "-p")
     assert started.process.stdout.readline() == "the answer\n"
@@ -296,10 +211,29 @@ def test_a_closing_that_never_ends_comes_after_the_answer(project: Project, star
     assert started.end().code == 0
 
 
-def test_an_answer_that_cannot_be_checked_in_time(project: Project) -> None:
-    prepare(project, "def act() -> str: ...\n")
-    project.write("answer.json", '{"type": "string", "pattern": "^(a+)+$"}')
-    project.write("script.yaml", f"turns: [{{text: '\"{'a' * 60}!\"'}}]\n")
-    argv = ("run", "worker.yaml", "go", "--output-schema", "answer.json", "--max-time", "1", "--output-format", "json")
-    done = forge(project, *argv)
-    assert (done.code, json.loads(done.out)["status"]) == (5, "limit")
+def test_a_tool_that_ends_the_process_has_ended_its_run_and_the_session_resumes(project: Project) -> None:
+    prepare(project, "os._exit(7)")
+    done = project.forge(*ARGV)
+    assert (done.returncode, done.stdout) == (7, "")
+    project.write("script.yaml", "turns: [{text: 'resumed'}]\n")
+    assert project.forge("run", "worker.yaml", "-c", "go on", "-p").stdout == "resumed\n"
+
+
+LEFT = {
+    "a thread": "threading.Thread(target=time.sleep, args=(1000,)).start()",
+    "a task": f"async def left():{SWALLOWS.replace(chr(10), chr(10) + '    ')}\n    asyncio.create_task(left())",
+    "an executor": "asyncio.get_running_loop().run_in_executor(None, time.sleep, 1000)",
+    "another folder": "os.mkdir('other'); os.chdir('other')",
+}
+
+
+@pytest.mark.parametrize("statement", LEFT.values(), ids=LEFT)
+def test_what_a_tool_leaves_holds_nobody(project: Project, statement: str) -> None:
+    prepare(project, f"{statement}\n    return ''")
+    done = project.forge(*ARGV, "-o", "answer.txt")
+    assert (done.returncode, json.loads(done.stdout)["status"], project.read("answer.txt")) == (
+        0,
+        "completed",
+        "done\n",
+    )
+    assert "Traceback" not in done.stderr

@@ -1,14 +1,24 @@
-"""Time limits for third-party code, where there is a watchdog and where there is none."""
+"""Time limits for third-party code."""
 
 import asyncio
-import re
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 
 import anyio
 import pytest
 
-from forge_cli.core.bounds import OutOfTime, Watchdog, call_within, fault_text, is_fault, wait_within, watchdog
+from forge_cli.core import bounds
+from forge_cli.core.bounds import (
+    ForcedEnd,
+    OutOfTime,
+    OwnExit,
+    begin,
+    begin_shutdown,
+    call_within,
+    fault_text,
+    find_forced_end,
+    wait_within,
+)
+from forge_cli.core.errors import ExitCode
 
 pytestmark = pytest.mark.anyio
 
@@ -18,66 +28,21 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def never(why: str, holding: str | None) -> int:
-    raise AssertionError(f"{why} {holding}")
-
-
-def sleep() -> None:
-    time.sleep(60)
-
-
-def spin() -> None:
-    while True:
-        pass
-
-
-def match() -> None:
-    re.match("^(a+)+$", "a" * 60 + "!")
-
-
-def swallow_once() -> None:
-    try:
-        time.sleep(60)
-    except BaseException:
-        time.sleep(60)
-
-
-@pytest.mark.parametrize("blocking", [sleep, spin, match, swallow_once])
-async def test_a_function_that_blocks_is_stopped_where_it_stands(blocking: Callable[[], None]) -> None:
-    with Watchdog(never), pytest.raises(OutOfTime) as caught:
-        call_within(0.1, "it", blocking)
-    assert str(caught.value) == "it did not end within 0.1 seconds"
-    assert watchdog() is None
-
-
-async def test_an_inner_limit_is_the_inner_ones_and_an_outer_one_the_outer_ones() -> None:
-    def inner(seconds: float) -> str:
-        try:
-            call_within(seconds, "inner", sleep)
-        except OutOfTime as error:
-            return str(error)
-        return ""
-
-    with Watchdog(never):
-        assert call_within(30, "outer", inner, 0.1) == "inner did not end within 0.1 seconds"
-
-
-async def test_code_of_an_async_function_that_blocks() -> None:
-    async def block() -> None:
-        await anyio.lowlevel.checkpoint()
-        sleep()
-
-    with Watchdog(never), pytest.raises(OutOfTime):
-        await wait_within(0.1, "it", block)
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(bounds, "RUNNING", {})
+    return
 
 
 async def forever() -> None:
     await asyncio.Event().wait()
 
 
-async def test_an_async_function_needs_no_watchdog() -> None:
-    with pytest.raises(OutOfTime):
+async def test_what_is_late_is_cancelled() -> None:
+    with pytest.raises(OutOfTime) as caught:
         await wait_within(0.01, "it", forever)
+    assert str(caught.value) == fault_text(caught.value) == "it did not end within 0.01 seconds"
+    assert not bounds.RUNNING
 
 
 async def test_what_an_async_function_opens_stays_open() -> None:
@@ -102,29 +67,49 @@ async def test_values_and_errors_come_through() -> None:
     async def give(value: int) -> int:
         return value
 
-    functions: list[Callable[..., Awaitable[int]]] = [give]
-    with Watchdog(never):
-        assert call_within(5, "it", str, 7) == "7"
-        assert [await wait_within(5, "it", function, 7) for function in functions] == [7]
-        with pytest.raises(ValueError, match="invalid literal"):
-            call_within(5, "it", int, "x")
+    assert call_within(5, "it", str, 7) == "7"
+    assert await wait_within(5, "it", give, 7) == 7
+    with pytest.raises(ValueError, match="invalid literal"):
+        call_within(5, "it", int, "x")
 
 
-async def test_a_fault_is_what_nobody_asked_for() -> None:
-    assert all(is_fault(error) for error in (ValueError(), SystemExit(), GeneratorExit(), asyncio.CancelledError()))
-    assert not is_fault(KeyboardInterrupt())
-    with Watchdog(never) as dog:
-        assert is_fault(KeyboardInterrupt())
-        dog.hurry("interrupted", signalled=True)
-        assert not is_fault(KeyboardInterrupt())
-        dog.calm()
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        with pytest.raises(asyncio.CancelledError) as caught:
-            await anyio.lowlevel.checkpoint()
-        assert not is_fault(caught.value)
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+async def test_an_end_that_nobody_asked_for_is_an_error(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    async def fail_later() -> None:
+        raise error
+
+    with pytest.raises(OwnExit, match=type(error).__name__) as caught:
+        call_within(5, "it", fail)
+    assert fault_text(caught.value).startswith(type(error).__name__)
+    with pytest.raises(OwnExit, match=type(error).__name__):
+        await wait_within(5, "it", fail_later)
 
 
-def test_the_sentence_of_a_fault() -> None:
-    assert fault_text(ValueError("no")) == "ValueError: no"
-    assert fault_text(OutOfTime("tools()", 10)) == "tools() did not end within 10 seconds"
+async def test_who_cancels_it_has_it_cancelled() -> None:
+    with anyio.move_on_after(0.01) as scope:
+        await wait_within(5, "it", forever)
+    assert scope.cancelled_caught
+    task = asyncio.create_task(wait_within(5, "it", forever))
+    await anyio.lowlevel.checkpoint()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_code_that_is_late_is_named_with_its_limit() -> None:
+    begin("the tool slow", 60)
+    assert find_forced_end() is None
+    begin("tools.py: its import", -1, exit_code=ExitCode.INVALID)
+    fault = "tools.py: its import did not end within -1 seconds"
+    assert find_forced_end() == ForcedEnd(ExitCode.INVALID, late="tools.py: its import", fault=fault)
+
+
+def test_at_a_shutdown_the_code_that_began_last_is_named() -> None:
+    begin("the tool delegate", 60)
+    begin("the tool inner", 60)
+    begin_shutdown("terminated", ExitCode.TERMINATED, 0.0)
+    fault = "the tool inner did not end, and was abandoned"
+    assert find_forced_end() == ForcedEnd(ExitCode.TERMINATED, "terminated", "the tool inner", fault)

@@ -18,9 +18,10 @@ from forge_cli.cli.looking.child import result_type
 from forge_cli.cli.looking.reach import child_environment, confined
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
-from forge_cli.core.text import cut, visible
+from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.wire import JsonObject
+from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
@@ -28,8 +29,6 @@ from forge_cli.sandbox.processes.streams import Input
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
-"""Seconds until a request has to be answered, loading included."""
 LIMITS = ProcessLimits(processes=64, memory=2**31, file_size=2**28)
 LONGEST_REPLY, LONGEST_PRINT, LONGEST_SENTENCE = 2**26, 2**16, 1000
 MOST_STEPS = 20
@@ -148,9 +147,10 @@ class _Conversation:
     async def ask(self, function: Callable[..., Awaitable[T]], args: Iterable[Any]) -> T:
         name = f"{function.__module__}:{function.__qualname__}"
         request = {"function": name, "args": list(args), "confined_by": self._confined_by}
-        reply: JsonObject = {"failed": f"it did not answer within {PATIENCE:g} seconds"}
-        with anyio.move_on_after(PATIENCE) as limit:
-            reply = await self._exchange(json.dumps(request).encode() + b"\n", limit)
+        seconds = import_timeout()
+        reply: JsonObject = {"failed": f"it did not answer within {counted(seconds, 'second')}"}
+        with anyio.move_on_after(seconds) as limit:
+            reply = await self._exchange(json.dumps(request).encode() + b"\n", limit, seconds)
         self._forward_errors()
         return self._value(reply, function)
 
@@ -158,7 +158,7 @@ class _Conversation:
         await self._child.stop(politely=False)
         self._forward_errors()
 
-    async def _exchange(self, request: bytes, limit: anyio.CancelScope) -> JsonObject:
+    async def _exchange(self, request: bytes, limit: anyio.CancelScope, seconds: float) -> JsonObject:
         try:
             await self._stdin.write(request, timeout=None)
         except ToolError:
@@ -176,7 +176,7 @@ class _Conversation:
             self._at = cut(str(message["at"]), LONGEST_SENTENCE)
             self._steps -= 1
             if self._steps > 0:
-                limit.deadline = anyio.current_time() + PATIENCE
+                limit.deadline = anyio.current_time() + seconds
 
     async def _read(self) -> bool:
         await self._child.stdout.wait_for_output()

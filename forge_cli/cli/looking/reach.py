@@ -20,6 +20,7 @@ from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.keys import stored_keys
 from forge_cli.files.module import imported_beside
+from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
@@ -66,7 +67,8 @@ def child_environment() -> dict[str, str]:
     kept = {
         name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value) for name, value in os.environ.items()
     }
-    return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept}
+    limit = {"FORGE_IMPORT_TIMEOUT": f"{import_timeout():g}"}
+    return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
 
 
 @cache

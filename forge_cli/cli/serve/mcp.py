@@ -15,10 +15,11 @@ from forge_cli.cli.serve.http import HttpListener, serve_http
 from forge_cli.cli.serve.protocol import McpRequests
 from forge_cli.cli.serve.stdio import Messages, is_lost, own_input
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import forced_exit_code, in_loop, interruptible
+from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.tools.choose import tool_worker
+from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work_options import ReadOnlyOption
-from forge_cli.core.bounds import blame
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, StatusEvent
@@ -27,7 +28,6 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.serve.served import ServedWorker
 from forge_cli.files.worker import Worker
 from forge_cli.record.removal import remove_session
-from forge_cli.sandbox.processes.tree import kill_children
 
 app = new_app()
 
@@ -74,14 +74,12 @@ async def _serve(
         served = ServedWorker(worker, workspace=workspace, session=session, takes_tasks=named, read_only=read_only)
         served.bus.subscribe(_warn)
 
-        def leave(why: str, holding: str | None) -> int:
+        def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
-            served.end_now(why, holding)
-            sys.stderr.write(f"forge: {blame(why, visible(holding or 'the work'))}\n")
-            kill_children()
+            served.end_now(end)
             if session.log:
                 session.log.close()
-            return forced_exit_code(why)
+            return say_fault(end)
 
         with interruptible(end, leave=leave):
             async with served:

@@ -135,7 +135,8 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         read_only=invocation.read_only,
         is_told=lambda message: not message.endswith(LEFT_OUT),  # of this one unknown_tool says it
     )
-    with interruptible(lambda reason: None, lambda: False):
+    calling = False
+    with interruptible(lambda reason: bus.emit(Interrupt(reason)), lambda: calling):
         async with screen, session as assembly:
             offer = assembly.toolbox.offers.get(invocation.tool)
             if offer is None:
@@ -148,8 +149,8 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
                 if filled is None:
                     return ExitCode.INTERRUPTED
                 args = filled
-            with interruptible(lambda reason: bus.emit(Interrupt(reason))):
-                outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
+            calling = True
+            outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
             _show(outcome, offer.tool.author_of(outcome.value), invocation.as_json, host, out)
     stopped = Interrupted(signal.reason).exit_code
     return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped

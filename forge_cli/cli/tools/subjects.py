@@ -26,6 +26,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
+from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset
@@ -195,7 +196,7 @@ class ToolsFile:
         return [check for name in names for check in await self._check_tools([name], name)]
 
     def _names(self) -> list[str]:
-        module = LocalModule.read(self.path).load()
+        module = LocalModule.read(self.path).load(import_timeout())
         return offerable_names(module)
 
     async def _check_tools(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,16 +12,15 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from forge_cli.cli.signals import forced_exit_code, interruptible
+from forge_cli.cli.signals import interruptible
+from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.web.api import PageRoutes
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bounds import blame
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone
 from forge_cli.files.worker import Limits
-from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.ui.http import new_server
 from forge_cli.ui.web.access import AccessGate, PageAccess
 
@@ -69,17 +67,14 @@ class Serving:
             self.sessions.stop(reason)
         self._stop.set()
 
-    def leave(self, why: str, holding: str | None) -> int:
+    def leave(self, end: ForcedEnd) -> int:
         """Third-party code holds the process: put everything in order without it."""
         for live in self.sessions.live.values() if self.sessions else ():
             if live.runtime:
-                live.runtime.end_now(why, holding)
+                live.runtime.end_now(end)
             if live.session and live.session.log:
                 live.session.log.close()
-        if holding:
-            sys.stderr.write(f"forge: {blame(why, visible(holding))}\n")
-        kill_children()
-        return forced_exit_code(why)
+        return say_fault(end) if end.fault else end.exit_code
 
     async def run(
         self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
-from forge_cli.core.bounds import fault_text, is_fault
+from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
@@ -185,13 +185,11 @@ class Consent:
             return None
         try:
             shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
-            preview: Preview = await perform_within(TIME_LIMIT, "it", shown)
+            preview: Preview = await perform_within(TIME_LIMIT, f"the preview of {judged.tool.name}", shown)
             return _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
-        except BaseException as error:  # third-party code
-            if not is_fault(error):
-                raise
+        except Exception as error:  # third-party code
             return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
 
 

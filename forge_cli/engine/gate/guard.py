@@ -17,7 +17,7 @@ from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
-from forge_cli.core.bounds import LATER, call_within, is_fault, watchdog
+from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
 from forge_cli.core.context import Delegation, Executing, ToolContext
@@ -29,6 +29,7 @@ from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import FunctionCall
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, error_text, find_unwritable
@@ -37,16 +38,7 @@ from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.performing import (
-    MOST_AT_ONCE,
-    TOOL,
-    CallClock,
-    LoopTurns,
-    Performed,
-    perform,
-    perform_at_once,
-    perform_in_thread,
-)
+from forge_cli.engine.gate.performing import TOOL, CallClock, LoopTurns, Performed, perform, perform_at_once
 from forge_cli.engine.gate.reopened import ReopenedCalls
 
 if TYPE_CHECKING:
@@ -157,11 +149,11 @@ class Guard:
     def _tell_tool(self, outcome: ToolOutcome) -> None:
         offer = self.offers.get(outcome.call.name)
         if offer and offer.tool.on_outcome:
+            call, told = outcome.call, offer.tool.on_outcome
             try:
-                call_within(LATER, "it", offer.tool.on_outcome, copy_args(outcome.call.args), outcome.status)
-            except BaseException as error:  # third-party code, and nothing depends on it
-                if not is_fault(error):
-                    raise
+                call_within(CALL_LIMIT, f"{TOOL}{call.name}", told, copy_args(call.args), outcome.status)
+            except Exception as error:  # third-party code, and nothing depends on it
+                tell_traceback(error)
 
     async def _call_inner(self, call: ToolCall, caller: CallingTool) -> ToolOutcome:
         """Take a call of a tool; it cannot wait on disk, since what its tool has done so far would be lost."""
@@ -252,11 +244,11 @@ class Guard:
             self._consent.record(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
             return known
         for _ in range(ASK_AGAIN):
-            await self._check_interrupt()
+            self._check_interrupt()
             stamp = await self._consent.settle(judged, partial(self._context, judged, changes=False))
             if self.keep_consent:
                 await self.keep_consent()
-            await self._check_interrupt()
+            self._check_interrupt()
             try:
                 return await self._execute(judged, stamp, inner)
             except Stale as stale:
@@ -271,11 +263,8 @@ class Guard:
         reason = f"{stale}; what was approved no longer holds, so it asks again"
         return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))
 
-    async def _check_interrupt(self) -> None:
-        """Code that never waits would not notice the end of the scope around it, nor let the loop hear why."""
-        dog = watchdog()
-        if dog and dog.hurried:
-            await asyncio.sleep(MOST_AT_ONCE)
+    def _check_interrupt(self) -> None:
+        """Code that never waits would not notice the end of the scope around it."""
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
@@ -286,7 +275,7 @@ class Guard:
         with Executing(call.id):
             done = await self._perform(judged, clock, partial(self._context, judged, stamp, clock=clock, inner=inner))
         if done.late:
-            await self._check_interrupt()
+            self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
             return _with_kept(ToolOutcome.failed(call, "timeout", sentence), clock)
         match done.error:
@@ -312,12 +301,13 @@ class Guard:
         wanted = new_context() if execute.context_name else None
         if execute.instant is not None:
             await self._turns.give_way()
-            await self._check_interrupt()
+            self._check_interrupt()
             done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), wanted))
             if done:
                 return done
         if execute.pooled:
-            done = await perform_in_thread(what, clock, partial(execute.here, copy_args(judged.args), wanted))
+            call = partial(execute.here, copy_args(judged.args), wanted)
+            done = await perform(what, clock, partial(run_in_thread, call))
             return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
         return await perform(what, clock, lambda: execute(copy_args(judged.args), wanted))
 

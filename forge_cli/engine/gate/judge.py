@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict, fingerprint
-from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
+from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
@@ -168,13 +168,12 @@ class Judge:
             if tool.touches is None:
                 uses = tool.paths(args)
             else:
-                uses = list(dict.fromkeys(call_within(LATER, "it", tool.paths, copy_args(args))))
+                what = f"the tool {tool.name}"
+                uses = list(dict.fromkeys(call_within(CALL_LIMIT, what, tool.paths, copy_args(args))))
             return tuple([self.sandbox.judge_use(use) for use in uses])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
-        except BaseException as error:  # third-party code: a tool that cannot name its paths
-            if not is_fault(error):
-                raise
+        except Exception as error:  # third-party code: a tool that cannot name its paths
             raise Refusal("error", f"{tool.name} does not say which paths it touches: {fault_text(error)}") from None
 
     async def _own_verdict(
@@ -280,14 +279,12 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
         given = "" if why == TOO_DEEP else f": {call.unreadable}"
         raise Refusal("invalid", f"the input of {call.name} {why}{given}")
     try:
-        return call_within(LATER, "it", tool.schema.validate, call.args)
+        return call_within(CALL_LIMIT, f"checking the input of {call.name}", tool.schema.validate, call.args)
     except InvalidInput as error:
         raise _invalid(call, error) from None
     except ToolError as error:
         raise Refusal("error", str(error)) from None
-    except BaseException as error:  # third-party code: the validators of a model, a pattern without end
-        if not is_fault(error):
-            raise
+    except Exception as error:  # third-party code: the validators of a model, a pattern without end
         raise Refusal("invalid", f"the input of {call.name} cannot be checked: {fault_text(error)}") from None
 
 
@@ -308,11 +305,9 @@ def _target_call(tool: Tool, args: Args) -> tuple[str, JsonObject] | None:
     if tool.stands_for is None:
         return None
     try:
-        name, given = call_within(LATER, "it", tool.stands_for, copy_args(args))
+        name, given = call_within(CALL_LIMIT, f"the tool {tool.name}", tool.stands_for, copy_args(args))
         return str(name), dict(given)
     except (ToolError, InvalidInput):
         raise
-    except BaseException as error:  # third-party code
-        if not is_fault(error):
-            raise
+    except Exception as error:  # third-party code
         raise ToolError(f"{tool.name} does not say which tool is meant: {fault_text(error)}") from None

@@ -8,32 +8,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
-from functools import partial
 from typing import Any
 
 import anyio
 
-from forge_cli.core.bounds import (
-    LETTING_GO,
-    OutOfTime,
-    Overdue,
-    Section,
-    begin,
-    call_within,
-    end,
-    forget_task,
-    is_cancelled,
-    is_fault,
-    run_section,
-    shrug_off_cancel,
-)
+from forge_cli.core.bounds import CANCEL_GRACE, OutOfTime, OwnExit, Section, abandon_task, begin, call_within, end
 from forge_cli.core.errors import ToolInterrupted
-from forge_cli.core.threads import start_in_thread
 from forge_cli.core.tool import TIME_LIMIT
-from forge_cli.core.upkeep import mend_process
 from forge_cli.core.values import dataclass
 
 TOOL = "the tool "
+_GRACE = CANCEL_GRACE + 1.0
+"""Seconds after its limit until a call that holds the event loop ends the process: by then it would be abandoned."""
 MOST_AT_ONCE = 0.01
 """Seconds for which calls may follow each other without a turn of the event loop."""
 
@@ -46,7 +32,7 @@ class CallClock:
     delegating: int = 0
     section: Section | None = None
     inside: list[anyio.CancelScope] = field(default_factory=list)
-    """Those of inner calls, for which a cancelled task alone could be the tool's own doing."""
+    """Those of inner calls, which may run in other tasks than the tool, where it calls them from a thread."""
     over: bool = False
     """Is the call being stopped?"""
     kept: Any = None
@@ -79,12 +65,14 @@ class CallClock:
     def stop(self) -> None:
         """Let the call start nothing more, and end what it has started."""
         self.over = True
+        if self.section and self.delegating:
+            self.section.due = math.inf
         for scope in self.inside:
             scope.cancel()
 
     def _tell(self) -> None:
         if self.section:
-            self.section.due = time.monotonic() + self.left()
+            self.section.due = time.monotonic() + self.left() + _GRACE
 
 
 @dataclass(frozen=True)
@@ -97,49 +85,39 @@ class Performed:
 
 
 async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[Any]]) -> Performed:
-    """Await third-party code in a task of its own: its cancelling, raising and blocking stay there.
+    """Await third-party code in a task of its own, so that whatever it raises stays there.
 
-    Late, or when this task is cancelled, it is cancelled and has a moment to let go; then it is left behind.
+    Late, or when this task is cancelled, it is cancelled and has a moment to end; then it is abandoned.
     """
-    section = clock.section = begin(what, clock.limit)
-    return await _await_end(section, clock, asyncio.create_task(_contain(section, function)))
-
-
-async def perform_in_thread(what: str, clock: CallClock, function: Callable[[], Any]) -> Performed:
-    """Call third-party code in a thread; late, or when this task is cancelled, it is left behind there."""
-    section = clock.section = begin(what, clock.limit)
-    work = start_in_thread(partial(_contain_call, function))
+    section = clock.section = begin(what, clock.limit, grace=_GRACE)
+    work = asyncio.create_task(_contain(function))
     try:
-        return await _await_end(section, clock, work)
-    finally:
-        if work.cancelled():  # its thread has not come to that
-            mend_process()
-
-
-async def _await_end(section: Section, clock: CallClock, work: asyncio.Future[Performed]) -> Performed:
-    cancelled: asyncio.CancelledError | None = None
-    try:
-        while not work.done() and not cancelled and (left := clock.left()) != 0:
-            try:
-                await _wait(work, min(left, TIME_LIMIT))
-            except asyncio.CancelledError as error:
-                if is_cancelled():
-                    cancelled = error
-                else:
-                    shrug_off_cancel()
-        late = not work.done() and not cancelled
-        if not work.done():
-            await _let_go(work, clock)
+        while not work.done() and (left := clock.left()):
+            await _wait(work, min(left, TIME_LIMIT))
+        late = not work.done()
+        if late:
+            await _stop(work, clock)
+    except asyncio.CancelledError:
+        await _stop(work, clock)
+        clock.kept = _kept(_result(work))
+        raise
     finally:
         end(section)
-    left_behind = work.cancelled() or not work.done()
-    performed = Performed(error=asyncio.CancelledError()) if left_behind else work.result()
-    if isinstance(performed.error, ToolInterrupted):
-        clock.kept = performed.error.value
-    stopped = isinstance(performed.error, asyncio.CancelledError | Overdue | ToolInterrupted)
-    if cancelled and stopped:
-        raise cancelled
-    return Performed(late=True) if stopped and (late or isinstance(performed.error, Overdue)) else performed
+    performed = _result(work)
+    if late and isinstance(performed.error, asyncio.CancelledError | ToolInterrupted):
+        clock.kept = _kept(performed)
+        return Performed(late=True)
+    return performed
+
+
+def _result(work: asyncio.Task[Performed]) -> Performed:
+    """How a task ended that has ended, or was abandoned."""
+    return Performed(error=asyncio.CancelledError()) if not work.done() or work.cancelled() else work.result()
+
+
+def _kept(performed: Performed) -> Any:
+    """The value that a stopped tool still gave back."""
+    return performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
 
 
 class LoopTurns:
@@ -159,11 +137,7 @@ def perform_at_once(what: str, clock: CallClock, function: Callable[[], Any]) ->
     """Call third-party code that need not wait; None where it says that it has to."""
     try:
         value = call_within(clock.limit, what, function)
-    except OutOfTime:
-        return Performed(late=True)
     except BaseException as error:  # third-party code: whatever it raises is a result
-        if not is_fault(error):
-            raise
         return Performed(error=error)
     return None if value is None else Performed(value)
 
@@ -173,8 +147,10 @@ async def perform_within(seconds: float, what: str, function: Callable[[], Await
     done = await perform(what, CallClock(seconds), function)
     if done.late:
         raise OutOfTime(what, seconds)
-    if done.error:
+    if isinstance(done.error, Exception):
         raise done.error
+    if done.error:
+        raise OwnExit(done.error) from done.error
     return done.value
 
 
@@ -196,32 +172,25 @@ async def _wait(work: asyncio.Future[Any], seconds: float) -> None:
         work.remove_done_callback(release)
 
 
-async def _contain(section: Section, function: Callable[[], Awaitable[Any]]) -> Performed:
+async def _contain(function: Callable[[], Awaitable[Any]]) -> Performed:
     try:
-        return Performed(await run_section(section, function))
+        return Performed(await function())
     except BaseException as error:  # third-party code: even what would end the event loop is a result
         return Performed(error=error)
 
 
-def _contain_call(function: Callable[[], Any]) -> Performed:
-    try:
-        return Performed(function())
-    except BaseException as error:  # third-party code: whatever it raises is a result
-        return Performed(error=error)
-    finally:
-        mend_process()
-
-
-async def _let_go(work: asyncio.Future[Performed], clock: CallClock) -> None:
+async def _stop(work: asyncio.Task[Performed], clock: CallClock) -> None:
     """Cancel and wait for a moment; for child workers and inner calls, which are bounded, until they have ended."""
     clock.stop()
     work.cancel()
-    until = time.monotonic() + LETTING_GO
+    until, cancelled = time.monotonic() + CANCEL_GRACE, None
     with anyio.CancelScope(shield=True):
         while not work.done() and (clock.delegating or time.monotonic() < until):
             try:
-                await asyncio.wait({work}, timeout=LETTING_GO)
-            except asyncio.CancelledError:
-                shrug_off_cancel()
-    if isinstance(work, asyncio.Task) and not work.done():
-        forget_task(work)
+                await asyncio.wait({work}, timeout=CANCEL_GRACE)
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if not work.done():
+        abandon_task(work)
+    if cancelled:
+        raise cancelled

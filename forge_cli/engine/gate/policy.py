@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
+from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import Mark, ToolError
 from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
@@ -146,16 +146,14 @@ async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict |
     if callable(said):
         try:
             given = (args, context) if positional_count(said) == 2 else (args,)
-            said = call_within(LATER, CHECK, said, *given)
+            said = call_within(CALL_LIMIT, f"the check of {tool.name}", said, *given)
             if inspect.isawaitable(said):
                 from forge_cli.engine.gate.performing import perform_within
 
-                said = await perform_within(LATER, CHECK, partial(_itself, said))
+                said = await perform_within(CALL_LIMIT, f"the check of {tool.name}", partial(_itself, said))
         except ToolError:
             raise
-        except BaseException as error:  # third-party code: whatever goes wrong in it must not open the gate
-            if not is_fault(error):
-                raise
+        except Exception as error:  # third-party code: whatever goes wrong in it must not open the gate
             from anyio.lowlevel import checkpoint
 
             await checkpoint()  # whoever ended its time may want the whole call to end

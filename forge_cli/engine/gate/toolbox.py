@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from operator import is_
 from types import TracebackType
 
-from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fault, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.notify import Notify
 from forge_cli.core.source import Source
@@ -17,6 +17,7 @@ from forge_cli.core.toolset import Toolset, leaves_as_is
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
+from forge_cli.files.settings import import_timeout
 
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
@@ -77,8 +78,8 @@ class OpenToolset:
         if self.announce:
             self.announce()
         try:
-            seconds = OPENING if self.good is None else LATER
-            tools = list(await wait_within(seconds, "tools()", self.toolset.tools))
+            seconds = import_timeout() if self.good is None else CALL_LIMIT
+            tools = list(await wait_within(seconds, "tools()", self.toolset.tools, of=self.title))
             if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
                 raise SchemaError(f"its tools() gave {wrong!r}, which is not a Tool")
             return tools
@@ -86,7 +87,7 @@ class OpenToolset:
             raise
         except (SchemaError, ToolError) as error:
             raise WorkerError(self.where, f"{self.title}: {error}") from None
-        except BaseException as error:  # third-party code: a toolset that cannot list its tools
+        except Exception as error:  # third-party code: a toolset that cannot list its tools
             raise self.failure("its tools cannot be listed", error) from error
 
     def failure(self, what: str, error: BaseException) -> WorkerError:
@@ -96,9 +97,9 @@ class OpenToolset:
         if leaves_as_is(self.toolset, "instructions"):
             return None
         try:
-            said = call_within(LATER, "instructions()", self.toolset.instructions)
+            said = call_within(CALL_LIMIT, f"instructions() of {self.title}", self.toolset.instructions)
             return None if said is None else str(said)
-        except BaseException as error:  # third-party code
+        except Exception as error:  # third-party code
             raise self.failure("it cannot say its instructions", error) from error
 
     async def close(
@@ -108,8 +109,8 @@ class OpenToolset:
         if self.toolset._is_empty:
             return
         try:
-            await wait_within(LATER, "__aexit__()", self.toolset.__aexit__, kind, error, trace)
-        except BaseException as problem:  # third-party code
+            await wait_within(CALL_LIMIT, "__aexit__()", self.toolset.__aexit__, kind, error, trace, of=self.title)
+        except Exception as problem:  # third-party code
             if problem is not error:
                 raise self.failure("it cannot be closed", problem) from problem
 
@@ -177,9 +178,7 @@ def toolset_title(name: str, source: Source) -> str:
 
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
-    """The sentence for what the code of a toolset raised; an end that somebody else wants is raised as it is."""
-    if not is_fault(error):
-        raise error
+    """The sentence for what the code of a toolset raised."""
     return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}")
 
 

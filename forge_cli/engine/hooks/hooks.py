@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.bounds import fault_text, is_fault
+from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError, WorkerError
@@ -218,12 +218,11 @@ class Hooks:
     async def _observe(self, hook: Hook, told: HookCall) -> HookAnswer:
         try:
             observer = self.find_observer(str(hook.config.observer))
-            said = await perform_within(SECONDS, "it", partial(_observe, observer, told))
+            what = f"the observer {hook.config.observer}"
+            said = await perform_within(SECONDS, what, partial(_observe, observer, told))
         except ForgeError as error:
             raise HookFailed(str(error)) from None
-        except BaseException as error:  # third-party code
-            if not is_fault(error):
-                raise
+        except Exception as error:  # third-party code
             raise HookFailed(fault_text(error)) from error
         return HookAnswer() if said is None else checked(said)
 

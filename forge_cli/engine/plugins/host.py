@@ -11,7 +11,7 @@ import pluggy
 
 from forge_cli import core
 from forge_cli.core import hookspecs
-from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
+from forge_cli.core.bounds import call_within, fault_text
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
@@ -36,6 +36,7 @@ from forge_cli.engine.plugins.scan import (
     toolset_plugins,
 )
 from forge_cli.files.home import forge_home
+from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import Worker
 
 if TYPE_CHECKING:
@@ -270,12 +271,11 @@ class PluginHost:
         """Call what calls a plugin; third-party code, so what it raises becomes a sentence with its name."""
         plugin.announce()
         try:
-            return call_within(OPENING, "it", function, *args)
+            what = f"loading the plugin '{plugin.name}' of {plugin}"
+            return call_within(import_timeout(), what, function, *args, exit_code=ExitCode.INVALID)
         except PluginError:
             raise
-        except BaseException as error:
-            if not is_fault(error):
-                raise
+        except Exception as error:
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
             if built := unfit(plugin.distribution):
                 problem = f"{problem}; it {built}"

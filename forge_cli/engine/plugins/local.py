@@ -15,6 +15,7 @@ from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.module import LocalModule, LocalPackage, imported_beside
 from forge_cli.files.places import cannot_read, decode_utf8, place_of
 from forge_cli.files.regular import read_regular
+from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import Worker
 
 PROJECT = "pyproject.toml"
@@ -35,7 +36,8 @@ class LocalPlugin(Plugin):
         return self.version
 
     def load(self) -> Any:
-        loaded: Any = self.code.load() if isinstance(self.code, LocalModule) else self.code.load(self.module)
+        limit, code = import_timeout(), self.code
+        loaded: Any = code.load(limit) if isinstance(code, LocalModule) else code.load(self.module, limit)
         for attribute in filter(None, self.value.partition(":")[2].strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from forge_cli import files as worker_files
-from forge_cli.core.bounds import OPENING, call_within, is_of_forge, wait_within
+from forge_cli.core.bounds import call_within, is_of_forge, wait_within
 from forge_cli.core.calls import Denial
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
@@ -26,11 +26,12 @@ from forge_cli.engine import hooks as engine_hooks
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
-from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
+from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure, toolset_title
 from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.processes import LateProcesses
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import user_home
+from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox import files
 from forge_cli.sandbox.files.held import ChangeKeeper
@@ -340,13 +341,14 @@ async def _enter(
     bound: bool = True,
 ) -> OpenToolset:
     """``bound`` says that third-party code makes it."""
+    title, seconds = toolset_title(name, source), import_timeout()
     try:
-        toolset = call_within(OPENING, "making it", make) if bound else make()
+        toolset = call_within(seconds, f"making {title}", make) if bound else make()
         if not leaves_as_is(toolset, "__aenter__"):
-            await wait_within(OPENING, "opening it", toolset.__aenter__)
+            await wait_within(seconds, "opening it", toolset.__aenter__, of=title)
     except ForgeError:
         raise
-    except BaseException as error:  # third-party code: a toolset that cannot start
+    except Exception as error:  # third-party code: a toolset that cannot start
         raise toolset_failure(name, source, where, "it cannot start", error) from error
     opened = OpenToolset(toolset, source, where)
     stack.push_async_exit(opened.close)

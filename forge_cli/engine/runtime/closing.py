@@ -55,7 +55,7 @@ class OpenCalls:
                 yield replace(event, status="interrupted")
             else:
                 status: OutcomeStatus = "timeout" if event.tool_name == late else "interrupted"
-                sentence = f"{late} would not end, and was left behind" if status == "timeout" else INTERRUPTED_CALL
+                sentence = f"{late} did not end, and was abandoned" if status == "timeout" else INTERRUPTED_CALL
                 result = ToolResult(event.tool_call_id, event.tool_name, status, Text(sentence), 0, sentence)
                 yield replace(result, parent_call_id=event.parent_call_id, origin=event.origin)
 

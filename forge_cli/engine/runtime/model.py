@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault, is_of_forge
+from forge_cli.core.bounds import call_within, fault_text, is_of_forge
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.config import Config
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
@@ -16,7 +16,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.guard import Repeated
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.files.settings import Settings
+from forge_cli.files.settings import Settings, import_timeout
 from forge_cli.files.worker import Worker
 
 
@@ -68,12 +68,10 @@ class NamedModel:
         try:
             if is_of_forge(factory.make):
                 return factory.make(name, env)
-            return call_within(OPENING, "making it", factory.make, name, env)
+            return call_within(import_timeout(), f"making the model {self.name}", factory.make, name, env)
         except ForgeError:
             raise
-        except BaseException as error:  # third-party code
-            if not is_fault(error):
-                raise
+        except Exception as error:  # third-party code
             raise ModelError(f"the model {self.name} cannot be made: {fault_text(error)}") from error
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bounds import LATER, fault_text, is_fault, is_of_forge, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, fault_text, is_of_forge, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ModelProvider
@@ -273,10 +273,8 @@ async def _close_model(provider: ModelProvider) -> None:
         if is_of_forge(provider):
             await provider.aclose()
         else:
-            await wait_within(LATER, "closing it", provider.aclose)
-    except BaseException as error:  # third-party code
-        if not is_fault(error):
-            raise
+            await wait_within(CALL_LIMIT, "closing it", provider.aclose, of=provider.name)
+    except Exception as error:  # third-party code
         raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from forge_cli.core.bounds import LATER, call_within
+from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.marks import Loc
@@ -19,7 +19,7 @@ from forge_cli.core.tool import Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.toolbox import toolset_failure
+from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
@@ -241,10 +241,10 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
     """What a toolset class says of itself before it is opened; without that, nobody knows what has to be protected."""
     try:
-        return call_within(LATER, "it", lambda: list(declare(*args)))
+        return call_within(CALL_LIMIT, toolset_title(name, plugin.source), lambda: list(declare(*args)))
     except ForgeError:
         raise
-    except BaseException as error:  # third-party code
+    except Exception as error:  # third-party code
         raise toolset_failure(
             name, plugin.source, None, f"{declare.__name__.removesuffix('_for')}() failed", error
         ) from error

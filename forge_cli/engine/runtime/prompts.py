@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.errors import ToolError
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.tool import LONGEST
@@ -33,12 +33,11 @@ class Prompts:
         opened, spec = found
         args = replace(spec, name=name).read_args(given)
         try:
-            return str(await wait_within(LONGEST, "get_prompt()", opened.toolset.get_prompt, spec.name, args))
+            fill = opened.toolset.get_prompt
+            return str(await wait_within(LONGEST, "get_prompt()", fill, spec.name, args, of=opened.title))
         except ToolError:
             raise
-        except BaseException as error:  # third-party code
-            if not is_fault(error):
-                raise
+        except Exception as error:  # third-party code
             raise ToolError(f"{opened.title}: the prompt '{name}' cannot be filled in: {fault_text(error)}") from error
 
     async def _find(self) -> dict[str, tuple[OpenToolset, PromptSpec]]:
@@ -53,8 +52,6 @@ async def _prompts_of(opened: OpenToolset) -> Sequence[PromptSpec]:
     if leaves_as_is(opened.toolset, "prompts"):
         return ()
     try:
-        return list(await wait_within(LATER, "prompts()", opened.toolset.prompts))
-    except BaseException as error:  # third-party code
-        if not is_fault(error):
-            raise
+        return list(await wait_within(CALL_LIMIT, "prompts()", opened.toolset.prompts, of=opened.title))
+    except Exception:  # third-party code
         return ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from forge_cli.core.bounds import DAMAGES, blame
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
@@ -106,17 +106,16 @@ class Ending:
         return cls(response, cause.status, cause.exit_code, str(cause) or None)
 
     @classmethod
-    def forced(cls, why: str, holding: str | None, budget: Budget | None, last_text: str) -> Ending:
-        """The end of a task that third-party code would not let end; ``why`` is that of an interrupt, or empty."""
-        fault = blame(why, holding)
-        if not why or why in DAMAGES:
-            return cls(last_text, "failed", ExitCode.FAILED, fault)
-        if why == OUT_OF_TIME:
+    def forced(cls, end: ForcedEnd, budget: Budget | None, last_text: str) -> Ending:
+        """The end of a task that third-party code would not let end."""
+        if not end.why:
+            return cls(last_text, "failed", end.exit_code, end.fault)
+        if end.why == OUT_OF_TIME:
             cause: Ended = budget.out_of_time() if budget else LimitReached("the time limit was reached")
         else:
-            cause = Interrupted(why)
+            cause = Interrupted(end.why)
         ending = cls.early(cause, last_text)
-        return replace(ending, error="; ".join(filter(None, (ending.error, fault))) or None)
+        return replace(ending, error="; ".join(filter(None, (ending.error, end.fault))) or None)
 
 
 def build_result(

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from forge_cli import record
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bounds import is_cancelled, shrug_off_cancel
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.context import Delegation
 from forge_cli.core.ended import Ended, Interrupted
-from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
@@ -191,7 +191,7 @@ class WorkerRuntime:
         spec = self._spec
         try:
             shared = spec.parent or spec.wiring.pool
-            with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
+            async with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
                 opened = await open_worker(spec, self._stack, self._announcer.notify, self._delegate)
             self._open, self._started = opened, True
             self._start_children(opened.as_parent)
@@ -233,11 +233,7 @@ class WorkerRuntime:
             ending = Ending.early(cause, opened.loop.last_text)
         except asyncio.CancelledError:
             self._result = self._build_result(opened, Ending.early(Interrupted(), opened.loop.last_text))
-            if self._spec.parent or is_cancelled():
-                raise
-            shrug_off_cancel()
-            sentence = "a tool or a plugin has cancelled the work from inside"
-            ending = Ending(opened.loop.last_text, "failed", ExitCode.FAILED, sentence)
+            raise
         if ending.status == "parked" and self._spec.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
         self._result = self._build_result(opened, ending)
@@ -256,20 +252,18 @@ class WorkerRuntime:
             duration_ms=round((time.monotonic() - work.started) * 1000),
         )
 
-    def end_now(self, why: str, holding: str | None) -> WorkerResult:
-        """End the session from another thread, because third-party code holds the event loop.
-
-        ``why`` is the reason of an interrupt, or empty where ``holding`` alone is out of its time.
-        """
+    def end_now(self, end: ForcedEnd) -> WorkerResult:
+        """End the session from another thread, because third-party code holds the event loop."""
         if self._result:
             return self._result
         opened = self._open
-        ending = Ending.forced(why, holding, self._work_so_far.budget, opened.loop.last_text if opened else "")
+        ending = Ending.forced(end, self._work_so_far.budget, opened.loop.last_text if opened else "")
         if opened is None:
             return WorkerResult.without_work(ending, session_id=self.session_id, worker=self.worker.name)
         done = self._build_result(opened, ending)
         self._result = result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
-        opened.open_calls.close(SessionEnd(result.wire()), None if why or not holding else holding.removeprefix(TOOL))
+        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
+        opened.open_calls.close(SessionEnd(result.wire()), late)
         return result
 
     async def _work(
@@ -421,9 +415,11 @@ class WorkerRuntime:
     async def conclude(self) -> None:
         """Tell hooks that the session ends, then say how; before anything is closed, and the root alone does."""
         hooks = self._open.loop.guard.hooks if self._open and self.is_root and not self._ended else None
-        if hooks and self._result:
-            await hooks.session_ends()
-        self.end()
+        try:
+            if hooks and self._result:
+                await hooks.session_ends()
+        finally:
+            self.end()
 
     def end(self) -> None:
         """Say how the session ended, before anything is closed; the root alone does."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Self
 
 import anyio
 
-from forge_cli.core.bounds import GRACE
+from forge_cli.core.bounds import SHUTDOWN_GRACE
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event
 
@@ -56,8 +55,8 @@ class EventStream:
         if task is None or task.done():
             return
         self._interrupt("nobody reads its events any more")
-        with anyio.move_on_after(GRACE, shield=True):
+        with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
             await asyncio.wait([task])
         task.cancel()
-        with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError, Exception):
-            await task
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])

@@ -12,6 +12,7 @@ from typing import Self
 import anyio
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import current_call
@@ -121,10 +122,10 @@ class ServedWorker:
         for call in self._calls.values():
             call.interrupt.interrupt(self._ending)
 
-    def end_now(self, reason: str, holding: str | None) -> None:
+    def end_now(self, end: ForcedEnd) -> None:
         """Record the end from another thread, because third-party code holds the event loop."""
-        self._ending = self._ending or reason or "out of time"
-        late = None if reason or not holding else holding.removeprefix(TOOL)
+        self._ending = self._ending or end.why or "out of time"
+        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
         self._open_calls.close(SessionEnd(self._result().wire()), late)
 
     @property

@@ -7,11 +7,11 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import field
 
-from forge_cli.core.bounds import watchdog
+from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
@@ -190,24 +190,19 @@ class Budget:
         return LimitReached(f"the limit of {limit}{whose} was reached")
 
 
-@contextmanager
-def opening_deadline(limits: Limits) -> Iterator[None]:
-    """The limit of time holds for opening a worker, too, where forge owns the process."""
-    dog, seconds, began = watchdog(), limits.max_time, time.monotonic()
-    if dog is None or seconds is None:
-        yield
-        return
-    dog.set_deadline(seconds, OUT_OF_TIME)
-    try:
-        yield
-    except ForgeError as error:
-        if time.monotonic() - began < seconds:
-            raise
-        reached = f"the limit of {counted(seconds, 'second')} was reached before the work began"
-        raise OpeningTooLong(f"{reached}: {error.message}", where=error.where) from error
-    finally:
-        if not dog.signalled:
-            dog.calm()
+@asynccontextmanager
+async def opening_deadline(limits: Limits) -> AsyncIterator[None]:
+    """The limit of time holds for opening a worker, too."""
+    seconds = limits.max_time
+    with _forced_end_after(seconds):
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            reached = f"the limit of {counted(seconds or 0, 'second')} was reached before the work began"
+            raise OpeningTooLong(reached) from None
 
 
 @contextmanager
@@ -216,12 +211,10 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     seconds = budget.seconds_left()
     loop = asyncio.get_running_loop()
     timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
-    alone = budget.parent is None and budget.pool is None
-    dog = watchdog() if alone else None
-    if dog and seconds is not None:
-        dog.set_deadline(seconds, OUT_OF_TIME)
+    is_alone = budget.parent is None and budget.pool is None
     try:
-        yield
+        with _forced_end_after(seconds if is_alone else None):
+            yield
     except Interrupted:
         if signal.reason == OUT_OF_TIME:
             raise budget.out_of_time() from None
@@ -229,8 +222,19 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     finally:
         if timer is not None:
             timer.cancel()
-        if dog:
-            dog.calm()
+
+
+@contextmanager
+def _forced_end_after(seconds: float | None) -> Iterator[None]:
+    """Third-party code that holds the event loop does not hold it for ever, where forge owns the process."""
+    if seconds is None:
+        yield
+        return
+    section = begin("", seconds, grace=SHUTDOWN_GRACE, exit_code=ExitCode.LIMIT, why=OUT_OF_TIME)
+    try:
+        yield
+    finally:
+        end(section)
 
 
 def _passed(limit: str, used: str, answer: str) -> LimitReached:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from forge_cli import record
-from forge_cli.core.bounds import LATER, OutOfTime, call_within
+from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
@@ -208,11 +208,9 @@ class Loop:
         if self.output is None:
             return None
         try:
-            tally.output = call_within(LATER, "checking it", self.output.read, answer)
+            tally.output = call_within(CALL_LIMIT, "checking the final answer", self.output.read, answer)
         except turns.output.Misfit as misfit:
             return misfit
-        except OutOfTime as late:  # a pattern in the schema may search for ever
-            return turns.output.Misfit(str(late))
         return None
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.bounds import LATER, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.decode import are_useful, is_last
@@ -147,7 +147,7 @@ class SdkTransport:
 
     async def aclose(self) -> None:
         if self._client is not None:
-            await wait_within(LATER, "closing its connections", self._client.close)
+            await wait_within(CALL_LIMIT, "closing its connections", self._client.close)
             self._client = None
 
 

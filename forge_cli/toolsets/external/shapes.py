@@ -10,12 +10,11 @@ import inspect
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.threads import start_in_thread
+from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.wire import JsonObject
 
@@ -113,7 +112,7 @@ def _pydantic_ai(tool: Any) -> Iterator[Any]:
 
 def _smolagents(tool: Any) -> Iterator[Any]:
     async def invoke(args: Args) -> Any:
-        return await start_in_thread(partial(tool, **args))
+        return await run_in_thread(tool, **args)
 
     properties = {name: _smol_property(tool.name, name, dict(said)) for name, said in tool.inputs.items()}
     required = [name for name, said in tool.inputs.items() if not said.get("nullable")]

@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
-from forge_cli.core.errors import SchemaError, WorkerError
+from forge_cli.core.bounds import call_within, fault_text
+from forge_cli.core.errors import ExitCode, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.source import Source
@@ -23,7 +24,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.wire import error_text
+from forge_cli.files.settings import import_timeout
 from forge_cli.toolsets.external.shapes import adapt
 
 
@@ -68,11 +69,12 @@ class ExternalToolset(Toolset):
     def _import(self, module: str, key: str) -> Any:
         before_third_party(f"the package '{module}'")
         try:
-            return import_module(module)
-        except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported
+            what = f"importing the package '{module}'"
+            return call_within(import_timeout(), what, import_module, module, exit_code=ExitCode.INVALID)
+        except Exception as error:  # third-party code: whatever happens while it is imported
             missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
             hint = f"pip install the distribution that has '{module}'" if missing else None
-            problem = f"toolsets.external: '{module}' cannot be imported: {error_text(error)}"
+            problem = f"toolsets.external: '{module}' cannot be imported: {fault_text(error)}"
             raise WorkerError(self.config.where(key), problem, hint=hint) from error
 
     def _find(self, module: Any) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from forge_cli.core.bounds import OPENING
+from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.hookspecs import hookimpl
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import mcp_types
     from mcp.client._transport import TransportStreams
 
-LONGEST_OPENING = OPENING - 5
+LONGEST_OPENING = LOAD_LIMIT - 5
 LAST_WORDS = 2000
 """Characters that are kept of what a server writes to standard error."""
 

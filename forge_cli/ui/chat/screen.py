@@ -45,7 +45,8 @@ from forge_cli.ui.chat.toolkit import HeldOutput, InputCompleter, SignallingInpu
 from forge_cli.ui.terminal.cells import fit
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.terminal.input import ESCAPE, GIVE_BACK, wakeup_kept
-from forge_cli.ui.terminal.live import TICK, Lines, terminal_taken
+from forge_cli.ui.terminal.live import TICK, Lines
+from forge_cli.ui.terminal.taken import terminal_taken
 
 PROMPT = "> "
 MARGIN = "  "

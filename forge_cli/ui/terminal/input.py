@@ -15,8 +15,9 @@ import anyio
 from rich.console import Console
 
 from forge_cli.core.text import visible
-from forge_cli.ui.terminal.live import can_draw, terminal_taken
+from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.render import plain
+from forge_cli.ui.terminal.taken import terminal_taken
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -32,25 +32,6 @@ def can_draw(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-_given_back: list[Callable[[], object]] = []
-
-
-@contextmanager
-def terminal_taken(give_back: Callable[[], object]) -> Iterator[None]:
-    """Keys come one by one for a while; ``give_back`` is called where the process ends at once, in the middle of it."""
-    _given_back.append(give_back)
-    try:
-        yield
-    finally:
-        _given_back.remove(give_back)
-
-
-def give_terminal_back() -> None:
-    """Leave the terminal as the shell wants it, whoever has taken it."""
-    for give_back in reversed(_given_back):
-        give_back()
-
-
 class LiveArea(Protocol):
     """The lines below the text of a terminal, as those see it who have something to show there."""
 

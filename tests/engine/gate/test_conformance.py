@@ -11,8 +11,6 @@ from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.conformance import examine
 
-from ...rows import each_row
-
 SOUND: JsonObject = {
     "type": "object",
     "properties": {

@@ -114,7 +114,7 @@ async def test_whatever_an_async_tool_raises(gate: OpenGate, error: BaseExceptio
     ("error", "status", "sentence"),
     [
         *[row for row in ERRORS if not isinstance(row[0], StopIteration)],
-        (StopIteration("odd"), "error", "StopIteration: odd"),
+        (StopIteration("odd"), "error", "RuntimeError: StopIteration: odd"),
     ],
     ids=lambda value: type(value).__name__,
 )

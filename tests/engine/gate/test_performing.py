@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(performing, "LETTING_GO", 0.1)
-    monkeypatch.setattr(bounds, "FORGOTTEN", [])
+    monkeypatch.setattr(performing, "CANCEL_GRACE", 0.1)
+    monkeypatch.setattr(bounds, "ABANDONED", [])
 
 
 class Deaf:
@@ -41,7 +41,7 @@ def tool_of(function: Any, **options: Any) -> Tool:
     return Tool.from_function(function, name="act", needs_approval=False, **options)
 
 
-async def test_a_tool_that_swallows_its_time_out_is_left_behind(gate: OpenGate) -> None:
+async def test_a_tool_that_swallows_its_time_out_is_abandoned(gate: OpenGate) -> None:
     deaf = Deaf()
 
     async def act() -> str:
@@ -50,13 +50,12 @@ async def test_a_tool_that_swallows_its_time_out_is_left_behind(gate: OpenGate) 
     with anyio.fail_after(5):
         outcome = await gate(tool_of(act, timeout=0.01))("act")
     assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.01 seconds")
-    (left,) = bounds.FORGOTTEN
-    assert left not in asyncio.all_tasks()
+    (left,) = bounds.ABANDONED
     deaf.over.set()
     await left
 
 
-async def test_a_tool_that_swallows_an_interrupt_is_left_behind(gate: OpenGate) -> None:
+async def test_a_tool_that_swallows_an_interrupt_is_abandoned(gate: OpenGate) -> None:
     deaf, started = Deaf(), anyio.Event()
 
     async def act() -> str:
@@ -76,23 +75,32 @@ async def test_a_tool_that_swallows_an_interrupt_is_left_behind(gate: OpenGate) 
             opened.interrupt.interrupt()
     assert [outcome.status for outcome in outcomes] == ["interrupted"]
     deaf.over.set()
-    await bounds.FORGOTTEN[0]
+    await bounds.ABANDONED[0]
 
 
-@pytest.mark.parametrize("whom", ["itself", "everybody"])
-async def test_a_tool_that_cancels_tasks_has_failed(gate: OpenGate, whom: str) -> None:
-    async def act() -> str:
-        for task in asyncio.all_tasks() if whom == "everybody" else [asyncio.current_task()]:
-            assert task
-            if task in (mine, asyncio.current_task()):
-                task.cancel()
-        await asyncio.sleep(5)
-        return "never"
+ENDS = {
+    "itself": "asyncio.current_task().cancel(); await asyncio.sleep(5)",
+    "CancelledError": "raise asyncio.CancelledError",
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "SystemExit": "raise SystemExit(0)",
+    "GeneratorExit": "raise GeneratorExit",
+    "StopIteration": "next(iter(()))",
+}
 
+
+async def test_whatever_a_tool_raises_is_its_error(gate: OpenGate) -> None:
+    found = []
+    for name, statement in ENDS.items():
+        for kind in ("async def", "def"):
+            if kind == "def" and "await" in statement:
+                continue
+            space: dict[str, Any] = {"asyncio": asyncio}
+            exec(f"{kind} act() -> str:\n    {statement}\n", space)
+            outcome = await gate(tool_of(space["act"]))("act")
+            if outcome.status != "error":
+                found.append((name, kind, outcome))
+    assert found == []
     mine = asyncio.current_task()
-    outcome = await gate(tool_of(act))("act")
-    place = f"test_performing.py:{act.__code__.co_firstlineno + 5}"
-    assert (outcome.status, outcome.error) == ("error", f"CancelledError ({place})")
     assert mine
     assert mine.cancelling() == 0
 

@@ -13,7 +13,7 @@ from forge_cli import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent, TurnStart
 from forge_cli.engine.gate import toolbox
-from forge_cli.engine.runtime import assemble, opening, prepared
+from forge_cli.engine.runtime import opening, prepared
 from forge_cli.testing import Project, Seen, call, calls
 
 PLUGIN = '''
@@ -59,9 +59,8 @@ def moody(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (info / "entry_points.txt").write_text("[forge]\nmoody = moody_plugin\n")
     monkeypatch.syspath_prepend(str(site))
     for module in (toolbox, prepared, opening):
-        monkeypatch.setattr(module, "LATER", 0.1)
-    for module in (toolbox, assemble):
-        monkeypatch.setattr(module, "OPENING", 0.1)
+        monkeypatch.setattr(module, "CALL_LIMIT", 0.1)
+    monkeypatch.setenv("FORGE_IMPORT_TIMEOUT", "0.1")
     project.write("worker.yaml", "name: w\ntoolsets: {moody: {}}\n")
 
     def write(body: str) -> Project:

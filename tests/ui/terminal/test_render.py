@@ -16,7 +16,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
-from forge_cli.core.bounds import Watchdog
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wrap import rows
 from forge_cli.ui.terminal.render import Indented, plain, render
@@ -378,22 +377,6 @@ def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
 @given(st.text())
 def test_plain_text_is_never_obeyed(text: str) -> None:
     assert not OBEYED & set(map(unicodedata.category, plain(text).plain.replace("\n", "").replace("\t", "")))
-
-
-def never(why: str, holding: str | None) -> int:
-    raise AssertionError(f"{why} {holding}")
-
-
-@pytest.mark.anyio
-async def test_a_renderer_that_hangs_is_stopped_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(value: Custom) -> ResultValue:
-        while True:
-            pass
-
-    monkeypatch.setattr("forge_cli.ui.views.LATER", 0.1)
-    with Watchdog(never):
-        text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: hang)
-    assert text == "(the renderer of a.b failed: it did not end within 0.1 seconds)\nsummary\ndata\n"
 
 
 def coloured(value: ResultValue, **options: object) -> str:

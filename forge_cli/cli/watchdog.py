@@ -1,0 +1,82 @@
+"""The thread that ends the process where third-party code holds it: past its time, or past a signal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from forge_cli.cli.streams import erase_live_lines
+from forge_cli.core.bounds import ForcedEnd, find_forced_end
+from forge_cli.core.text import visible
+from forge_cli.sandbox.processes.tree import kill_children
+
+LOOK = 0.25
+"""Seconds between two looks."""
+STARVED = 8 * LOOK
+LEAVE_LIMIT = 3.0
+"""Seconds for what is still due, which may wait for a lock that the main thread holds."""
+
+Leave = Callable[[ForcedEnd], int]
+"""Writes what is still due, in the place of the event loop; returns the exit code."""
+
+
+class Watchdog(threading.Thread):
+    """Looks at what is at work; a daemon, so that it holds nobody itself."""
+
+    def __init__(self, leave: Leave) -> None:
+        super().__init__(name="forge watchdog", daemon=True)
+        self._leave = leave
+        self._over = threading.Event()
+        self._looked, self._gap = time.monotonic(), 0.0
+        self._ending = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+
+    def run(self) -> None:
+        while not self._over.wait(LOOK):
+            now = time.monotonic()
+            self._looked, self._gap = now, now - self._looked
+            self.look()
+
+    @property
+    def is_starved(self) -> bool:
+        """Does code in C, such as a regular expression, let no other thread work? Then a signal handler has to act."""
+        return max(self._gap, time.monotonic() - self._looked) > STARVED
+
+    def look(self) -> None:
+        """End the process where it is time for that."""
+        if end := find_forced_end():
+            self._end(end)
+
+    def _end(self, end: ForcedEnd) -> None:
+        if self._ending:
+            return
+        self._ending = True
+        code = int(end.exit_code)
+        last = threading.Timer(LEAVE_LIMIT, os._exit, [code])
+        last.daemon = True
+        last.start()
+        with suppress(BaseException):  # whatever goes wrong now, the process ends
+            code = self._leave(end)
+        kill_children()
+        os._exit(code)
+
+
+def say_fault(end: ForcedEnd) -> int:
+    """Say which third-party code holds the process, where nothing else is due."""
+    erase_live_lines()
+    sys.stderr.write(f"forge: {visible(end.fault or 'the work did not end')}\n")
+    return end.exit_code
