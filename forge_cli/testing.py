@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
+from forge_cli.core.loop import start_loop
 from forge_cli.core.results import ResultValue
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
@@ -173,7 +173,7 @@ class Project:
         What has not ended after ``timeout`` seconds is a TimeoutError.
         """
         given: dict[str, Any] = {"workspace": self.folder, **options}
-        return in_loop(self._run, turns, task, worker, answers, timeout, tuple(sinks), given)
+        return start_loop(self._run, turns, task, worker, answers, timeout, tuple(sinks), given)
 
     async def _run(
         self,

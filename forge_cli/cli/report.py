@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 
@@ -35,14 +35,15 @@ class ResultReport:
             self._seq, self._hash = line.seq, line.hash
         self.printed = self.printed or (self._form == "stream-json" and line.type == END and line.depth == 0)
 
-    def fail(self, code: int, error: str | None = None) -> None:
+    def fail(self, code: int, error: str | None = None, out: TextIO | None = None) -> None:
         """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``."""
         if self.printed or code == 0:
             return
         self.printed = True
         result = self._result(code, error)
-        sys.stdout.write(_dump(result if self._form == "json" else self._line(result)) + "\n")
-        sys.stdout.flush()
+        out = out or sys.stdout
+        out.write(_dump(result if self._form == "json" else self._line(result)) + "\n")
+        out.flush()
 
     def _result(self, code: int, error: str | None) -> dict[str, Any]:
         stopped = error is None and code > 128

@@ -317,7 +317,11 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             """Third-party code holds the process: put everything in order without it."""
             erase_live_lines()
             result = runtime.end_now(end)
-            if not codes:
+            if not runtime.has_started:
+                if report and printed:
+                    report.fail(result.exit_code, None if end.why else end.fault, out)
+                codes.append(finish(plan, result, out))
+            elif not codes:
                 codes.append(_finish(plan, result, out, report, session))
             else:
                 say_fault(end)

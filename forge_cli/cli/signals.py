@@ -1,13 +1,15 @@
-"""What the signals that end a program do to the work of a command."""
+"""Into the event loop, and what the signals that end a program do to the work in it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from forge_cli.cli.streams import erase_live_lines
@@ -31,9 +33,106 @@ STOPS: dict[int, str] = {
 ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
+@dataclass
+class _Listener:
+    """Work that signals end."""
+
+    task: asyncio.Task[object] | None
+    interrupt: Callable[[str], object] = lambda reason: None
+    ready: Callable[[], bool] = lambda: False
+    """Until then there is nothing to stop in good order, and the task is cancelled."""
+    on_key: Callable[[], object] | None = None
+    watchdog: Watchdog | None = None
+    cancelled_by: int | None = None
+    last: float = float("-inf")
+    unheard: bool = False
+
+    def handle(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Called between two instructions of whatever runs, also where that holds the event loop."""
+        if number == signal.SIGINT and self.on_key and self.ready() and not self.unheard:
+            self.unheard = True
+            loop.call_soon_threadsafe(self._hear_key)
+            return
+        before, self.last = self.last, time.monotonic()
+        if self.last - before < 1:
+            erase_live_lines()
+            give_terminal_back()
+            os._exit(128 + number)
+        if self.watchdog:
+            starved = self.watchdog.is_starved
+            begin_shutdown(STOPS[number], Interrupted(STOPS[number]).exit_code, 0.0 if starved else SHUTDOWN_GRACE)
+            if starved:
+                self.watchdog.look()
+        loop.call_soon_threadsafe(self._stop, number)
+
+    def _hear_key(self) -> None:
+        self.unheard = False
+        if self.on_key:
+            self.on_key()
+
+    def _stop(self, number: int) -> None:
+        if self.ready():
+            self.interrupt(STOPS[number])
+        elif self.task and self.cancelled_by is None:
+            self.cancelled_by = number
+            self.task.cancel()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear the signals instead of whoever heard them so far."""
+        _listeners.append(self)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.cancelled_by is None:
+                raise
+            raise Terminated(128 + self.cancelled_by) from None
+        finally:
+            _listeners.remove(self)
+
+
+_listeners: list[_Listener] = []
+
+
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Run an async function to its end."""
-    return start_loop(function, *args)
+    """Run an async function to its end; signals cancel it, unless it is ``interruptible``.
+
+    They wait while the event loop is made and closed, where an exception would leave half a loop behind.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return start_loop(function, *args)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+    async def work() -> T:
+        with _handling_signals(), _Listener(asyncio.current_task()).listening():
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            try:
+                return await function(*args)
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+    try:
+        return start_loop(work)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextmanager
+def _handling_signals() -> Iterator[None]:
+    """Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well."""
+    loop = asyncio.get_running_loop()
+    # whoever starts a program with nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
+    heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in heard}
+    for number in heard:
+        loop.add_signal_handler(number, int)  # so that a signal wakes the loop
+        signal.signal(number, lambda number, frame: _listeners[-1].handle(number, loop))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -50,62 +149,17 @@ def interruptible(
     What still holds the process after a grace is abandoned: ``leave`` writes what is due. In a conversation Ctrl+C is
     a key, which ``on_key`` takes, unless the loop has not even heard the one before it.
     """
-    loop, task, before = asyncio.get_running_loop(), asyncio.current_task(), set(RUNNING)
-    last, unheard, cancelled_by = float("-inf"), False, None
 
     def leave_in_order(end: ForcedEnd) -> int:
         give_terminal_back()
         return leave(end)
 
-    dog = Watchdog(leave_in_order)
-
-    def hear_key() -> None:
-        nonlocal unheard
-        unheard = False
-        if on_key:
-            on_key()
-
-    def stop(number: int) -> None:
-        nonlocal cancelled_by
-        if ready():
-            interrupt(STOPS[number])
-        elif task and cancelled_by is None:
-            cancelled_by = number
-            task.cancel()
-
-    def handle(number: int, frame: object) -> None:
-        """Called between two instructions of whatever runs, also where that holds the event loop."""
-        nonlocal last, unheard
-        if number == signal.SIGINT and on_key and ready() and not unheard:
-            unheard = True
-            loop.call_soon_threadsafe(hear_key)
-            return
-        previous, last = last, time.monotonic()
-        if last - previous < 1:
-            erase_live_lines()
-            give_terminal_back()
-            os._exit(128 + number)
-        begin_shutdown(STOPS[number], Interrupted(STOPS[number]).exit_code, 0.0 if dog.is_starved else SHUTDOWN_GRACE)
-        if dog.is_starved:
-            dog.look()
-        loop.call_soon_threadsafe(stop, number)
-
-    # whoever starts a program with nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
-    heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
-    handlers = {number: signal.getsignal(number) for number in heard}
-    for number in heard:
-        loop.add_signal_handler(number, int)  # so that a signal wakes the loop; the handler itself is another
-        signal.signal(number, handle)
-    try:
-        with dog:
-            yield
-    except asyncio.CancelledError:
-        if cancelled_by is None:
-            raise
-        raise Terminated(128 + cancelled_by) from None
-    finally:
-        for number, handler in handlers.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-        for section in set(RUNNING) - before:
-            end(section)
+    before = set(RUNNING)
+    with Watchdog(leave_in_order) as watchdog:
+        listener = _Listener(asyncio.current_task(), interrupt, ready, on_key, watchdog)
+        try:
+            with listener.listening():
+                yield
+        finally:
+            for section in set(RUNNING) - before:
+                end(section)

@@ -289,7 +289,7 @@ def forge_executors():
     _wait_for(project.folder / "opening")
     forge.signal(signal.SIGINT)
     done = forge.end()
-    assert (done.code, "would not end" in done.err) == (130, False)
+    assert (done.code, "did not end" in done.err) == (130, False)
     assert not list(project.folder.glob("items.results.*"))
 
 

@@ -303,7 +303,7 @@ def test_a_tool_that_holds_everything_up_is_left_behind(project: Project, start:
     started.signal(signal.SIGTERM)
     done = started.end()
     assert done.code == 143, done.err
-    assert "would not end, and was left behind" in done.err
+    assert "did not end, and was abandoned" in done.err
     shown = project.forge("sessions", "show", "last").stdout
     assert "> stay" in shown
     assert "-- interrupted" in shown

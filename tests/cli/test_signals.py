@@ -6,11 +6,7 @@ import select
 import signal
 import subprocess
 
-import anyio
 import pytest
-
-from forge_cli.cli.signals import in_loop
-from forge_cli.core.errors import Terminated
 
 from ..deadline import deadline
 
@@ -221,17 +217,3 @@ def test_no_command_is_left_behind(tester, start, gate, number: signal.Signals) 
     assert select.select([left], [], [], 20)[0]
     os.close(left)
     assert not (tester.folder / "late").exists()
-
-
-def test_one_that_is_raised_inside_of_a_task_group_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    async def interrupt() -> None:
-        raise Terminated(128 + signal.SIGTERM)  # as the handler does, wherever it is called
-
-    async def work() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(interrupt)
-            await anyio.sleep_forever()
-
-    with pytest.raises(Terminated):
-        in_loop(work)
-    assert caplog.records == []

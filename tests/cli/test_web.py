@@ -110,7 +110,7 @@ def test_a_tool_that_will_not_end_is_left_behind(web: Callable[..., Page], teste
     done = page.started.end()
     tab.close()
     assert done.code == 143
-    assert "would not end, and was left behind" in done.err
+    assert "did not end, and was abandoned" in done.err
     assert "-- interrupted" in tester.forge("sessions", "show", session).stdout
 
 
