@@ -140,10 +140,10 @@ def test_servers_are_deferred_first_and_what_is_built_in_never(many: Project) ->
 
     section = json.dumps({"servers": {"small": server("plain"), "large": server("hundreds")}})
     write_worker(many, "tool_share: 0.05", f"  mcp: {section}\n")
-    names = offered(many.run("done"))[0]
+    names = offered(many.run("done", timeout=60))[0]
     assert names == ("update_plan", "small__echo", *TOOLS, FIND_TOOLS)
     write_worker(many, "tool_share: 0", f"  mcp: {section}\n")
-    seen = many.run(calls(call(FIND_TOOLS, query="large__tool_299")), "done")
+    seen = many.run(calls(call(FIND_TOOLS, query="large__tool_299")), "done", timeout=60)
     assert offered(seen) == [("update_plan", FIND_TOOLS), ("update_plan", FIND_TOOLS, "large__tool_299")]
     prompt = seen.of(TurnStart)[0].system or ""
     assert [line for line in prompt.splitlines() if "small__" in line or " more of " in line] == [
