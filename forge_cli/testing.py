@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +22,6 @@ from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
 from forge_cli.core.loop import start_loop
 from forge_cli.core.results import ResultValue
 from forge_cli.core.tool import Tool
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.remote import executor_env

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -18,7 +19,6 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.text import counted, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.judge import Caller

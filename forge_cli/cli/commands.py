@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,6 @@ from typer.main import get_command, get_group
 
 from forge_cli.cli.examples import WithExamples
 from forge_cli.core.errors import ExitCode, Terminated, UsageError
-from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from forge_cli.cli.report import ResultReport

@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
@@ -22,7 +22,6 @@ from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import terminal_width, wrap, wrap_for
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem

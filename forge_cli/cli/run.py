@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -51,7 +51,6 @@ from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
-from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.cli.notices import warn
 from forge_cli.core.errors import UsageError
-from forge_cli.core.values import dataclass
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession, open_session
 

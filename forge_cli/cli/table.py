@@ -6,11 +6,11 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from forge_cli.cli.colours import BOLD, MATCH, RED, paint
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import cell_len, fit, pad, terminal_width, wrap
 
 GAP = "  "

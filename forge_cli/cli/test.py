@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -20,7 +21,6 @@ from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost

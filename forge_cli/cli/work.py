@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,6 @@ from forge_cli.cli.session import SessionChoice
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.messages import Attachment
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.runtime import WorkerRuntime

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
 from forge_cli.core.errors import Mark
 from forge_cli.core.grants import GrantOffer, Needs
 from forge_cli.core.results import ResultValue
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import wire
 
 

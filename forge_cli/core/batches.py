@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Usage
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 ItemState = Literal["completed", "failed", "parked", "interrupted"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -27,7 +27,6 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Message
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import Unreadable
 
 Handler = Callable[[Event], None]

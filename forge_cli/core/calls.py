@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import NESTING, JsonObject
 
 OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]

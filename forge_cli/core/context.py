@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
@@ -14,7 +14,6 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.schema import InputSchema
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
-
-from forge_cli.core.values import dataclass
 
 
 class ExitCode(IntEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
@@ -13,7 +13,6 @@ from forge_cli.core.grants import GrantOffer
 from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, read, wire
 
 VERSION = 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import wire
 
 NEW_ENTRY = "-"

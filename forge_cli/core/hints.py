@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_type_hints
 
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import Unreadable, own_reader, reader, snake_case, wire
 
 

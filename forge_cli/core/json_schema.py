@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forge_cli.core.fields import alternatives, lookup, subschemas
 from forge_cli.core.marks import Loc
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from forge_cli.core.hints import DisplayHints, KnownResult, read_display
 from forge_cli.core.pictures import HEAD, dimensions, file_size
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import Unreadable, clean_text, own_reader
 
 MEDIA_LIMIT = 3_750_000

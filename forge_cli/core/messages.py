@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -13,7 +13,6 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.notify import Notify
 from forge_cli.core.results import ResultValue, for_model, shown_files
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
 
 if TYPE_CHECKING:

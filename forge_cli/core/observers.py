@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from forge_cli.core.fields import alternatives, member, subschemas
 from forge_cli.core.marks import Loc
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
 

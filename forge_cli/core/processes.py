@@ -6,12 +6,12 @@ import errno
 import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from forge_cli.core.text import cut, visible
-from forge_cli.core.values import dataclass
 
 LISTED = 1000
 """Characters of a list of what a command did, or did in vain."""

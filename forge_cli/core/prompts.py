@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.messages import Message, StopReason
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import Image as Image
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import (
     Unreadable,
     camel_case,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from forge_cli.core.approval import Verdict
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone
 
 FileKind = Literal["file", "directory", "link", "special"]

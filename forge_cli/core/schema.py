@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,6 @@ from forge_cli.core.json_schema import (
 )
 from forge_cli.core.marks import Loc, dotted
 from forge_cli.core.text import cut, did_you_mean
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import MAX_BITS, NESTING, JsonObject
 
 if TYPE_CHECKING:

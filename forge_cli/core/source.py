@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
-
-from forge_cli.core.values import dataclass
 
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,6 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.threads import OwnThread, run_in_thread
 from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.core.tool_fields import approval_named
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 
 
@@ -73,7 +72,7 @@ class ToolsetEnv:
     """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
-    session: SessionRequests = NoSession()
+    session: SessionRequests = field(default_factory=NoSession)
     """For what a server of the toolset asks of the model, or of the person."""
     toolset: str = ""
     """The name of the toolset that has this."""

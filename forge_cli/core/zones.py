@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark
-from forge_cli.core.values import dataclass
 
 
 class ZoneMode(Enum):

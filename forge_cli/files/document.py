@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.marks import MarkedDict
-from forge_cli.core.values import dataclass
 from forge_cli.files.places import decode_utf8, place_in
 from forge_cli.files.regular import NotRegularError, read_regular
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import yaml
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.grants import NEW_ENTRY, GrantRule, flow
 from forge_cli.core.results import Diff
-from forge_cli.core.values import dataclass
 from forge_cli.files.document import FRONT_MATTER_SUFFIXES, parse_document, split_front_matter
 from forge_cli.files.replace import replace_file
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.files.regular import NotRegularError, read_regular
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

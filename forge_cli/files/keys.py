@@ -7,14 +7,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home, make_private
 from forge_cli.files.lock import locked
 from forge_cli.files.places import read_kept, whole_file

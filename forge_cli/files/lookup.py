@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-
-from forge_cli.core.values import dataclass
 
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 SHIPPED = Path(__file__).parent.parent / "workers"

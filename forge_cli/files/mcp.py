@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Self
@@ -13,7 +14,6 @@ from pydantic_core import PydanticCustomError
 
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.values import dataclass
 from forge_cli.files.places import parse_json, whole_file
 from forge_cli.files.regular import read_regular
 

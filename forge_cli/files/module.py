@@ -8,6 +8,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
@@ -19,7 +20,6 @@ from forge_cli.core.bounds import LOAD_LIMIT, call_within, fault_text
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
-from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -12,7 +12,6 @@ import yaml
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.marks import MarkedDict, MarkedList
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.files.places import place_in
 
 MAX_DEPTH = 50

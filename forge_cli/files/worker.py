@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,6 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.offering import GivenTools
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.values import dataclass
 from forge_cli.files.document import read_document
 from forge_cli.files.lookup import SUFFIXES as SUFFIXES
 

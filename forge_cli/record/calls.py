@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, MessageEvent, ToolResult, ToolStarted
-from forge_cli.core.values import dataclass
 from forge_cli.record.line import Line
 
 

@@ -7,14 +7,13 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.values import dataclass
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file

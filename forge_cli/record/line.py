@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 from forge_cli.files.places import place_of
 

@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home
 from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import read_regular

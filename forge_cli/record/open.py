@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from forge_cli import record
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.worker import Worker
 from forge_cli.record.leftovers import sweep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
-from forge_cli.core.values import dataclass
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at

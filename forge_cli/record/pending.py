@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -14,7 +15,6 @@ from forge_cli.core.events import (
     ToolResult,
     WorkerUpdate,
 )
-from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import Line, line_at
 from forge_cli.record.resume import Past, Pending

@@ -11,11 +11,10 @@ import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
-from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home, make_private
 from forge_cli.files.regular import read_regular
 from forge_cli.files.sync import sync_data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -39,7 +39,6 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from forge_cli.core.events import ToolResult, ToolStarted
-from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning
 

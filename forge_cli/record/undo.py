@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from forge_cli.core.errors import ForgeError, ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
 from forge_cli.sandbox.files.held import HeldFile

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from forge_cli.core.values import dataclass
+from dataclasses import dataclass
 
 LETTERS, WORD = "A-Za-z0-9", "A-Za-z0-9_-"
 APART = (f"<![{WORD}]", r"<=\\[nrt]", r"<=%[0-9A-Fa-f]{2}")

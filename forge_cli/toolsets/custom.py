@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +16,6 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.values import dataclass
 from forge_cli.files.module import LocalModule, imported_beside
 from forge_cli.files.settings import import_timeout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import zip_longest
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.media import Blob, Image, decoded_text
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.images import describe_image
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -29,7 +30,6 @@ from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.batch import Batch, ItemFolders
 from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
 from forge_cli.engine.batch.pace import SharedPace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -28,7 +29,6 @@ from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginHost

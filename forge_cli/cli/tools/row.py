@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import ForgeError

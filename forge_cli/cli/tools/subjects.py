@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,6 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.offering import offerable_names
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from forge_cli.cli.looking.reach import declared_zones, sandbox_section
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
 from forge_cli.core.toolset import ApprovalConfig
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -20,7 +20,6 @@ from forge_cli.cli.worker.schema import write_worker_schema
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import user_home
 

@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.inputs import InputItem, folder_name
 from forge_cli.engine.batch.plan import BatchPlan
 from forge_cli.engine.batch.store import BatchStore, is_resumed, item_state

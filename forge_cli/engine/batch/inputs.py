@@ -9,13 +9,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.files.places import cannot_read, decode_utf8, parse_json, whole_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,6 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.pace import Pace, current_pace
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, did_you_mean, visible
-from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.inputs import BatchInputs, InputItem
 from forge_cli.engine.batch.store import BatchRecord, ItemRecord
 from forge_cli.record.log import new_session_id

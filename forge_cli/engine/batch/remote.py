@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.events import TurnEndEvent
 from forge_cli.core.executors import BatchItem, ExecutorEnv, ItemEnd, Taken
-from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.regular import read_regular

@@ -10,13 +10,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.batches import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.line_file import FileSpoilt, LineFile
 from forge_cli.files.lock import locked

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.values import dataclass
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _TWICE = "a brace that is meant is written twice"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -16,7 +17,6 @@ from forge_cli.core.results import VALUE_LIMIT, shown_files
 from forge_cli.core.schema import InvalidInput, lint
 from forge_cli.core.thirdparty import before_call
 from forge_cli.core.tool import Tool
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 

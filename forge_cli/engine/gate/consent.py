@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -19,7 +19,6 @@ from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.results import Json
 from forge_cli.core.source import Source
 from forge_cli.core.tool import Tool
-from forge_cli.core.values import dataclass
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from forge_cli.core.approval import ApprovalRequest, Verdict
 from forge_cli.core.events import SessionGrant
 from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, offers_for
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 
 _ARGS = 200

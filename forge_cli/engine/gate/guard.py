@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,7 +31,6 @@ from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import FunctionCall
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, error_text, find_unwritable
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked

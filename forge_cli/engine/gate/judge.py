@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import visible
 from forge_cli.core.tool import READ_ONLY, Args, Tool
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import own_rules
 from forge_cli.engine.gate.offer import Offer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from forge_cli.core.approval import (
     Approval,
@@ -22,7 +22,6 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, NetworkAccess
 from forge_cli.core.grants import NEW_ENTRY, GrantRule
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.sandbox.network.access import Destination
 

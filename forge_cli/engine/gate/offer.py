@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cached_property
 
 from forge_cli.core.tool import Tool
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
 
 BYTES_A_TOKEN = 3

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -15,7 +15,6 @@ import anyio
 from forge_cli.core.bounds import CANCEL_GRACE, OutOfTime, OwnExit, Section, abandon_task, begin, call_within, end
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT
-from forge_cli.core.values import dataclass
 
 TOOL = "the tool "
 _GRACE = CANCEL_GRACE + 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from forge_cli.core.context import CallContext
 from forge_cli.core.errors import Mark, ToolError
 from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.tool import Args, RefusesOnly, Tool, positional_count
-from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from forge_cli.core.toolset import ApprovalConfig

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from operator import is_
 from types import TracebackType
 
@@ -14,7 +14,6 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Tool, llm_tools
 from forge_cli.core.toolset import Toolset, leaves_as_is
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout

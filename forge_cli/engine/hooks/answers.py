@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forge_cli.core.approval import Approval, Verdict
@@ -11,7 +11,6 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.observers import HookAnswer
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import counted, cut, readable
-from forge_cli.core.values import dataclass
 
 SECONDS = 10.0
 """That a hook has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.observers import HookAnswer, HookCall, HookName, Observer
 from forge_cli.core.processes import Processes
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.gate.performing import perform_within

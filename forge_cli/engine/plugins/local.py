@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.source import Source
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.module import LocalModule, LocalPackage, imported_beside
 from forge_cli.files.places import cannot_read, decode_utf8, place_of

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,7 +19,6 @@ from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.requirements import OWN, canonical
 from forge_cli.files.replace import replace_file
 

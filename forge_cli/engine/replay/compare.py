@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
-from forge_cli.core.values import dataclass
 from forge_cli.engine.replay.drift import Drift, Likeness, other_spec, other_text, other_tools
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.history import History

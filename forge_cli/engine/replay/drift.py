@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,6 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.text import cut, nearest
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.sandbox.secrets import MARKS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Message, TurnEnd
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED, SUMMARY_INSTRUCTIONS
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +11,6 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift, Likeness
 from forge_cli.engine.replay.recording import RecordedPart, Recording, open_recording

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -15,7 +15,6 @@ from forge_cli.core.events import ToolStarted
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Diff
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.replay.compare import Told, differences
 from forge_cli.engine.replay.drift import Drift, Likeness, described, now_possible, other_text, other_verdict

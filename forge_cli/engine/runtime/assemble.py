@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,6 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
 from forge_cli.core.source import Source
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv, leaves_as_is
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine import gate
 from forge_cli.engine import hooks as engine_hooks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol
 
 from forge_cli.core.bus import EventBus, new_id
@@ -15,7 +15,6 @@ from forge_cli.core.events import WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.phrases import child_task
-from forge_cli.core.values import dataclass
 from forge_cli.engine.runtime.delegation import Parent, child_bus, run_to_end
 from forge_cli.engine.runtime.model import ReplayedModel
 from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
@@ -13,7 +14,6 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import Text
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel

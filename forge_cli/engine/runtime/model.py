@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +14,6 @@ from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.guard import Repeated
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings, import_timeout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ModelProvider
 from forge_cli.core.notify import Notify
-from forge_cli.core.values import dataclass
 from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom

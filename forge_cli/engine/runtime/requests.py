@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from forge_cli.core.messages import ModelProvider, ModelRequest, Restart, TextDe
 from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.text import cut, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.controller import ApprovalController
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forge_cli.core.bounds import ForcedEnd
@@ -11,7 +11,6 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.messages import Usage
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
@@ -34,7 +33,7 @@ class WorkerResult:
     turns: int = 0
     tool_calls: int = 0
     denials: tuple[Mapping[str, Any], ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     output: Any = None
     duration_ms: int = 0

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,6 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.core.tool import Tool
-from forge_cli.core.values import dataclass
 from forge_cli.engine import runtime as parts
 from forge_cli.engine import turns
 from forge_cli.engine.gate.controller import ApprovalCallback

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -12,7 +12,6 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.engine import turns
 from forge_cli.engine.gate.controller import ApprovalCallback

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.values import dataclass
 
 PATIENCE = 600.0
 """Seconds for the answer to a question; after that it is a no."""

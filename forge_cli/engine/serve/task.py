@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.context import ToolContext
 from forge_cli.core.events import Event, ToolStarted, TurnStart, WorkerUpdate
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.tool import LONGEST, Args, Tool
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import run_to_end

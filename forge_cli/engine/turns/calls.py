@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import anyio
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.phrases import COME_AGAIN, SKIPPED_AFTER_FAILURE, SKIPPED_CALL
-from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged

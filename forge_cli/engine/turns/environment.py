@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.network.rules import Network
 

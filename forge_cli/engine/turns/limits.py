@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
 from forge_cli.core.calls import ToolOutcome
@@ -18,7 +18,6 @@ from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
-from forge_cli.core.values import dataclass
 from forge_cli.engine.turns.prices import Price
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 

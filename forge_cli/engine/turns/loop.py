@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,6 @@ from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.surrogates import TextJoiner
 from forge_cli.core.tool import Tool
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox, is_same
@@ -91,7 +90,7 @@ class Tally:
     """What one task has used so far, and its results."""
 
     turns: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     outcomes: list[ToolOutcome] = field(default_factory=list)
     waiting: int = 0
     output: Any = None

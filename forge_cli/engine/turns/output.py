@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,6 @@ from forge_cli.core.json_schema import (
     validator,
 )
 from forge_cli.core.marks import Loc, where_in
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import NESTING, JsonObject
 from forge_cli.files.document import parse_document
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import Usage
-from forge_cli.core.values import dataclass
 from forge_cli.files.settings import ModelOptions
 from forge_cli.files.worker import Limits
 

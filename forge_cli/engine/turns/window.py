@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from forge_cli import record
 from forge_cli.core.bus import EventBus
@@ -12,7 +13,6 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
 from forge_cli.core.messages import CallResult, Message, Summary, ToolSpec, TurnEnd, Usage
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
-from forge_cli.core.values import dataclass
 from forge_cli.engine import turns
 from forge_cli.engine.gate.offer import BYTES_A_TOKEN, size_of, text_tokens
 from forge_cli.engine.turns.history import History, args_text

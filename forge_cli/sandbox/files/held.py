@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from hashlib import file_digest
 from io import BufferedReader
 from typing import Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileInfo, FileKind
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.atomic import replace_file
 from forge_cli.sandbox.files.lines import read_lines
 from forge_cli.sandbox.files.place import Place, kind_of, make_parent

@@ -6,10 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.sandbox import FileKind
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS
 from forge_cli.sandbox.files.virtual import virtual

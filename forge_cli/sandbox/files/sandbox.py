@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,6 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.paths import PathUse
 from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry, SandboxView
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone
 from forge_cli.files.home import user_home
 from forge_cli.sandbox import files

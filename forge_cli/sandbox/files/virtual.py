@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, innermost_zone_of
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.names import PATH_MAX, shown, unusable

@@ -12,10 +12,10 @@ import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, innermost_zone
 from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS, open_folder, try_absolute, try_openat2
 from forge_cli.sandbox.files.place import Identity, Place, identity_of, kind_of

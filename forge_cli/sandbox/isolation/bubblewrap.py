@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.places import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
 from forge_cli.sandbox.isolation.hooks import hooks_in, way_to_hooks
 from forge_cli.sandbox.isolation.lookout import Lookout

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 
 _ROOT = Path("/")

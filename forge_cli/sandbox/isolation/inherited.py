@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation.confinement import ReachRule
 from forge_cli.sandbox.processes.command import Command
 

@@ -9,14 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.aside import set_aside
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule

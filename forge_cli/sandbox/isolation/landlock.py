@@ -15,12 +15,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation import enter
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.grants import PathGrant, grants

@@ -6,9 +6,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.protected import is_protected
 
 _SETTLED = 100_000_000

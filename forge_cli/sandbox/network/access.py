@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
@@ -12,7 +12,6 @@ import anyio
 from forge_cli.core.approval import ApprovalDecision, DecidedBy
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.text import cut, visible
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.network.hosts import NAME_MAX, authority, is_address, read_host, refusal
 from forge_cli.sandbox.network.outside import Outside
 from forge_cli.sandbox.network.rules import NetworkRules

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.network.hosts import read_port
 
 HEAD_LIMIT = 64 * 1024

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.hosts import authority, is_address, read_host, read_port, refusal
 

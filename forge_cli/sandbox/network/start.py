@@ -9,11 +9,11 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from forge_cli.core.text import cut
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.network import inside
 from forge_cli.sandbox.network.access import NetworkCheck, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside

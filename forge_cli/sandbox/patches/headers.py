@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.virtual import HOME
 from forge_cli.sandbox.names import shown

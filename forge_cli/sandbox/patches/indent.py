@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
-
-from forge_cli.core.values import dataclass
 
 _TAB_WIDTHS = (4, 8, 2, 3)
 

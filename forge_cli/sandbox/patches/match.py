@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.blocks import blocks
 from forge_cli.sandbox.patches.model import Hunk

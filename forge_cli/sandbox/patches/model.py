@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from forge_cli.core.difference import recap_differences, unified_diff
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access
 
 Sign = Literal[" ", "-", "+"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.indent import in_place_of, reindent
 from forge_cli.sandbox.patches.match import Form, Spot, Target

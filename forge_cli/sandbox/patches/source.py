@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 
 _BOM = "\ufeff"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.headers import Names, read_names

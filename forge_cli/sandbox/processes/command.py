@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.secrets import KEY_NAME
 
 CALLS = "FORGE_CALL"

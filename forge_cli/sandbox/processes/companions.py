@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.processes.command import Command, Companion, Wrap
 
 

@@ -8,10 +8,9 @@ import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox import processes
 
 _SETTING = threading.Lock()

@@ -11,11 +11,10 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 
 import anyio
-
-from forge_cli.core.values import dataclass
 
 MARKER = "FORGE_PROCESS_TREE"
 POLITE = 1.0

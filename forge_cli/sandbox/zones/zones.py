@@ -6,14 +6,13 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.rules import Network

@@ -11,11 +11,10 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from forge_cli.core.values import dataclass
 from forge_cli.files.regular import open_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.toolsets.executables.registry import Program, digest

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
 from forge_cli.core.events import ToolResult
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 

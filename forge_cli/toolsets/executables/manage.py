@@ -6,13 +6,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.approved import Approved, File, read_files

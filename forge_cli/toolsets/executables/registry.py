@@ -8,12 +8,12 @@ import shlex
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.files.regular import open_regular
 from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import cast
 
 from forge_cli.core.context import ToolContext
@@ -13,7 +14,6 @@ from forge_cli.core.results import OUTPUT_LIMIT, ResultValue
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes

@@ -8,11 +8,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError, ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.files.document import parse_document
 from forge_cli.files.home import make_private
 from forge_cli.toolsets.executables.languages import LANGUAGES

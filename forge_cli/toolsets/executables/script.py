@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.values import dataclass
 
 _BLOCK = re.compile(r"(?m)^# /// script\n(?P<content>(?:^#(?:| .*)\n)+)^# ///$")
 _BEGIN = re.compile(r"(?m)^# /// script$")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.build import compile_go, install_packages, read_python, read_shell
 from forge_cli.toolsets.executables.golang import NO_GO, GoBuilder

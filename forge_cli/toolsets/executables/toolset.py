@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -24,7 +25,6 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language

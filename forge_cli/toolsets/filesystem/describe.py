@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone, ZoneMode
 
 PATCH = """Add, change, move and delete files by a patch: all of it, or nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from anyio import to_thread
@@ -12,7 +12,6 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import Diff, Text
 from forge_cli.core.tool import digest_of
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches import Replaced, replace_text

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, Verdict
@@ -16,7 +17,6 @@ from forge_cli.core.results import Diff
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Args, Preview
 from forge_cli.core.toolset import ToolsetEnv
-from forge_cli.core.values import dataclass
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.trust import TrustStore
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT

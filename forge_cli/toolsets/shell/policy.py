@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,6 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.grants import NEW_ENTRY, PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetConfig
-from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pydantic import Field
@@ -12,7 +12,6 @@ from pydantic import Field
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine

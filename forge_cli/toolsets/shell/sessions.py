@@ -6,11 +6,11 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import anyio
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.shell.allow.folders import CommandPlace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,6 @@ from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.marks import MarkedDict
 from forge_cli.core.text import cut, visible
 from forge_cli.core.toolset import ToolsetPlaces
-from forge_cli.core.values import dataclass
 from forge_cli.files.document import Document, read_document
 from forge_cli.files.trust import TrustStore
 

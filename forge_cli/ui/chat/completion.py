@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from forge_cli.core.fields import FormField, derive_fields
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool, manual_tools
-from forge_cli.core.values import dataclass
 from forge_cli.ui.chat.commands.table import COMMANDS, SlashCommand
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.places import Places

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from forge_cli.core.events import (
@@ -22,7 +22,6 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.results import Custom
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 PLAN = "plan.update"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from forge_cli.core.calls import OutcomeStatus
@@ -14,7 +14,6 @@ from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import MORE, counted, cut, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.status import CYAN, DIM, RESET, duration, spin

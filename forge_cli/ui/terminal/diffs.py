@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
 from rich.style import Style
 
 from forge_cli.core.text import counted, readable, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import NARROWEST, rows
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
@@ -16,7 +17,6 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.difference import recap_differences
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console

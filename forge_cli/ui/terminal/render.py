@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
@@ -16,7 +17,6 @@ from rich.tree import Tree
 
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
-from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import NARROWEST, row_spans
 from forge_cli.ui.terminal.diffs import DrawnDiff
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of

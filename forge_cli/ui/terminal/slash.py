@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.fields import alternatives, kinds
 from forge_cli.core.tool import Tool, is_manual_tool
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 
 BUILTINS = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from forge_cli.core.results import Diff, ResultValue
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 
 LONG = 100

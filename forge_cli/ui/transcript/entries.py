@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from forge_cli.core.approval import ApprovalRequest
@@ -37,7 +37,6 @@ from forge_cli.core.events import (
 from forge_cli.core.grants import GrantOffer
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import counted, local_time
-from forge_cli.core.values import dataclass
 from forge_cli.record.line import BadLine, Line
 from forge_cli.ui.views import is_hidden
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import Simple
 from forge_cli.toolsets.shell.allow.redirects import is_inside

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from forge_cli.core.values import dataclass
 
 
 class UnreadableLine(Exception):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.lexer import Lexer, ShellToken, ShellWord, UnreadableLine, refuse_invisible
 from forge_cli.toolsets.shell.programs.names import names
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.redirects import directory_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard
 from forge_cli.toolsets.shell.programs.names import names

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.globs import could_be
 from forge_cli.toolsets.shell.block.quoting import ansi_characters, protect, restore
 

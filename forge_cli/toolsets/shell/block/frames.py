@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.expansions import Assignment, Expansion, unmarked
 from forge_cli.toolsets.shell.block.quoting import expand_braces, protect, restore
 from forge_cli.toolsets.shell.programs.names import names

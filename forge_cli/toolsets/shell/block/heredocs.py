@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.frames import Scanned
 
 _DELIMITER = re.compile(r"[ \t]*((?:[^ \t\n;&|()<>\"'\\`$]|\\[^\n]|'[^'\n]*'|\"[^\"\n]*\")+)(?![$`\\\"'])")

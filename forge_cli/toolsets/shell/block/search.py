@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.bare import bare_words, expanding_words, expands
 from forge_cli.toolsets.shell.block.expansions import Marks, Scattered, TooMany, Values
 from forge_cli.toolsets.shell.block.frames import FoundCommand, ScanBudget, Scanned

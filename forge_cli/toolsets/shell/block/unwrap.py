@@ -6,11 +6,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
 from forge_cli.toolsets.shell.programs.named import python_module

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.values import dataclass
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import CommandError, ParsedCommand
