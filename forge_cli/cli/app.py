@@ -49,7 +49,7 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
     args, debug = take_debug(sys.argv[1:])
     report = find_report(args)
     signal.pthread_sigmask(signal.SIG_SETMASK, before if mask is None else mask)
-    if args[:1] in (["run"], ["chat"], ["batch"]):
+    if args[:1] in (["run"], ["chat"], ["batch"]) and sys.stderr.isatty():
         from forge_cli.cli.early import show_sign_of_life
 
         show_sign_of_life(args, since)

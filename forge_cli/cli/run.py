@@ -6,22 +6,20 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from forge_cli import cli, files, ui
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
-from forge_cli.cli.record import check_target
 from forge_cli.cli.report import ResultReport
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
-from forge_cli.cli.trusting import offer_trust
 from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work import Work
 from forge_cli.cli.work_options import (
@@ -51,21 +49,22 @@ from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
+from forge_cli.engine import replay as engine_replay
+from forge_cli.engine import turns
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.files.attachment import read_attachment
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
+from forge_cli.sandbox import zones
 from forge_cli.sandbox.secrets import own_redactor
-from forge_cli.sandbox.zones.added import added_zone
-from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal.quiet import QuietUI
 
 if TYPE_CHECKING:
+    from forge_cli.core.messages import Attachment
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
+    from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
@@ -119,9 +118,7 @@ class Plan(Work):
         """What is in the place of a model, where a record is."""
         if self.replay is None:
             return None
-        from forge_cli.engine.replay.repeat import driven_by
-
-        return driven_by(self.replay, self.workspace)
+        return engine_replay.repeat.driven_by(self.replay, self.workspace)
 
     def streams_text(self, out: TextIO) -> bool:
         return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
@@ -197,10 +194,10 @@ def run(
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     session = SessionChoice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
     if record is not None:
-        check_target(record)
+        cli.record.check_target(record)
     recorded = _recorded(replay, model, session, record)
     if not print_only:
-        offer_trust(work_folder(directory))
+        cli.trusting.offer_trust(work_folder(directory))
     first = recorded.parts[0] if recorded else None
     plan = Plan(
         worker=find_trusted_worker(worker, interactive=interactive),
@@ -214,11 +211,11 @@ def run(
         trace=find_trace(trace, print_only, work_folder(directory)),
         interactive=interactive,
         limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
-        schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
+        schema=_schema(output_schema),
         session=session,
         workspace=work_folder(directory),
-        zones=tuple(added_zone(text) for text in add_dir or ()),
-        attachments=tuple(read_attachment(file) for file in attach or ()) or (first.task.attachments if first else ()),
+        zones=tuple(zones.added.added_zone(text) for text in add_dir or ()),
+        attachments=_attached(attach) or (first.task.attachments if first else ()),
         record=record,
         replay=recorded,
         plugins=not no_plugins,
@@ -229,11 +226,18 @@ def run(
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         if stay:
-            talk = import_module("forge_cli.cli.talking").talk  # a task of its own needs nothing of a conversation
-            code = in_loop(talk, plan, out, plan.task)
+            code = in_loop(cli.talking.talk, plan, out, plan.task)
         else:
             code = in_loop(_carry_out, plan, out, report)
     raise typer.Exit(code)
+
+
+def _schema(file: Path | None) -> OutputSchema | None:
+    return turns.output.OutputSchema.load(str(file), where=None, folder=Path.cwd()) if file else None
+
+
+def _attached(paths: list[Path] | None) -> tuple[Attachment, ...]:
+    return tuple(files.attachment.read_attachment(path) for path in paths or ())
 
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
@@ -280,9 +284,7 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
     if record is not None and record.exists() and record.resolve() == Path(name).resolve():
         raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
-    from forge_cli.engine.replay.recording import open_recording
-
-    recording = open_recording(name)
+    recording = engine_replay.recording.open_recording(name)
     if recording.damage:
         warn(recording.damage)
     return recording
@@ -297,7 +299,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
     with plan.session.open(worker, plan.workspace, plan.task) as session:
         if plan.session.last and plan.trace != "quiet":
             warn(f"resuming session {session.id}")
-        printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
+        printed = ui.jsonl.JsonLines(out) if plan.format is OutputFormat.stream_json else None
         runtime = plan.open_runtime(
             WorkerRuntime,
             worker,
@@ -340,9 +342,7 @@ def _screen(plan: Plan, bus: EventBus, out: TextIO, host: PluginHost, model: str
     """Where the work is told; what draws on a terminal is loaded only where there is something to draw."""
     if plan.is_silent:
         return QuietUI(bus, trace_output=sys.stderr, find=host.renderer)
-    from forge_cli.ui.terminal.terminal import TerminalUI
-
-    screen = TerminalUI(
+    screen = ui.terminal.terminal.TerminalUI(
         bus,
         output=out,
         trace=plan.trace,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forge_cli.cli.record import RecordFile
+from forge_cli import cli
 from forge_cli.cli.session import SessionChoice
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -71,7 +71,7 @@ class Work:
         **more: Any,
     ) -> RuntimeT:
         """The runtime for all of this; ``more`` are other options of WorkerRuntime."""
-        kept = RecordFile(self.record, session.lines) if self.record else None
+        kept = cli.record.RecordFile(self.record, session.lines) if self.record else None
         return kind(
             worker=worker,
             model=self.model,

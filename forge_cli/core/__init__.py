@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from forge_cli.core import json_schema as json_schema
     from forge_cli.core import model_input as model_input
     from forge_cli.core import signature as signature
+    from forge_cli.core import wrap as wrap
 
 __getattr__ = lazy_modules(__name__)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.files import attachment as attachment
     from forge_cli.files import guidance as guidance
     from forge_cli.files import trust as trust
 

@@ -40,7 +40,9 @@ def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool
     wanted = told if wanted is None else wanted
     if wanted is False:
         return Guidance()
-    return read_guidance(workspace, None if wanted else files.trust.TrustStore(home).holds_file)
+    if wanted:
+        return read_guidance(workspace)
+    return read_guidance(workspace, lambda file, content: files.trust.TrustStore(home).holds_file(file, content))
 
 
 def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guidance:

@@ -1,1 +1,11 @@
 """What people see; knows events, never the engine."""
+
+from typing import TYPE_CHECKING
+
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.ui import jsonl as jsonl
+    from forge_cli.ui import terminal as terminal
+
+__getattr__ = lazy_modules(__name__)

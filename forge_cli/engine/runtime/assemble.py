@@ -33,7 +33,6 @@ from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox import files
-from forge_cli.sandbox.files.held import ChangeKeeper
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
 
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks.hooks import Hooks
     from forge_cli.engine.runtime.processes import OpenProcesses
+    from forge_cli.sandbox.files.held import ChangeKeeper
 
 PYTHON = Source("local", "Python")
 

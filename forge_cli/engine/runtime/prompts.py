@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.errors import ToolError
-from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.tool import LONGEST
 from forge_cli.core.toolset import leaves_as_is
 from forge_cli.core.wire import wire
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
+
+if TYPE_CHECKING:
+    from forge_cli.core.prompts import PromptSpec
 
 
 class Prompts:

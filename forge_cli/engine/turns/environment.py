@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.network.rules import Network
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.network.rules import Network
 
 TITLE = "Your environment:"
 _CONSENT = {Approval.PRE_APPROVED: "freely", Approval.ASK: "after asking the user", Approval.BLOCKED: "never"}

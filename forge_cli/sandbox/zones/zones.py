@@ -15,11 +15,11 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.rules import Network
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones import roots
 
 if TYPE_CHECKING:
+    from forge_cli.sandbox.network.rules import Network
     from forge_cli.sandbox.zones.config import SandboxConfig
 
 DEFAULT_ZONE = "workspace"

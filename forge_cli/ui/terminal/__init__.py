@@ -1,1 +1,11 @@
 """The terminal: prompts, trace, results and slash commands."""
+
+from typing import TYPE_CHECKING
+
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.ui.terminal import live as live
+    from forge_cli.ui.terminal import terminal as terminal
+
+__getattr__ = lazy_modules(__name__)
