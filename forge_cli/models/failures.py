@@ -103,7 +103,7 @@ class Endpoint:
     def redirected(self, target: str) -> ProviderFailure:
         """A redirect to another server, where neither the key nor the conversation goes."""
         problem = f"{self.address} sends us on to {shortened(target)}"
-        return ProviderFailure(problem, f"set {self.address_variable} to it", attempts=1)
+        return ProviderFailure(problem, f"if you trust it, set {self.address_variable} to it", attempts=1)
 
     def redirected_astray(self, why: str) -> ProviderFailure:
         """A redirect that cannot be followed."""

@@ -35,7 +35,7 @@ def fail(reply: Reply) -> None:
     """A turn that comes to no end."""
     with ChatServer() as server:
         server.will(*[reply] * 5)
-        at = Server.at(server.url, timeouts=Timeouts(read=0.1))
+        at = Server.at(server.url, timeouts=Timeouts(read=0.5))
         model = OpenAIModel("tiny", at, NativeDialect(), lambda *_: None, delays=(0,))
         with pytest.raises(ModelError):
             turn(model, USER)
@@ -66,5 +66,5 @@ def test_others_go_once_an_answer_of_anthropic_begins(pace: SharedPace, events: 
     with Api() as api:
         api.will(*[Stall(say("Hello."), events)] * 2)
         with pytest.raises(ModelError):
-            Talk("sk-ant-not-a-real-key-0123456789", api.url, silence=0.2).turn()
+            Talk("sk-ant-not-a-real-key-0123456789", api.url, silence=1.0).turn()
     assert pace.limit == limit
