@@ -23,10 +23,13 @@ from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.folders import Folders
+from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import Simple, read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret
+from forge_cli.toolsets.shell.hooks import hook_folders
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
+from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
@@ -97,7 +100,9 @@ class ShellPolicy:
         if found.approval is not Approval.PRE_APPROVED:
             return verdict
         judged = self._with_zones(files, verdict)
-        return self._with_secrets(_operands(command, moved), verdict) if judged is verdict else judged
+        if judged is verdict:
+            judged = self._with_secrets(_operands(command, moved), verdict)
+        return self._with_written_files(command, moved, verdict) if judged is verdict else judged
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -136,11 +141,13 @@ class ShellPolicy:
 
     def _writable(self) -> list[str]:
         """Folders in the working directory that a redirection may write to without asking."""
-        zones = [
-            zone for zone in self.sandbox.zones if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED
-        ]
-        inside = [zone.path for zone in zones if zone.path.is_relative_to(self.workspace)]
+        inside = [root for root in self._written_unasked() if root.is_relative_to(self.workspace)]
         return [str(root.relative_to(self.workspace)) for root in inside]
+
+    def _written_unasked(self) -> Iterator[Path]:
+        for zone in self.sandbox.zones:
+            if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED:
+                yield zone.path
 
     def _is_link(self, folder: str) -> bool:
         """Whether a folder is reached through a link, or is not there yet and may become one."""
@@ -163,6 +170,24 @@ class ShellPolicy:
             if os.path.lexists(path := self.workspace / operand) and self._holds_secrets(os.path.realpath(path)):
                 approval = Approval.strictest(Approval.ASK, self.worker.default)
                 reason = f"{operand} leads to a file that may hold secrets"
+                return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
+        return verdict
+
+    def _with_written_files(self, command: str, moved: str, verdict: Verdict) -> Verdict:
+        """The verdict unless a command runs or loads a file that was written without asking, by a link or as a hook."""
+        around = os.path.realpath(self.workspace)
+        written = [real for root in self._written_unasked() if (real := os.path.realpath(root)) != around]
+        for words, places in _argvs(command, moved) if written else ():
+            git = words[0] == "git" and not only_reads(words)
+            paths = [str(folder) for folder in hook_folders(self.workspace)] if git else []
+            if not leaves_operands_alone(words):
+                named = (self.workspace / place / word for word in words[1:] if below(word) for place in places)
+                paths += [str(path) for path in named if os.path.lexists(path)]
+            if found := next((path for path in paths if _is_in_any(os.path.realpath(path), written)), None):
+                approval = Approval.strictest(Approval.ASK, self.worker.default)
+                reason = (
+                    f"'{words[0]}' may run {os.path.relpath(found, self.workspace)}, which is written without asking"
+                )
                 return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
         return verdict
 
@@ -218,6 +243,18 @@ def _operands(command: str, moved: str) -> Iterator[str]:
     for simple, places in _placed(command, moved):
         words = [word.text for word in simple.words[1:] if below(word.text)]
         yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
+
+
+def _argvs(command: str, moved: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The words of each command of a plain line behind its wrappers, with the folders in which it may run."""
+    for simple, places in _placed(command, moved):
+        words = [word.text for word in simple.words]
+        if words:
+            yield words[innermost(words, len(words))[0] :], places
+
+
+def _is_in_any(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
 
 
 def _placed(command: str, moved: str) -> Iterator[tuple[Simple, list[str]]]:

@@ -94,6 +94,59 @@ def test_a_rule_is_for_the_working_directory() -> None:
     assert misjudged(MOVED, allow=MOVED_RULES, writable=["scratch"]) == []
 
 
+RUN_WRITTEN = [
+    *("pytest scratch/test_x.py", "pytest ./scratch", "pytest tests/../scratch/a.py", "pytest --ignore=a scratch"),
+    *(
+        "pytest scratch/a.py::test_b",
+        "go test ./scratch/...",
+        "go vet ./scratch",
+        "eslint scratch",
+        "mypy -p scratch.m",
+    ),
+    *(
+        "npm test -w scratch",
+        "npm test -wscratch",
+        "npm test --workspace=scratch",
+        "python scratch/x.py",
+        "make scratch",
+    ),
+    *(
+        "cargo test --manifest-path=scratch/Cargo.toml",
+        "unknown scratch/x",
+        "unknown --a=scratch/x",
+        "unknown a:scratch",
+    ),
+    *("python -m scratch.m", "timeout 5 make scratch/x", "tsc scratch/a.ts", "node scratch/x.js", "ruff check scratch"),
+]
+NOT_RUN = [
+    *(
+        "cat scratch/x",
+        "grep -r x scratch",
+        "git add scratch/x",
+        "rm scratch/x",
+        "cp a scratch/b",
+        "tar cf a.tar scratch",
+    ),
+    *(
+        "mkdir -p scratch/d",
+        "pytest tests",
+        "pytest scratchy/x",
+        "make scratching",
+        "unknown src/scratch",
+        "go test ./...",
+    ),
+]
+
+
+def test_what_lies_in_a_folder_that_is_written_unasked_is_not_run_unasked() -> None:
+    names = "pytest go eslint mypy npm python make cargo unknown tsc node ruff cat grep git rm cp tar mkdir"
+    allow = [*names.split(), "timeout 5 make"]
+    assert others_than(ASK, RUN_WRITTEN, allow=allow, writable=["scratch"]) == []
+    assert others_than(PRE, NOT_RUN, allow=allow, writable=["scratch"]) == []
+    assert others_than(PRE, ["pytest scratch/a.py"], allow=["pytest scratch/a.py"], writable=["scratch"]) == []
+    assert others_than(PRE, ["pytest scratch/a.py"], allow=["pytest"], writable=["."]) == []
+
+
 def test_a_rule_may_name_the_other_folder(judge: Judge) -> None:
     assert judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).approval is PRE
 

@@ -1,6 +1,6 @@
 """The rules of a worker in another folder: links and folders that the worker may write to are looked at as files.
 
-Covers forge_cli.toolsets.shell.allow.folders.
+Covers forge_cli.toolsets.shell.allow.folders, forge_cli.toolsets.shell.hooks.
 """
 
 import os
@@ -25,6 +25,7 @@ toolsets:
       - {pattern: cat, approval: preApproved}
       - {pattern: git, approval: preApproved}
       - {pattern: ./run.sh, approval: preApproved}
+      - {pattern: pytest, approval: preApproved}
 """
 
 
@@ -71,3 +72,45 @@ def test_a_link_that_the_line_itself_brings_is_not_written_through(project: Proj
     verdicts = [event.verdict for event in seen.of(ApprovalDecided)]
     assert verdicts == ["ask", "preApproved", "preApproved"]
     assert not (project.folder / ".git/hooks/post-checkout").exists()
+
+
+def test_what_is_written_unasked_is_not_run_unasked(project: Project) -> None:
+    project.write("worker.yaml", WORKER)
+    for name in ("tests/test_a.py", "scratch/test_x.py"):
+        project.write(name, "text")
+    (project.folder / "tests/link").symlink_to("../scratch")
+    (project.folder / "tests/test_l.py").symlink_to("../scratch/test_x.py")
+    expected = {
+        "pytest": "preApproved",
+        "pytest tests/test_a.py": "preApproved",
+        "pytest scratch/test_x.py": "ask",
+        "pytest tests/link/test_x.py": "ask",
+        "pytest tests/test_l.py": "ask",
+        "cat tests/link/test_x.py": "preApproved",
+        "cat scratch/test_x.py": "preApproved",
+        "git add scratch/test_x.py": "preApproved",
+    }
+    seen = project.run(*(calls(call("shell", command=line)) for line in expected), "done")
+    assert dict(zip(expected, (event.verdict for event in seen.of(ApprovalDecided)), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "approval"),
+    [
+        ("[core]\n\thooksPath = scratch/hooks\n", "ask"),
+        ('[core] HooksPath = "./scratch"\n', "ask"),
+        ("[include]\n\tpath = more\n", "ask"),
+        ("[core]\n\thooksPath = src/hooks\n", "preApproved"),
+        ("", "preApproved"),
+    ],
+)
+def test_hooks_that_are_written_unasked_are_not_run_unasked(project: Project, settings: str, approval: str) -> None:
+    project.write("worker.yaml", WORKER)
+    project.write("scratch/a.txt", "text")
+    subprocess.run(["git", "init", "-q"], cwd=project.folder, check=True)
+    with (project.folder / ".git/config").open("a") as config:
+        config.write(settings)
+    (project.folder / ".git/more").write_text("[core]\n\thooksPath = scratch\n")
+    lines = ["git commit --allow-empty -m x", "timeout 5 git status", "git status"]
+    seen = project.run(*(calls(call("shell", command=line)) for line in lines), "done")
+    assert [event.verdict for event in seen.of(ApprovalDecided)] == [approval, "ask", "preApproved"]

@@ -32,7 +32,7 @@ SAID = [
     *("below", "kind", "check", "starts", "writes", "sends", "starts_like", "sends_like", "flags", "values", "takes"),
     *("known", "never", "spelled", "tools", "no_input", "abbreviates", "aliases"),
 ]
-OPTION = re.compile(r"--?[^\s*=]+|\S+\*")
+OPTION = re.compile(r"--?[^\s*=]+(?:=\S+)?|\S+\*")
 
 
 def examples(text: str) -> Iterator[tuple[str, str]]:

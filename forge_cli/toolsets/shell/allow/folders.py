@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from forge_cli.toolsets.shell.allow.hazards import innermost
@@ -11,9 +12,10 @@ from forge_cli.toolsets.shell.allow.parser import Simple
 from forge_cli.toolsets.shell.allow.redirects import is_inside
 from forge_cli.toolsets.shell.programs.git import git_folders
 from forge_cli.toolsets.shell.programs.names import below
-from forge_cli.toolsets.shell.programs.readers import makes_no_links, only_reads
+from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, makes_no_links, only_reads
 
 _FOLDERS_AT_MOST = 16
+_PIECES = re.compile(r"[=:,@]")
 
 
 def no_links(_: str) -> bool:
@@ -90,10 +92,12 @@ def links_beside(commands: Sequence[Simple]) -> list[str | None]:
 
 def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str | None:
     """Why a pattern of ``reach`` tokens does not cover these words in the folders where they may run."""
-    if not place.folders.moved and "-C" not in words:
+    if not place.folders.moved and "-C" not in words and not place.writable:
         return None
     start, _ = innermost(list(words), len(words))
     argv = words[start:]
+    if why := _operand_hazard(argv, reach - start, place.writable):
+        return why
     folders = place.folders
     for at, target in git_folders(argv):
         folders = folders if start + at < reach else folders.joined(target)
@@ -106,6 +110,30 @@ def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str 
     if None in folders.possible:
         return "it may run in any folder, and the rules are for the working directory"
     return None if only_reads(argv) else "the rules are for the working directory, and it runs in another folder"
+
+
+def _operand_hazard(argv: Sequence[str], reach: int, writable: Sequence[str]) -> str | None:
+    """Why a command may run or load a file that was written without asking."""
+    folders = [folder for each in writable if (folder := posixpath.normpath(each)) != "."]
+    if not folders or leaves_operands_alone(argv):
+        return None
+    for word in argv[max(reach, 1) :]:
+        if any(_is_in(path, folder) for path in _paths(word) for folder in folders):
+            return f"{word} is in a folder whose files are written without asking"
+    return None
+
+
+def _paths(word: str) -> Iterator[str]:
+    """The paths that a word may name: behind an option, between colons, as a module with dots."""
+    for piece in _PIECES.split(word):
+        yield from (piece, piece.replace(".", "/"))
+        if piece.startswith("-"):
+            yield piece[2:]
+
+
+def _is_in(path: str, folder: str) -> bool:
+    path = posixpath.normpath(path) if path else ""
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _is_doubtful(folder: str | None, place: CommandPlace) -> bool:

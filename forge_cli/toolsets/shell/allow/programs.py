@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from forge_cli.toolsets.shell.allow.redirects import directory_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.options import options_of
+from forge_cli.toolsets.shell.programs.options import known_options, options_of
 from forge_cli.toolsets.shell.programs.subcommands import runner_named, subcommand_hazard
 from forge_cli.toolsets.shell.programs.table import KnownProgram, program, program_named
-from forge_cli.toolsets.shell.programs.unknown import unknown_option
+from forge_cli.toolsets.shell.programs.unknown import passed_on, unknown_option
 from forge_cli.toolsets.shell.programs.wrappers import starts_commands
 
 
@@ -61,9 +61,25 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
     if argv.globs and _minds_names(name, found):
         return f"file names may become words that tell {name} something else"
     why = options_of(name).used(argv.words[1:]) or subcommand_hazard(name, argv.words, reach)
+    why = why or _runner_hazard(name, found, argv.words, reach)
     for row in () if why else found.rows:
         why = why or (CHECKS[row.check](argv) if row.check else None)
     return why if why or found.judged else unknown_option(argv.words, reach)
+
+
+def _runner_hazard(name: str, found: KnownProgram, words: list[str], reach: int) -> str | None:
+    """Why a rule for a program that runs or loads files does not cover words that it does not spell."""
+    known = known_options(name)
+    if "runner" in found.kind and (other := known.unknown(words, reach)):
+        return (
+            f"{other} is none of the options of {name} that are known to start and write nothing; a rule can spell it"
+        )
+    if "runner" in found.kind and "--" in words[reach:] and (other := passed_on(words[words.index("--") + 1 :])):
+        return f"{other} is passed on, and may name a file or a program; a rule can spell it"
+    targets = list(known.operands(words)) if "targets" in found.kind else []
+    if targets and targets[0] < reach <= targets[-1]:
+        return f"{words[targets[-1]]} is another target, which no rule spells"
+    return None
 
 
 def _minds_names(name: str, found: KnownProgram) -> bool:
@@ -213,7 +229,7 @@ def _curl(argv: Argv) -> str | None:
     """Data may be a file; ``-w`` prints by a format, which may come from a file, and may name a file to print to."""
     for option, word in zip(argv.words, argv.words[1:], strict=False):
         cookies = _CURL_COOKIE.fullmatch(option) and "=" not in word
-        if cookies or (option.startswith("--data-u") and "@" in word):
+        if cookies or (option.startswith(("--data-u", "--url-q")) and "@" in word):
             return f"{word} may be a file that is read and sent"
     values = [word for option, word in zip(argv.words, argv.words[1:], strict=False) if _CURL_FORMAT.fullmatch(option)]
     values += [word[found.end() :] for word in argv.words if (found := _CURL_FORMAT.match(word))]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
-from forge_cli.toolsets.shell.programs.table import KnownProgram, ProgramRow, program_named
+from forge_cli.toolsets.shell.programs.table import ProgramRow, program_named
 
 _CLUSTER_MAX = 8
 """The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
@@ -115,30 +115,79 @@ def _behind_each(word: str, letters: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class KnownOptions:
-    """Options that do nothing but what a program is for: ``flags`` stand alone, ``values`` take a value."""
+    """Options that do nothing but what a program is for: ``flags`` stand alone, ``values`` take a value.
+
+    A value may have to look like something: ``-j=[0-9]+``. An option that is a flag as well takes no other value.
+    """
 
     flags: frozenset[str] = frozenset()
-    values: frozenset[str] = frozenset()
+    values: Mapping[str, re.Pattern[str] | None] = field(default_factory=dict)
+    exact: bool = False
+    """There are no clusters."""
 
     @classmethod
-    def of(cls, program: KnownProgram | ProgramRow) -> KnownOptions:
-        rows = program.rows if isinstance(program, KnownProgram) else (program,)
+    def of(cls, rows: Sequence[ProgramRow], *, takes: bool = False) -> KnownOptions:
+        """The options of some rows; with those that ``takes`` a value, whatever else they do."""
         flags = frozenset(flag for row in rows for flag in row.flags.split())
-        return cls(flags, frozenset(value for row in rows for value in row.values.split()))
+        said = [option for row in rows for option in f"{row.values} {row.takes if takes else ''}".split()]
+        shapes = (option.partition("=") for option in said)
+        values = {name: re.compile(shape) if shape else None for name, _, shape in shapes}
+        return cls(flags, values, exact=any(row.exact for row in rows))
 
-    def taken(self, option: str) -> int | None:
-        """How many words an option takes, itself included; None where that is not known."""
-        name, equals, _ = option.partition("=")
+    def taken(self, option: str, after: str | None = None) -> int | None:
+        """How many words an option takes, itself included; None where that is not known. ``after`` is the next word."""
+        name, equals, value = option.partition("=")
         if name in self.values:
-            return 1 if equals else 2
+            return self._value_taken(name, value if equals else None, after)
         if name in self.flags:
             return None if equals else 1
-        return None if option.startswith("--") else self._letters_taken(option)
-
-    def _letters_taken(self, option: str) -> int | None:
+        if option.startswith("--") or self.exact:
+            return None
         for place, letter in enumerate(option[1:], 2):
             if f"-{letter}" in self.values:
-                return 1 if place < len(option) else 2
-            if f"-{letter}" not in self.flags:
+                attached = option[place:] if place < len(option) else None
+                taken = self._value_taken(f"-{letter}", attached, after)
+                if attached is None or taken or f"-{letter}" not in self.flags:
+                    return taken
+            elif f"-{letter}" not in self.flags:
                 return None
         return 1 if len(option) > 1 else None
+
+    def _value_taken(self, name: str, attached: str | None, after: str | None) -> int | None:
+        shape = self.values[name]
+        if attached is not None:
+            return 1 if shape is None or shape.fullmatch(attached) else None
+        if shape is None or after is None or shape.fullmatch(after):
+            return 2
+        return 1 if name in self.flags else None
+
+    def operands(self, words: Sequence[str]) -> Iterator[int]:
+        """The places of the words behind the program that are neither options nor their values."""
+        pos = 1
+        while pos < len(words):
+            word = words[pos]
+            if word == "--":
+                yield from range(pos + 1, len(words))
+                return
+            if not word.startswith("-") or word == "-":
+                yield pos
+                pos += 1
+            else:
+                pos += self.taken(word, "".join(words[pos + 1 : pos + 2])) or 1
+
+    def unknown(self, words: Sequence[str], reach: int) -> str | None:
+        """The first option behind the words of a rule that is none of these, or has another value."""
+        pos = 1
+        while pos < len(words) and words[pos] != "--":
+            taken: int | None = 1
+            if words[pos].startswith("-") and words[pos] != "-":
+                taken = self.taken(words[pos], "".join(words[pos + 1 : pos + 2]))
+            if taken is None and pos >= reach:
+                return words[pos]
+            pos += taken or 1
+        return None
+
+
+@lru_cache(maxsize=256)
+def known_options(name: str) -> KnownOptions:
+    return KnownOptions.of(program_named(name).rows)

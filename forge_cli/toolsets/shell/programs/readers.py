@@ -13,6 +13,11 @@ def makes_no_links(argv: Sequence[str]) -> bool:
     return only_reads(argv) or "no_links" in program_named(argv[0]).kind
 
 
+def leaves_operands_alone(argv: Sequence[str]) -> bool:
+    """Whether a command neither runs nor loads the files that its words name."""
+    return argv[0] == "git" or makes_no_links(argv) or "data" in program_named(argv[0]).kind
+
+
 def only_reads(argv: Sequence[str]) -> bool:
     """Whether a command does the same in any folder, but for the files that it is told to read."""
     if argv[0] != "git":

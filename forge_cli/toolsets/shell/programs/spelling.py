@@ -31,7 +31,7 @@ class Spelling:
         if word[:1] == "+" or word == "--" or "=" in word:
             return (1,)
         taken = self.options.taken(word)
-        return (1, 2) if taken is None else (taken,)
+        return (taken,) if taken == 1 or (taken and word not in self.options.flags) else (1, 2)
 
     def means(self, word: str, token: str, place: int) -> bool:
         """Whether an operand is this token of a pattern, at its place behind the program, in lower case."""
@@ -45,7 +45,7 @@ class Spelling:
 @lru_cache(maxsize=256)
 def spelling_of(name: str) -> Spelling:
     found = program_named(program(name))
-    options = KnownOptions(found.names("flags"), found.names("values") | found.names("takes"))
+    options = KnownOptions.of(found.rows, takes=True)
     names = frozenset(path.partition("/")[0] for key in _SUBCOMMANDS[:3] for path in found.words(key))
     abbreviated = max((row.abbreviates for row in found.rows), default=0)
     return Spelling(options, _first_decides(found), abbreviated, names, _aliases(found))

@@ -122,7 +122,8 @@ class KnownPaths:
         while pos < len(words) and (path == "" or path in self._groups) and path not in self.paths:
             word = words[pos]
             if word.startswith(("-", "+")) and word != "--":
-                taken = 1 if word.startswith("+") else self.options.taken(word)
+                after = "".join(words[pos + 1 : pos + 2])
+                taken = 1 if word.startswith("+") else self.options.taken(word, after)
                 if taken is None and pos >= reach:
                     return pos, word
                 pos += taken or 1
@@ -141,7 +142,7 @@ class KnownPaths:
 def known_paths(name: str) -> KnownPaths | None:
     """The subcommands that a program has, where all of them are known."""
     found = program_named(name)
-    return KnownPaths(found.names("known"), KnownOptions.of(found)) if found.says("known") else None
+    return KnownPaths(found.names("known"), KnownOptions.of(found.rows)) if found.says("known") else None
 
 
 def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None:

@@ -31,6 +31,14 @@ def unknown_option(words: Sequence[str], reach: int) -> str | None:
     return None
 
 
+def passed_on(words: Sequence[str]) -> str | None:
+    """An option among words for another program that may name a file or a program, in this word or the next."""
+    for word in words:
+        if word.startswith("-") and (_may_start(word) or _TELLS_WHAT_TO_START.search(word.partition("=")[0])):
+            return word
+    return None
+
+
 def _may_start(option: str) -> bool:
     name, equals, value = option.partition("=")
     if not equals:

@@ -33,7 +33,7 @@ class Wrapper:
 
     @classmethod
     def of(cls, row: ProgramRow) -> Wrapper:
-        return cls(KnownOptions.of(row), **(row.runs or {}))
+        return cls(KnownOptions.of((row,)), **(row.runs or {}))
 
     def inner(self, words: Sequence[str], start: int) -> int | None:
         """Where the command inside starts; None when there is none, or an option is not known well enough to tell."""
