@@ -18,9 +18,8 @@ from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.testing import Project, call, calls, scripted_model
-from forge_cli.toolsets.shell.sessions import is_bare_shell
+from forge_cli.toolsets.shell.sessions import is_bare_shell, may_be_shell
 
-from ..rows import each_row
 from ..sandbox.children import gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -278,7 +277,7 @@ async def test_each_line_for_a_bare_shell_is_judged(opened: Open, project: Proje
 
 async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Open) -> None:
     async with opened() as hands:
-        await hands.start("sh")
+        await hands.start("bash")
         await hands.write("alias echo=make\n")
         await hands.write("echo one\n")
         assert [request.tool_name for request in hands.asked] == ["exec_command", "write_stdin", "write_stdin"]
@@ -415,16 +414,43 @@ async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> 
         assert (await hands.write("rm x\n")).status == "blocked"
 
 
-@each_row(
-    ("command", "bare"),
-    [
-        *((command, True) for command in ("bash", "sh", "dash", " bash --norc --noprofile ", "'bash'")),
-        *((command, False) for command in ("zsh", "fish", "python3", "bash -i", "bash x.sh", "bash; ls", "$SHELL")),
-        *((command, False) for command in ("bash < x", "/bin/bash", "sudo bash", "X=1 bash", "bash | cat", "")),
-    ],
-)
-def test_which_commands_are_nothing_but_a_shell_that_the_rules_can_read(command: str, bare: bool) -> None:
-    assert is_bare_shell(command) is bare
+OTHER_SHELLS = [
+    "sh",
+    "dash",
+    "zsh",
+    "fish",
+    "/bin/sh",
+    "sh -i",
+    "env dash",
+    "sudo -s",
+    "bash -c dash",
+    "ssh host",
+    "$SHELL",
+]
+
+
+def test_only_bash_as_it_is_started_here_is_read() -> None:
+    read = ["bash", " bash --norc --noprofile ", "'bash'"]
+    others = [*OTHER_SHELLS, "python3", "bash -i", "bash x.sh", "bash; ls", "bash < x", "/bin/bash", "sudo bash"]
+    others += ["X=1 bash", "bash | cat", "bash --posix", "rbash", ""]
+    assert [command for command in (*read, *others) if is_bare_shell(command)] == read
+    assert [command for command in (*read, *others) if may_be_shell(command)] == [*OTHER_SHELLS, "sudo bash"]
+
+
+@pytest.mark.parametrize("shell", ["sh", pytest.param("dash", marks=pytest.mark.needs("dash"))])
+async def test_another_shell_asks_for_every_line_and_starts_nothing_that_is_blocked(
+    opened: Open, project: Project, shell: str
+) -> None:
+    async with opened() as hands:
+        await hands.start(shell)
+        for count, line in enumerate(["echo one\n", "echo two\n", "git status\n"], 2):
+            await hands.write(line)
+            assert len(hands.asked) == count
+            assert hands.asked[-1].reason.startswith("the rules read bash only")
+        for line in ("echo a &>/dev/null rm worker.yaml\n", "echo a;rm worker.yaml\n", "$'rm' x\n", "x=rm; $x a\n"):
+            assert (await hands.write(line)).status == "blocked", line
+        assert len(hands.asked) == 4
+        assert project.folder.joinpath("worker.yaml").exists()
 
 
 async def test_a_yes_to_input_is_for_once(opened: Open) -> None:

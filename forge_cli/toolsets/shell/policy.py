@@ -86,9 +86,14 @@ class ShellPolicy:
         where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
         yield Verdict(self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule")
 
-    def verdict(self, command: str, *, moved: str = "") -> Verdict:
-        """The verdict on a line; ``moved`` are the lines by which the shell that reads it has changed its folder."""
-        found = self._judge.judge(command, writable=self._writable(), is_link=self._is_link, before=moved)
+    def verdict(self, command: str, *, moved: str = "", any_grammar: bool = False) -> Verdict:
+        """The verdict on a line; ``moved`` are the lines by which the shell that reads it has changed its folder.
+
+        In ``any_grammar``, what could be a blocked command is one, wherever it stands.
+        """
+        found = self._judge.judge(
+            command, writable=self._writable(), is_link=self._is_link, before=moved, any_grammar=any_grammar
+        )
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
         plain = found.approval is Approval.PRE_APPROVED or found.grantable

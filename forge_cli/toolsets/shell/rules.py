@@ -156,15 +156,19 @@ class LineJudge:
         writable: Sequence[str] = (),
         is_link: Callable[[str], bool] = no_links,
         before: str = "",
+        any_grammar: bool = False,
     ) -> LineVerdict:
         """The verdict on one line, whose redirections may write below the folders ``writable`` without asking.
 
-        ``is_link`` tells of a folder whether it leads elsewhere; ``before`` are the lines of the same shell.
+        ``is_link`` tells of a folder whether it leads elsewhere; ``before`` are the lines of the same shell. In
+        ``any_grammar`` a blocked command counts wherever its words stand: another shell than bash may start it.
         """
         if "\0" in command:
             return LineVerdict(Approval.BLOCKED, "a command cannot contain a NUL character")
         search = Search(command, self._patterns)
         hit = search.hit() if self._blocked_rules else None
+        if any_grammar and self._blocked_rules:
+            hit = hit or search.bare_hit()
         verdict = self._read(command, search, CommandPlace(writable, is_link=is_link), before)
         return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
 

@@ -17,26 +17,37 @@ from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.stdin import may_read
+from forge_cli.toolsets.shell.block.bare import bare_words
+from forge_cli.toolsets.shell.programs.table import program, program_named
 
 INTERRUPT = "\x03"
 SESSIONS_AT_MOST = 8
 _BEYOND_ASCII = 0x80
 
-_SHELLS = frozenset({"bash", "dash", "sh"})
-"""Those that read a plain line the way the rules do."""
 _HARMLESS = frozenset({"--noprofile", "--norc"})
+_READ_COMMANDS = frozenset({"shell", "reads_script", "starter"})
+_BECOME_SHELLS = frozenset({"sudo", "doas", "shell"})
+"""Programs that start one unless they are told what else to start; the variable ``$SHELL`` names one."""
 
 
 def is_bare_shell(command: str) -> bool:
-    """Whether a command is nothing but a shell, so that what it does depends on its input alone."""
+    """Whether a command is nothing but bash, which reads a line as the rules do: other shells have another grammar."""
     try:
         simple = read_line(command)
     except UnreadableLine:
         return False
     if len(simple) != 1 or simple[0].redirects:
         return False
-    program, *options = [word.text for word in simple[0].words]
-    return program in _SHELLS and set(options) <= _HARMLESS
+    name, *options = [word.text for word in simple[0].words]
+    return name == "bash" and set(options) <= _HARMLESS
+
+
+def may_be_shell(command: str) -> bool:
+    """Whether something in a command may take its input for commands, in another grammar than that of bash."""
+    names = {program(word) for words in bare_words(command) for word in words} - {"bash", "rbash"}
+    return not names.isdisjoint(_BECOME_SHELLS) or any(
+        not program_named(name).kind.isdisjoint(_READ_COMMANDS) for name in names
+    )
 
 
 @dataclass
@@ -49,7 +60,9 @@ class ProcessSession:
     encoding: str = "utf-8"
     """Of what it reads, and of what it writes."""
     shell: bool = False
-    """It is a bare shell: each line written to it is a command line."""
+    """It is a bare bash: each line written to it is a command line."""
+    other_shell: bool = False
+    """It may read commands in a grammar that the rules do not know."""
     doubt: str | None = None
     """Why a line that is pre-approved elsewhere asks here."""
     moved: str = ""
@@ -151,7 +164,8 @@ class Sessions:
 
     def add(self, command: str, child: Child, *, encoding: str = "utf-8", doubt: str | None = None) -> ProcessSession:
         self._last += 1
-        session = ProcessSession(self._last, command, child, encoding, is_bare_shell(command), doubt)
+        bash = is_bare_shell(command)
+        session = ProcessSession(self._last, command, child, encoding, bash, not bash and may_be_shell(command), doubt)
         self._sessions[self._last] = session
         return session
 

@@ -32,6 +32,7 @@ from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Session
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
+_OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
 CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
@@ -67,11 +68,12 @@ class ShellToolset(Toolset):
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
         return replace(verdict, grants=())
 
-    def verdict(self, command: str, *, moved: str = "") -> Verdict:
+    def verdict(self, command: str, *, moved: str = "", any_grammar: bool = False) -> Verdict:
         """What the rules say of a line; what is blocked in a parent worker is blocked here."""
-        verdict, parent = self._policy.verdict(command, moved=moved), self.env.parent
+        verdict = self._policy.verdict(command, moved=moved, any_grammar=any_grammar)
+        parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
-            blocked = parent.verdict(command, moved=moved)
+            blocked = parent.verdict(command, moved=moved, any_grammar=any_grammar)
             if blocked.approval is Approval.BLOCKED:
                 return replace(blocked, reason=f"the parent worker '{parent.env.worker}' blocks it: {blocked.reason}")
         return verdict
@@ -97,13 +99,15 @@ class ShellToolset(Toolset):
         verdict = self._line_verdict(session, chars)
         if verdict.approval is Approval.BLOCKED or (session.shell and not session.doubt):
             return verdict
+        if session.other_shell:
+            return Verdict(self._unsure, _OTHER_SHELL, by="rule")
         if not session.shell:
             return Verdict(self._unsure, "what this program makes of its input cannot be told", by="rule")
         return Verdict(self._unsure, str(session.doubt), by="rule", details=verdict.details, parts=verdict.parts)
 
     def _line_verdict(self, session: ProcessSession, chars: str) -> Verdict:
         text = session.judged_text(chars)
-        verdict = self.verdict(text, moved=session.moved)
+        verdict = self.verdict(text, moved=session.moved, any_grammar=session.other_shell)
         if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
             return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
         return replace(verdict, grants=())

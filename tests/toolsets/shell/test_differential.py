@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import LineVerdict, ShellRule, judge_line
+from forge_cli.toolsets.shell.rules import LineJudge, LineVerdict, RuleList, ShellRule, judge_line
 
-BASH = shutil.which("bash")
+BASH, DASH = shutil.which("bash"), shutil.which("dash")
 pytestmark = pytest.mark.needs("bash")
 
 CASES = [
@@ -401,6 +401,61 @@ def check_not_blocked(seed: int, inputs: int, place: Path) -> None:
     assert ran == []
 
 
+DASH_LOOP = r"""
+while read -r LINE; do
+  export LINE
+  ( ulimit -t 1; cd "$LINE" && exec "$0" "../scripts/$LINE" ) < /dev/null > /dev/null 2>&1
+done < numbers
+"""
+
+
+def start_in_dash(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
+    """Run lines as scripts of dash, each in a directory of its own; the argv of what is blocked and started."""
+    assert BASH
+    assert DASH
+    record, path = place / "record", place / "programs"
+    path.mkdir(parents=True)
+    (place / "scripts").mkdir()
+    for name in {tokens[0] for tokens in BLOCKED}:
+        (path / name).write_text(PROGRAM.replace("BASH", BASH).replace("RECORD", str(record)))
+        (path / name).chmod(0o755)
+    for number, line in enumerate(lines):
+        make_place(place / str(number))
+        (place / "scripts" / str(number)).write_text(line, "utf-8", "surrogatepass")
+    (place / "numbers").write_text("".join(f"{number}\n" for number in range(len(lines))))
+    subprocess.run(
+        [DASH, "-c", DASH_LOOP, DASH],
+        cwd=place,
+        env={"PATH": str(path), "HOME": str(place / "0"), "TOP": str(place), "LC_ALL": "C.UTF-8"},
+        timeout=240,
+        capture_output=True,
+        check=False,
+    )
+    seen = read_record(record.read_bytes() if record.exists() else b"")
+    return [[argv for _, argv in seen.get(str(number), [])] for number in range(len(lines))]
+
+
+def check_other_shell(seed: int, inputs: int, place: Path) -> None:
+    """Judge lines for a session of another shell and run those that are not refused: dash starts nothing blocked."""
+    judge = LineJudge([RuleList("", BLOCK_RULES)], Approval.ASK)
+    drawn = [line for line in draw(seed, inputs) if re.search(r"r.*m|git|make|[$?*&]", line, re.DOTALL)]
+    free = [line for line in drawn if judge.judge(line, any_grammar=True).approval is not Approval.BLOCKED]
+    assert len(free) > inputs // 40
+    done = start_in_dash(free, place)
+    assert [line for line, argvs in zip(free, done, strict=True) if any(map(is_blocked, argvs))] == []
+
+
+@pytest.mark.needs("dash")
+def test_the_oracle_sees_what_dash_starts(tmp_path: Path) -> None:
+    done = start_in_dash(["echo a &>/dev/null rm x", "git tag y", "echo rm"], tmp_path)
+    assert done == [[("rm", "x")], [("git", "tag", "y")], []]
+
+
+@pytest.mark.needs("dash")
+def test_what_is_not_refused_in_another_shell_starts_nothing_blocked(tmp_path: Path) -> None:
+    check_other_shell(2, FEW, tmp_path)
+
+
 def test_the_oracle_sees_what_a_line_starts_and_writes(tmp_path: Path) -> None:
     lines = ["git 'a b' | (evil; exec rm x)", "echo hi > o; cd src && : > p", "eval rm", "cd src && ./run.sh"]
     lines += [f"{setter}; git" for setter in ("printf %ln x", "echo {HOME}>/dev/null", "read x <<< y", "let x=1")]
@@ -447,3 +502,5 @@ def test_what_is_not_blocked_does_not_start_it(tmp_path: Path) -> None:
 def test_many_more_lines_start_nothing_else(seed: int, tmp_path: Path) -> None:
     check_preapproved(seed, INPUTS // 2, tmp_path / "approved")
     check_not_blocked(seed, INPUTS // PARTS, tmp_path / "free")
+    if DASH:
+        check_other_shell(seed, INPUTS // PARTS, tmp_path / "dash")

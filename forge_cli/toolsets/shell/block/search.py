@@ -71,6 +71,10 @@ class Search:
         except Exception:
             return self._search_text(self._line) or self._search_unread(self._line)
 
+    def bare_hit(self) -> Hit | None:
+        """A blocked command by its words alone, for a shell whose grammar nobody reads here."""
+        return self._search_unread(self._line)
+
     def _hit(self) -> Hit | None:
         while self._jobs:
             job = self._jobs.popleft()
@@ -86,7 +90,8 @@ class Search:
     def _queue_data(self, level: int) -> None:
         """What is printed, fed or assigned in the line is a script where something may read it as one."""
         if self._reads_script:
-            self._queue([*self._data, *self._values.texts()], level)
+            texts = [*self._data, *self._values.texts()]
+            self._queue([*texts, *(text.replace("&>", "& >") for text in texts)], level)
         if self._reads_makefile:
             self._queue(list(map(makefile_script, self._data)), level)
         given = [fed.given(data) for fed in self._fed[:_FED_MAX] for data in self._data[:_FED_MAX]]

@@ -200,7 +200,7 @@ class _Unwrapper:
         if name == "env":
             self._once("env", self._scripts, self._split_strings(start))
         after = "".join(self._words[start + 1 : start + 2])
-        if name in ("ssh", "parallel") or after in ("-s", "-i") or (name == "eval" and not after):
+        if after in ("-s", "-i") or (name == "eval" and not after):
             self._result.reads_script = True
         if name == "command" and _ONLY_ASKS.match(after):
             return
@@ -291,7 +291,7 @@ class _Unwrapper:
                 yield value
 
     def _shell(self, start: int) -> None:
-        """Options, then a script file, or with ``-c`` a script."""
+        """Options, then a script file, or with ``-c`` a script; to most shells but bash ``&>`` ends a command."""
         script, stdin, values, pos = False, False, [], start + 1
         while pos < len(self._words) and self._words[pos][:1] in ("-", "+") and len(self._words[pos]) > 1:
             option = self._words[pos]
@@ -309,7 +309,7 @@ class _Unwrapper:
                 pos += 1
         operand = "".join(self._words[pos : pos + 1])
         if script and operand:
-            self._scripts(iter([*values, operand]))
+            self._scripts(iter([*values, operand, operand.replace("&>", "& >")]))
         else:
             self._todo.append(pos)
         if stdin or operand in ("", "{}") or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0")):
