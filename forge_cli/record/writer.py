@@ -44,6 +44,8 @@ class SessionLog:
 
     only_keeps: ClassVar[bool] = True
     """It takes no transient lines."""
+    waits: ClassVar[bool] = True
+    """Is the disk waited for where a line is written that is acted upon?"""
     without_it: ClassVar[str] = ", or use --ephemeral"
     """How to work where no log can be written."""
 
@@ -112,12 +114,12 @@ class SessionLog:
         try:
             self._file = self._file or self._begin()
             self._file.append(line.text().encode())
-            if is_acted_upon(line):
-                self._keep(self._file)
         except OSError as error:
-            if self._file and not self._file.size:
+            if self._file and not self._file.size and not isinstance(error, FileSpoilt):
                 self.path.unlink(missing_ok=True)
             raise self._lose(error) from None
+        if self.waits and is_acted_upon(line):
+            self.sync()
         self._proof.write(line)
 
     def _begin(self) -> LineFile:
@@ -127,9 +129,13 @@ class SessionLog:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
         return file
 
-    def _keep(self, file: LineFile) -> None:
+    def sync(self) -> None:
         """Wait until all lines are on the disk."""
-        file.sync()
+        try:
+            if self._file and self._file.unsynced:
+                self._file.sync()
+        except OSError as error:
+            raise self._lose(error) from None
 
     def _lose(self, error: OSError) -> SessionLost:
         """Write nothing any more."""
@@ -153,31 +159,24 @@ class SessionLog:
 
 
 class BatchLog(SessionLog):
-    """The log of an item of a batch: whoever acts upon its lines waits for the disk in a thread, and nobody else does.
+    """The log of an item of a batch: whoever acts upon its lines waits for the disk, so that no other item does.
 
     That is where a call may follow, and at the end of the item. After a power cut the model may take a turn again that
     was lost, but no call is made twice.
     """
 
+    waits = False
     without_it = ""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._keeping = Lock()
 
-    def _keep(self, file: LineFile) -> None:
-        """Nothing follows before ``keep``."""
-
     async def keep(self) -> None:
-        """Wait until all lines are on the disk, while others work."""
+        """The same as ``sync`` in a thread, while others work."""
         async with self._keeping:
-            if not (self._file and self._file.unsynced):
-                return
-            try:
-                with CancelScope(shield=True):
-                    await to_thread.run_sync(super()._keep, self._file)
-            except OSError as error:
-                raise self._lose(error) from None
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self.sync)
 
 
 def _not_writable(path: Path, error: OSError) -> SessionLost:

@@ -19,7 +19,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.log import session_file
 from forge_cli.record.open import check_log
 from forge_cli.record.proof import is_proven
-from forge_cli.record.writer import SessionLog, is_consent
+from forge_cli.record.writer import BatchLog, is_consent
 
 
 class MachineLost(ForgeError):
@@ -33,7 +33,7 @@ class _Away:
     """An item that runs elsewhere, and its log here."""
 
     item: BatchItem
-    log: SessionLog
+    log: BatchLog
 
 
 class RemoteItems:
@@ -58,16 +58,17 @@ class RemoteItems:
         path = session_file(item.session)
         proven = True
         if path.exists():
-            log, read = SessionLog.resume(path)
+            log, read = BatchLog.resume(path)
             try:
-                check_log(read)
-                proven = is_proven(path, read.lines)
-                text = read_regular(path)[: read.size].decode("utf-8", "surrogatepass")
+                if read.lines:
+                    check_log(read)
+                    proven = is_proven(path, read.lines)
+                    text = read_regular(path)[: read.size].decode("utf-8", "surrogatepass")
             except BaseException:
                 log.close()
                 raise
         else:
-            log = SessionLog.create(path)
+            log = BatchLog.create(path)
         run = next(self._runs)
         self._away[run] = _Away(item, log)
         facts = {"key": item.key, "task": item.task, "session": item.session, "workspace": item.workspace}
@@ -78,12 +79,15 @@ class RemoteItems:
         away = self._away.get(said["run"])
         if away is None:
             return Taken()
-        if said["type"] == "end":
-            self._forget(away.item.key)
-            return Taken(ItemEnd(away.item.key, said["result"], said["opened"], said["refused"]))
         try:
+            if said["type"] == "end":
+                away.log.sync()
+                self._forget(away.item.key)
+                return Taken(ItemEnd(away.item.key, said["result"], said["opened"], said["refused"]))
             line = Line.read(said["line"].encode("utf-8", "surrogatepass"))
             away.log(line)
+            if is_consent(line):
+                away.log.sync()
         except ForgeError as error:  # the disk here is full, say
             self._forget(away.item.key)
             return Taken(self._performer.failed(away.item, error))

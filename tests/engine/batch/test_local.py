@@ -18,6 +18,7 @@ from forge_cli.engine.batch.local import forge_executors
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project, check_executor
 
 pytestmark = pytest.mark.anyio
@@ -131,3 +132,18 @@ async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(projec
     with project.environment(), anyio.fail_after(30):
         end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
     assert (end.result["status"], taken) == ("completed", [1, 4])
+
+
+@pytest.mark.parametrize("left", ["", '{"v": 1, "seq"'], ids=["nothing", "half a line"])
+async def test_a_log_that_a_killed_batch_has_just_made_is_begun_anew(project: Project, left: str) -> None:
+    project.write("worker.yaml", "name: w\nmodel: script:s.yaml\n")
+    project.write("s.yaml", "turns: [{text: done}]")
+    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")))
+    log = project.home / "sessions" / "item-a.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text(left)
+    log.with_name(".item-a.jsonl.lock").write_text("999999999")
+    with project.environment(), anyio.fail_after(60):
+        end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
+    assert (end.result["status"], end.result["response"]) == ("completed", "done")
+    assert broken_link(read_session(log)) is None
