@@ -77,7 +77,8 @@ def test_a_zone_says_where_it_lies_and_what_asks_there(zone: Zone, said: str) ->
         ),
         (
             (Zone("far", Path("/srv")), Zone("docs", HERE / "docs")),
-            "Paths: relative to the working directory (docs/...), with its zone (/docs/...), absolute or in the home (~/...); ",  # noqa: E501
+            "Paths: relative to the working directory (docs/...), with its zone (/docs/...), "
+            "absolute or in the home (~/...); ",
         ),
         ((Zone("far", Path("/srv")),), "Paths: with its zone (/far/...), absolute (/srv/...) or in the home (~/...); "),
         ((), "Files: none, there are no zones"),
