@@ -3,6 +3,7 @@
 Covers forge_cli.toolsets.shell.allow.programs, forge_cli.toolsets.shell.programs.git,
 forge_cli.toolsets.shell.programs.named, forge_cli.toolsets.shell.programs.names,
 forge_cli.toolsets.shell.programs.options, forge_cli.toolsets.shell.programs.readers,
+forge_cli.toolsets.shell.programs.spelling,
 forge_cli.toolsets.shell.programs.subcommands, forge_cli.toolsets.shell.programs.table,
 forge_cli.toolsets.shell.programs.unknown, forge_cli.toolsets.shell.programs.wrappers.
 """
