@@ -1,4 +1,7 @@
-"""Questions in a conversation that are left by Ctrl+C or Esc: nothing is called, and the next line is a new one."""
+"""Questions in a conversation that are left by Ctrl+C or Esc: nothing is called, and the next line is a new one.
+
+Covers forge_cli.ui.terminal.taken.
+"""
 
 import json
 import time
