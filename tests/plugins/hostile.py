@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cli.looking.hostile import BEHAVIOURS, TOOLSET
+from ..cli.looking.hostile import TOOLSET
 
 MODULE = "hostile_module"
 ENTRY = f"hostile = {MODULE}"
@@ -45,27 +45,7 @@ def _tool(body: str = 'return "hi"', options: str = READS, members: str = "pass"
 
 
 SOUND = TOOLSET.format(members="pass")
-BORROWED = (
-    *("loops", "leaves with 0", "BaseException", "KeyboardInterrupt", "segmentation fault", "closes every descriptor"),
-    *("writes into every descriptor", "kills its parent", "replaces builtins", "empties sys.modules"),
-    *(
-        "takes all memory",
-        "a thread that never ends",
-        "work at exit",
-        "ignores signals",
-        "an error that cannot be shown",
-    ),
-    *("a very long error", "a metaclass that refuses", "a Config that is not one", "opening never ends"),
-    *("closing leaves", "closing never ends", "tools are junk", "tools raise", "tools loop"),
-)
-DRAWN = ("leaves with 0", "replaces builtins")
-
 PACKAGES: dict[str, Package] = {
-    **{
-        name: Package(each.module, fine=each.fine, hangs=each.hangs, drawn=name in DRAWN)
-        for name, each in BEHAVIOURS.items()
-        if name in BORROWED
-    },
     "prints on import": Package("print('hello ' * 1000, flush=True)\n" + SOUND, fine=True),
     "changes the folder": Package("import os\nos.chdir('/')\n" + SOUND, fine=True),
     "a newer forge": Package(SOUND, metadata="Requires-Dist: forge-workers>=9\n", said="is built for forge >= 9"),

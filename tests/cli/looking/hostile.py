@@ -91,8 +91,6 @@ BEHAVIOURS = {
         "    except (OSError, ValueError): pass\nwhile True: pass",
         hangs=True,
     ),
-    "stops the event loop": Behaviour("import asyncio\nasyncio.get_running_loop().stop()", fine=True),
-    "cancels every task": Behaviour("import asyncio\nfor task in asyncio.all_tasks(): task.cancel()"),
     "an error that cannot be shown": Behaviour(
         "class E(Exception):\n    def __str__(self): raise SystemExit(0)\nraise E"
     ),

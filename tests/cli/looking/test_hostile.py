@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.looking import looker
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project
 
@@ -51,7 +50,7 @@ def home(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def patience(monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour) -> None:
-    monkeypatch.setattr(looker, "PATIENCE", 10.0 if behaviour.hangs else 60.0)
+    monkeypatch.setenv("FORGE_IMPORT_TIMEOUT", "10" if behaviour.hangs else "60")
 
 
 def files(*folders: Path) -> dict[Path, bytes]:
