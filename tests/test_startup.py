@@ -107,7 +107,7 @@ COMMANDS = [["worker", "check", WORKER], ["tools", "list"], ["sessions", "list"]
 LATER = frozenset(
     {
         "forge_cli.cli.run",
-        "forge_cli.engine.replay",
+        "forge_cli.engine.replay.",
         "forge_cli.engine.runtime.runtime",
         "forge_cli.engine.turns",
         "forge_cli.models",
@@ -128,7 +128,7 @@ MOST_MODULES, MOST_LINES = 166, 21_200
 """Of forge itself, what a headless run of the calculator may load; these only go down."""
 LATE_ROOMS = (
     "forge_cli.engine.hooks.",
-    "forge_cli.engine.replay",
+    "forge_cli.engine.replay.",
     "forge_cli.sandbox.isolation.",
     "forge_cli.sandbox.network.access",
     "forge_cli.sandbox.patches",

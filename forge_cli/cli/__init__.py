@@ -1,9 +1,6 @@
-"""The commands: thin, one file a group."""
+"""The command line: one module a command, thin; its modules load when they are first used."""
 
-from typing import TYPE_CHECKING
-
-from forge_cli.core.lazy import lazy_modules
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forge_cli.cli import early as early
     from forge_cli.cli import examples as examples
@@ -11,4 +8,8 @@ if TYPE_CHECKING:
     from forge_cli.cli import talking as talking
     from forge_cli.cli import trusting as trusting
 
-__getattr__ = lazy_modules(__name__)
+
+def __getattr__(name: str) -> object:
+    from forge_cli.core.lazy import lazy_modules  # nothing else is loaded for --version
+
+    return lazy_modules(__name__)(name)

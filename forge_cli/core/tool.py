@@ -333,7 +333,24 @@ def tool(
     preview: MakePreview | str | None = None,
     touches: Touches | str | None = None,
 ) -> Callable[[Function], Function]: ...
-def tool(function: Function | None = None, /, **given: Any) -> Any:
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: NeedsApproval | str = None,
+    manual: ManualExecution | ToolMode | Mapping[str, str] | None = None,
+    label: str | None = None,
+    category: str | None = None,
+    read_only: bool | None = None,
+    effects: Iterable[Effect | str] | None = None,
+    lasting: bool | None = None,
+    timeout: float | None = None,
+    preview: MakePreview | str | None = None,
+    touches: Touches | str | None = None,
+    **more: Any,
+) -> Any:
     """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
 
     The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
@@ -357,7 +374,22 @@ def tool(function: Function | None = None, /, **given: Any) -> Any:
         preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
         touches: A function of ``args`` that gives a PathUse for each path inside other args.
     """
-    options = rename_options("@tool", given, [entry.name for entry in fields(ToolOptions)])
+    given = {
+        "name": name,
+        "description": description,
+        "needs_approval": needs_approval,
+        "manual": manual,
+        "label": label,
+        "category": category,
+        "read_only": read_only,
+        "effects": effects,
+        "lasting": lasting,
+        "timeout": timeout,
+        "preview": preview,
+        "touches": touches,
+    }
+    stated = {key: value for key, value in given.items() if value is not None}
+    options = rename_options("@tool", {**stated, **more}, [entry.name for entry in fields(ToolOptions)])
     now = {key: value for key, value in options.items() if value is not None and key not in BY_NAME}
     later = {key: options[key] for key in BY_NAME if key in options}
 

@@ -19,6 +19,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.notify import Notify
+from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.threads import OwnThread, run_in_thread
@@ -28,7 +29,6 @@ from forge_cli.core.zones import Zone
 
 if TYPE_CHECKING:
     from forge_cli.core.processes import Processes
-    from forge_cli.core.prompts import PromptSpec
 
 
 class ApprovalConfig(Config):

@@ -58,26 +58,6 @@ def files(*folders: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in found}
 
 
-def test_what_forge_has_read_of_other_files_is_not_to_be_seen(
-    cli: Callable[..., Done], project: Project, tmp_path: Path
-) -> None:
-    """Neither the parses of workers and configs, nor keys, proofs and sessions."""
-    project.write("other.yaml", f"name: other\ninstructions: {SECRET}\ntoolsets: {{plan: {{}}}}\n")
-    assert cli("worker", "check", "other.yaml").code == 0
-    project.write("worker.yaml", WORKER)
-    look = f"""
-import os
-from pathlib import Path
-for file in Path({str(project.home)!r}).rglob("*"):
-    if file.is_file() and {SECRET[:10]!r} in file.read_text(errors="replace"):
-        raise RuntimeError(f"seen: {{file}}")
-"""
-    project.write("tools.py", Behaviour(look).module)
-    assert any(SECRET in file.read_text() for file in project.home.rglob("*.json"))
-    done = cli("worker", "check", "worker.yaml")
-    assert (done.code, "seen" in done.err) == (0, False), done.err
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_tools_of_a_worker(cli: Callable[..., Done], project: Project, home: Path, monkeypatch, name: str) -> None:
     behaviour = BEHAVIOURS[name]

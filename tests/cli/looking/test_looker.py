@@ -65,17 +65,6 @@ def test_what_is_forges_own_needs_no_child(cli, project: Project, monkeypatch, w
     assert "no child" not in done.err
 
 
-def test_the_child_starts_as_the_console_script_does(cli, worker: Project) -> None:
-    """Without a search for garbage every 700 objects, and without one for plugins of pydantic."""
-    worker.write(
-        "tools.py",
-        f"{TOOLS}\nimport gc\nif gc.get_threshold()[0] < 1000:\n    raise ValueError('garbage')\n"
-        "if getattr(sys.modules.get('pydantic.plugin._loader'), '__file__', None):\n    raise ValueError('plugins')\n",
-    )
-    done = cli("approve", "worker.yaml", "echo", "text=ask")
-    assert (done.code, done.err) == (0, "")
-
-
 def test_third_party_code_is_not_loaded_here(cli, worker: Project) -> None:
     worker.write("tools.py", "import antigravity_of_strangers\n")
     worker.write("antigravity_of_strangers.py", "")

@@ -17,7 +17,7 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.core.text import visible
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader, QuestionLeft
-from forge_cli.ui.terminal.live import give_terminal_back
+from forge_cli.ui.terminal.taken import give_terminal_back
 from tests.ui.screen import Screen
 
 PASTED = "\x1b[200~{}\x1b[201~"
