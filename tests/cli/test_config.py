@@ -56,6 +56,7 @@ def test_without_files_everything_is_a_default(shown, project: Project) -> None:
         "limits.max_time": (None, "default", None),
         "trace": (None, "default", None),
         "tool_share": (0.2, "default", None),
+        "import_timeout": (30.0, "default", None),
     }
 
 
@@ -74,7 +75,10 @@ def test_each_value_with_its_place(shown, project: Project, monkeypatch: pytest.
     rules = [row for row in json.loads(json.dumps(list(found.items()))) if row[0].startswith("policy.")]
     assert rules
     monkeypatch.setenv("FORGE_MODEL", "script:x.yaml")
-    assert shown()["model"] == ("script:x.yaml", "environment", "FORGE_MODEL")
+    monkeypatch.setenv("FORGE_IMPORT_TIMEOUT", "90")
+    again = shown()
+    assert again["model"] == ("script:x.yaml", "environment", "FORGE_MODEL")
+    assert again["import_timeout"] == (90.0, "environment", "FORGE_IMPORT_TIMEOUT")
 
 
 def trust_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,7 @@ def test_a_project_cannot_loosen_the_mode(tmp_path: Path, home: Path) -> None:
     ("text", "problem"),
     [
         ("approval: {mode: approve_all}", "1:18: approval.mode: a project cannot approve calls"),
+        ("import_timeout: 60", "1:17: import_timeout: it depends on the machine"),
         (
             "policy: {shell: {rules: [{pattern: a, approval: preApproved}]}}",
             r"1:26: policy.shell.rules\[0\]: the rule of",

@@ -12,12 +12,19 @@ from typing import Any
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.keys import PROVIDERS, find_key
-from forge_cli.files.settings import Settings, load_project_settings, load_user_settings, untrusted_project
+from forge_cli.files.settings import (
+    Settings,
+    import_timeout,
+    load_project_settings,
+    load_user_settings,
+    untrusted_project,
+)
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, DEFAULT_TOOL_SHARE, Limits
 
 app = new_app()
@@ -28,6 +35,7 @@ DEFAULTS = {
     "approval.mode": ApprovalMode.INTERACTIVE.value,
     "limits.max_turns": DEFAULT_MAX_TURNS,
     "tool_share": DEFAULT_TOOL_SHARE,
+    "import_timeout": LOAD_LIMIT,
 }
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")
 
@@ -63,6 +71,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield from (_limit(files, name) for name in Limits.model_fields)
     yield _first(files, "trace")
     yield _first(files, "tool_share")
+    yield _import_timeout(files)
     yield from _named(files, "aliases")
     yield from _models(files)
     yield from _servers(files)
@@ -79,6 +88,12 @@ def _model(files: Mapping[str, Settings]) -> ConfigRow:
     if model := os.environ.get("FORGE_MODEL"):
         return _row("model", model, "environment", "FORGE_MODEL")
     return _first(files, "model")
+
+
+def _import_timeout(files: Mapping[str, Settings]) -> ConfigRow:
+    if os.environ.get("FORGE_IMPORT_TIMEOUT"):
+        return _row("import_timeout", import_timeout(), "environment", "FORGE_IMPORT_TIMEOUT")
+    return _first(files, "import_timeout")
 
 
 def _first(files: Mapping[str, Settings], key: str) -> ConfigRow:
