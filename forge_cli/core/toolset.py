@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 
 from pydantic import Field
 from typing_extensions import TypeVar
@@ -19,6 +19,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.notify import Notify
+from forge_cli.core.processes import Processes
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
 from forge_cli.core.sandbox import SandboxView
@@ -26,9 +27,6 @@ from forge_cli.core.threads import OwnThread, run_in_thread
 from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.core.tool_fields import approval_named
 from forge_cli.core.zones import Zone
-
-if TYPE_CHECKING:
-    from forge_cli.core.processes import Processes
 
 
 class ApprovalConfig(Config):

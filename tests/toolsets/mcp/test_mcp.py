@@ -144,7 +144,7 @@ def test_a_bad_tool_is_left_out_by_name_and_the_others_work(project: Project, mo
 
 def test_thousands_of_tools(project: Project) -> None:
     worker(project, "many")
-    assert run(project, "s__tool_0", "s__tool_1999").statuses == ["success", "success"]
+    assert run(project, "s__tool_0", "s__tool_1999", timeout=60).statuses == ["success", "success"]
 
 
 def test_no_key_of_a_provider_reaches_a_server(project: Project, monkeypatch) -> None:

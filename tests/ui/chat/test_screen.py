@@ -241,17 +241,6 @@ def test_terminated_it_leaves_in_order(chat, words, talker) -> None:
     assert json.loads(session.read_text().splitlines()[-1])["type"] == "sessionEnd"
 
 
-def test_a_thread_that_ends_the_process_leaves_one_sentence_below(chat, script, talker) -> None:
-    leaving = "threading.Thread(target=os._exit, args=(0,)).start(); time.sleep(100)"
-    tools = f"import os, threading, time\n\ndef echo(): ...\n\ndef hold() -> str:\n    {leaving}\n"
-    talker.write("tools.py", tools)
-    script(HOLD, '{text: "Never."}')
-    window = chat(columns=200).ready()
-    window.say("go")
-    assert window.end() == 1
-    assert window.text.rstrip().endswith("\nforge: the tool hold called os._exit to end the process")
-
-
 def test_terminated_at_a_question_it_gives_the_terminal_back(chat, script, talker) -> None:
     script(WRITE)
     window = chat().ready()

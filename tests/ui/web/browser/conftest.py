@@ -15,7 +15,7 @@ from .site import SECONDS, TOOLS, WORKER, Site
 Start = Callable[..., Site]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     """Closed with the folder: as long as playwright is there, its event loop runs, and other tests can have none."""
     expect.set_options(timeout=SECONDS * 1000)
