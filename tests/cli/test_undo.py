@@ -250,7 +250,7 @@ def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps
     before = tree(folder)
     log = ChangeLog(base / "kept.jsonl")
     sandbox = Sandbox([Zone("z", folder, "rw")])
-    sandbox.keeper = log
+    sandbox.open_changes = lambda: log
     for name, content in steps:
         if content is not None:
             sandbox.write_bytes(f"/z/{name}", content)
