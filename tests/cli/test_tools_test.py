@@ -55,7 +55,7 @@ def shut() -> str:
     return ""
 
 
-@tool(timeout=-1)
+@tool(timeout=7200)
 def silent(text: str) -> str:
     return text
 
