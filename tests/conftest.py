@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forget what they have imported
+from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project
 
 from .warm import Warm
@@ -35,6 +36,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     for name in list(os.environ):
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv(LOAD_PLUGINS, "")
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))

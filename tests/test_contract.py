@@ -22,6 +22,8 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
+from .distributions import write_distribution
+
 MODULE = '''
 """The same tools, whichever way they come in."""
 
@@ -137,11 +139,7 @@ class Way:
 
 
 def _plugin(site: Path, distribution: str, version: str) -> None:
-    (site / "contract_module.py").write_text(MODULE)
-    info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text("[forge]\ncontract = contract_module\n")
+    write_distribution(site, distribution, ["contract = contract_module"], version=version, contract_module=MODULE)
 
 
 def builtin(site: Path, project: Project) -> Way:

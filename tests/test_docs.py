@@ -166,10 +166,14 @@ def normal(output: str) -> str:
 class Desk:
     """Where the blocks of one document are carried out."""
 
-    def __init__(self, place: Path, warm: Warm, need: Callable[[str], None], unconfined: str = "") -> None:
+    def __init__(
+        self, place: Path, warm: Warm, need: Callable[[str], None], unconfined: str = "", cache: Path | None = None
+    ) -> None:
         self.home, self.folder = place / "home", place / "clone"
         self.warm, self.need, self.unconfined = warm, need, unconfined
         self.home.mkdir()
+        if cache:
+            shutil.copytree(cache, self.home / ".forge" / "cache")
         unwanted = shutil.ignore_patterns("__pycache__", "notes", "scratch")
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=unwanted)
         site = place / "site"
@@ -301,12 +305,27 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
+    """What forge knows of the installed plugins once it has looked at them."""
+    desk = Desk(tmp_path_factory.mktemp("cache"), warm, pytest.skip)
+    assert desk.process(["forge", "tools", "list"]).returncode == 0
+    return desk.home / ".forge" / "cache"
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_block_does_what_it_shows(
-    document: Path, tmp_path: Path, warm: Warm, need: Callable[[str], None], unconfined: str, unconfined_rules: str
+    document: Path,
+    tmp_path: Path,
+    warm: Warm,
+    cache: Path,
+    need: Callable[[str], None],
+    unconfined: str,
+    unconfined_rules: str,
 ) -> None:
-    Desk(tmp_path, warm, need, unconfined + unconfined_rules).carry_out_all(document.read_text(), name_of(document))
+    desk = Desk(tmp_path, warm, need, unconfined + unconfined_rules, cache)
+    desk.carry_out_all(document.read_text(), name_of(document))
 
 
 def commands_for_a_clone() -> list[str]:

@@ -1,10 +1,11 @@
 """forge in processes that start at once: each is forked from a process that has imported everything.
 
 A command gets its own arguments, folder, environment and standard streams, and its exit code or signal comes back, as
-if it had been started by itself. It has no terminal, and what start-up costs or imports cannot be seen: tests of these
-start real processes.
+if it had been started by itself, on a terminal, too. It has another pid, and what start-up costs or imports cannot be
+seen: tests of these start real processes.
 """
 
+import fcntl
 import gc
 import importlib
 import io
@@ -18,25 +19,35 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import types
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 CLIENT = """#!{python} -IS
-import _socket, array, marshal, posix, sys
+import _signal, _socket, array, marshal, posix, sys
+terminals = [each for each in range(3) if posix.isatty(each)]
+if terminals and posix.getsid(0) == posix.getpid():
+    import fcntl, termios
+    _signal.signal(_signal.SIGHUP, _signal.SIG_IGN)  # which tells whoever gives a terminal away
+    fcntl.ioctl(terminals[0], termios.TIOCNOTTY)
 request = marshal.dumps((sys.argv, posix.getcwd(), dict(posix.environ)))
 server = _socket.socket(_socket.AF_UNIX)
 server.connect({address!r})
 streams = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))
 server.sendmsg([len(request).to_bytes(8, "big")], [streams])
 server.sendall(request)
+for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM):
+    _signal.signal(number, lambda number, frame: server.send(bytes([number])))
 status = int.from_bytes(server.recv(8) or b"\\1\\0", "big")
 if status & 127:
+    if status & 127 != _signal.SIGKILL:
+        _signal.signal(status & 127, _signal.SIG_DFL)
     posix.kill(posix.getpid(), status & 127)
 posix._exit(status >> 8)
 """
-"""What stands in for a command: it hands over its streams, waits, and imports nothing that takes long."""
+"""What stands in for a command: it hands over its streams, its terminal and signals, waits, and imports little."""
 MAIN = "import sys; from forge_cli.cli.app import main; sys.exit(main())"
 Request = tuple[list[str], str, dict[bytes, bytes]]
 
@@ -110,8 +121,8 @@ def carry_out(connection: socket.socket) -> None:
         os.close(stream)
     if hasattr(os, "pidfd_open"):
         ended = os.pidfd_open(child)
-        if ended not in select.select([ended, connection], [], [])[0]:
-            os.kill(child, signal.SIGKILL)
+        while ended not in select.select([ended, connection], [], [])[0]:
+            os.kill(child, (connection.recv(1) or bytes([signal.SIGKILL]))[0])
     _, status = os.waitpid(child, 0)
     with suppress(BrokenPipeError):  # whoever wanted to know has gone
         connection.sendall(status.to_bytes(8, "big"))
@@ -133,6 +144,10 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    for terminal in filter(os.isatty, range(3)):
+        with suppress(OSError):  # of somebody else
+            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+            break
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = _opened()  # type: ignore[misc]
     own = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     main = sys.modules["__main__"] = types.ModuleType("__main__")

@@ -14,6 +14,7 @@ from forge_cli.cli.app import carry_out, explain, find_report
 from forge_cli.testing import Project
 
 from ..deadline import deadline
+from ..distributions import write_distribution
 
 TOOLS = '''
 """Tools that do a little of everything."""
@@ -207,12 +208,6 @@ def install(tmp_path: Path) -> Callable[..., Path]:
     """Install a package with entry points; returns the folder that goes on PYTHONPATH."""
 
     def package(name: str, module: str, code: str, *entries: str) -> Path:
-        folder = tmp_path / "site"
-        info = folder / f"{name.replace('-', '_')}-1.2.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text("\n".join(["[forge]", *entries, ""]))
-        (folder / f"{module}.py").write_text(code)
-        return folder
+        return write_distribution(tmp_path / "site", name, entries, version="1.2", **{module: code}).parent
 
     return package

@@ -98,7 +98,7 @@ def test_a_deadline(project: Project, body: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_one_signal_ends_it_within_seconds(project: Project, start: Callable[..., Any], number: int) -> None:
     rows = {**IN_THE_LOOP, "swallows cancellation": SWALLOWS, "blocks a thread": IN_A_TASK["def"]}
     code, failures = 128 + number, []

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..cli.looking.hostile import TOOLSET
+from ..distributions import write_distribution
 
 MODULE = "hostile_module"
 ENTRY = f"hostile = {MODULE}"
@@ -29,11 +30,7 @@ class Package:
     """Whether it is tried in the default tests, too."""
 
     def write(self, site: Path, name: str = "forge-tools-hostile") -> None:
-        info = site / f"{name.replace('-', '_')}-1.2.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n{self.metadata}")
-        (info / "entry_points.txt").write_text("\n".join(["[forge]", *self.entries, ""]))
-        (site / f"{MODULE}.py").write_text(self.code)
+        write_distribution(site, name, self.entries, version="1.2", metadata=self.metadata, **{MODULE: self.code})
 
 
 def _hook(body: str, hook: str = "toolsets", params: str = "", more: str = "") -> str:

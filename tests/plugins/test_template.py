@@ -21,6 +21,7 @@ from forge_cli.cli.plugins.new import PluginKind
 from forge_cli.testing import Project
 
 from ..cli.conftest import Done, cli  # noqa: F401
+from ..distributions import write_distribution
 
 Cli = Callable[..., Done]
 FILES = {".github/workflows/ci.yml", ".gitignore", "README.md", "pyproject.toml"}
@@ -96,15 +97,10 @@ def test_a_folder_that_cannot_be_written(cli: Cli, project: Project, need) -> No
 def put_on_path(package: Path, site: Path) -> None:
     """Install a package without pip: its code, and what its pyproject says."""
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
-    info = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     shutil.copytree(package / "src", site, dirs_exist_ok=True)
-    info.mkdir()
     required = "".join(f"Requires-Dist: {each}\n" for each in project["dependencies"])
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n{required}"
-    )
-    points = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["forge"].items())
-    (info / "entry_points.txt").write_text(f"[forge]\n{points}")
+    points = [f"{name} = {value}" for name, value in project["entry-points"]["forge"].items()]
+    write_distribution(site, project["name"], points, version=project["version"], metadata=required)
 
 
 def test_every_kind_passes_its_tests_and_the_checks(

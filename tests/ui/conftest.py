@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import pexpect
@@ -10,9 +9,9 @@ import pytest
 
 from forge_cli.testing import Project
 
+from ..warm import Warm
 from .screen import Screen
 
-FORGE = (sys.executable, "-m", "forge_cli")
 PROMPT = r"\[y\]es once, (?:\[[sa]\]\w+, )*\[n\]o, \[\?\] why >(?: |(?=\x1b))"
 """A blank at the end is drawn by moving the cursor, where that can be moved."""
 
@@ -118,17 +117,17 @@ class Keyboard:
 
 
 @pytest.fixture
-def terminal(writer: Project) -> Iterator[Callable[..., Keyboard]]:
+def terminal(writer: Project, warm: Warm) -> Iterator[Callable[..., Keyboard]]:
     """Start forge on a terminal without colours; ``shell`` is appended to the command line, for redirections."""
     children: list[pexpect.spawn[str]] = []
 
     def start(
-        *words: str, shell: str = "", program: Sequence[str] = FORGE, columns: int = 100, rows: int = 50, **env: str
+        *words: str, shell: str = "", program: Sequence[str] = (), columns: int = 100, rows: int = 50, **env: str
     ) -> Keyboard:
         command = f'exec "$@" {shell}'
         child = pexpect.spawn(
             "sh",
-            ["-c", command, "sh", *program, *words],
+            ["-c", command, "sh", *(program or (str(warm.forge),)), *words],
             cwd=str(writer.folder),
             env={**os.environ, "FORGE_HOME": str(writer.home), "TERM": "dumb", **env},
             encoding="utf-8",

@@ -18,6 +18,7 @@ from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.tools.row import Row
 from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.source import SourceKind, ToolMode
+from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.engine.plugins.scan import Plugin, allowed, installed, toolset_plugins
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
@@ -135,11 +136,12 @@ def _rows_of_worker(path: str) -> list[Row]:
 
 
 def _rows_of_all() -> list[Row]:
-    """Of every plugin by itself; what was found out about one is cached until it, or an executable, changes."""
+    """Of every plugin by itself; what is known of one is cached until it, or of ours an executable, changes."""
     found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
         for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
-            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {executables}"
+            own = executables if plugin.distribution == OWN else ""
+            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {own}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
                 rows = _rows_of_plugin(plugin)

@@ -24,7 +24,7 @@ from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.input import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
-from forge_cli.ui.terminal.status import CYAN, DIM, RESET, duration, spin
+from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
@@ -154,9 +154,9 @@ class ChatUI(TerminalUI):
             return shown
         took = duration(time.monotonic() - since)
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
-        sign = "" if shown else f"{CYAN}{spin(seconds)}{RESET} "
+        sign = "" if shown else f"{cyan(spin(seconds))} "
         activity = f"running {calls[-1].name}" if calls and not shown else self._status.activity
-        return [*shown, *([] if shown else [f"{sign}{DIM}{activity} · {took}{keys}{RESET}"])]
+        return [*shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}")])]
 
     def _live_lines(self, seconds: float) -> list[str]:
         return self.call_lines(seconds)

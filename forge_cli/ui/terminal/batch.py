@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
 from forge_cli.core.text import cut, dollars, visible
-from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, spin
+from forge_cli.ui.terminal.status import compact, cyan, dim, duration, spin
 
 LAST_ERRORS = 3
 BAR = 24
@@ -50,17 +50,17 @@ class BatchScreen:
     def lines(self, seconds: float) -> list[str]:
         """What stands on a terminal while it runs."""
         if not self._ready:
-            return [f"{CYAN}{spin(seconds)}{RESET} {DIM}{visible(self.name)} · {self.preparing}{RESET}"]
+            return [f"{cyan(spin(seconds))} {dim(f'{visible(self.name)} · {self.preparing}')}"]
         counts = self.counts
         done = counts.total - counts.waiting - counts.running
         filled = BAR * done // max(1, counts.total)
-        bar = f"{CYAN}{_FULL * filled}{RESET}{DIM}{_EMPTY * (BAR - filled)}{RESET}"
-        first = f"{CYAN}{spin(seconds)}{RESET} {visible(self.name)}  {bar}  {done:,} of {counts.total:,}"
+        bar = cyan(_FULL * filled) + dim(_EMPTY * (BAR - filled))
+        first = f"{cyan(spin(seconds))} {visible(self.name)}  {bar}  {done:,} of {counts.total:,}"
         return [
             first,
             f"  {_states(counts)}",
-            f"  {DIM}{' · '.join(self._facts(seconds))}{RESET}",
-            *(f"  {DIM}{text}{RESET}" for text in (*self._trouble(), *self.errors)),
+            f"  {dim(' · '.join(self._facts(seconds)))}",
+            *(f"  {dim(text)}" for text in (*self._trouble(), *self.errors)),
         ]
 
     def line(self, seconds: float, *, ended: bool = False) -> str:

@@ -16,7 +16,7 @@ from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultVa
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.cells import cell_width, fit
-from forge_cli.ui.terminal.status import CYAN, DIM, RESET, duration, spin
+from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.views import View
 
 SHOWN = 200
@@ -79,8 +79,8 @@ class OpenCall:
         took = time.monotonic() - self.since
         slow = f" · {duration(took)}" if took * 1000 >= SLOW else ""
         more = f" · {self.progress}" if self.progress else ""
-        below = [f"{DIM}{' ' * indentation(self.who)}  │ {line}{RESET}" for line in self.output[-OUTPUT_LINES:]]
-        return [f"{self.who}{CYAN}{spin(seconds)}{RESET} {title}{DIM}{more}{slow}{RESET}", *below]
+        below = [dim(f"{' ' * indentation(self.who)}  │ {line}") for line in self.output[-OUTPUT_LINES:]]
+        return [f"{self.who}{cyan(spin(seconds))} {title}{dim(more + slow)}", *below]
 
 
 def indentation(who: str) -> int:

@@ -10,7 +10,18 @@ import os
 SPINNER = "|/-\\" if os.environ.get("TERM") == "linux" else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 """The fonts of the Linux console have no braille."""
 TURNS_A_SECOND = 10
-DIM, CYAN, RESET = ("", "", "") if os.environ.get("NO_COLOR") else ("\x1b[2m", "\x1b[36m", "\x1b[0m")
+
+
+def dim(text: str) -> str:
+    return _styled(text, 2)
+
+
+def cyan(text: str) -> str:
+    return _styled(text, 36)
+
+
+def _styled(text: str, code: int) -> str:
+    return text if os.environ.get("NO_COLOR") or not text else f"\x1b[{code}m{text}\x1b[0m"
 
 
 def spin(seconds: float) -> str:
@@ -52,8 +63,8 @@ class Status:
             f"{int(seconds)} s" if seconds < 60 else duration(seconds),
             used,
         ]
-        sign = f"{CYAN}{spin(seconds)}{RESET} " if spinning else ""
-        return f"{sign}{DIM}{' · '.join(filter(None, parts))}{RESET}"
+        sign = f"{cyan(spin(seconds))} " if spinning else ""
+        return sign + dim(" · ".join(filter(None, parts)))
 
     def lines(self, seconds: float) -> list[str]:
         return [self.line(seconds)]

@@ -16,6 +16,8 @@ from forge_cli.engine.gate import toolbox
 from forge_cli.engine.runtime import opening, prepared
 from forge_cli.testing import Project, Seen, call, calls
 
+from ...distributions import write_distribution
+
 PLUGIN = '''
 """A toolset for these tests."""
 import asyncio
@@ -53,10 +55,7 @@ Moody = Callable[[str], Project]
 def moody(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moody]:
     """A worker with a toolset from a package, whose class has this body."""
     site = tmp_path / "site"
-    info = site / "forge_tools_moody-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: forge-tools-moody\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[forge]\nmoody = moody_plugin\n")
+    write_distribution(site, "forge-tools-moody", ["moody = moody_plugin"])
     monkeypatch.syspath_prepend(str(site))
     for module in (toolbox, prepared, opening):
         monkeypatch.setattr(module, "CALL_LIMIT", 0.1)

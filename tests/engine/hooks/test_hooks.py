@@ -22,6 +22,8 @@ from forge_cli.engine.hooks import hooks as hooks_module
 from forge_cli.engine.hooks.answers import Heard, HookFailed, read_finished, tighten
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
+from ...distributions import write_distribution
+
 TOOLS = '''
 from forge_cli import tool
 
@@ -386,11 +388,7 @@ def forge_observers():
 
 def test_an_observer_of_a_plugin(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     site = hooked.folder.parent / "site"
-    metadata = site / "watching-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (site / "watching.py").write_text(PLUGIN)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[forge]\nobserver.watch = watching\n")
+    write_distribution(site, "watching", ["observer.watch = watching"], watching=PLUGIN)
     monkeypatch.syspath_prepend(str(site))
     hooks(hooked, "{on: before_tool, match: act, observer: watch}")
     made = [call("act", text=text) for text in ("yes", "no", "crash", "odd")]

@@ -16,6 +16,8 @@ from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
 
+from ...distributions import write_distribution
+
 WHERE = Mark("worker.yaml", 3, 3)
 TOOLSET = """
 from forge_cli import Toolset, hookimpl, tool
@@ -44,14 +46,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     before = set(sys.modules)
 
     def installed(distribution: str, entries: dict[str, str], *, version: str = "1.0", **modules: str) -> Path:
-        info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-        points = "".join(f"{name} = {value}\n" for name, value in entries.items())
-        (info / "entry_points.txt").write_text(f"[forge]\n{points}")
-        for name, text in modules.items():
-            (site / f"{name}.py").write_text(text)
-        return site
+        points = [f"{name} = {value}" for name, value in entries.items()]
+        return write_distribution(site, distribution, points, version=version, **modules).parent
 
     yield installed
     for name in set(sys.modules) - before:

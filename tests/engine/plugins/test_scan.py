@@ -20,6 +20,7 @@ from forge_cli.engine.plugins import scan
 from forge_cli.engine.plugins.scan import Plugin, installed
 from forge_cli.testing import Project
 
+from ...distributions import write_distribution
 from ...rows import each_row
 
 TOOLSET = '''
@@ -59,13 +60,7 @@ class Site:
         return self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
 
     def install(self, distribution: str, *entries: str, version: str = "1.0", **modules: str) -> Path:
-        info = self.info(distribution, version)
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-        if entries:
-            (info / "entry_points.txt").write_text("\n".join(["[forge]", *entries, ""]))
-        for name, text in modules.items():
-            (self.folder / f"{name}.py").write_text(text)
+        info = write_distribution(self.folder, distribution, entries, version=version, **modules)
         importlib.invalidate_caches()
         return info
 

@@ -16,6 +16,8 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent, TurnStart
 from forge_cli.testing import Project, Seen, call, calls
 
+from ...distributions import write_distribution
+
 TOOLS = """
 from forge_cli import Approval, tool
 
@@ -110,11 +112,8 @@ NAMES = ("box", "changing", "broken", "mute", "unsound", "twice")
 @pytest.fixture
 def worker(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A project with tools.py, and a distribution with toolsets on the path."""
-    info = tmp_path / "site" / "forge_tools_box-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: forge-tools-box\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[forge]\n" + "".join(f"{name} = box_plugin\n" for name in NAMES))
-    (tmp_path / "site" / "box_plugin.py").write_text(PLUGIN)
+    entries = [f"{name} = box_plugin" for name in NAMES]
+    write_distribution(tmp_path / "site", "forge-tools-box", entries, box_plugin=PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     project.write("tools.py", TOOLS)
     yield project
