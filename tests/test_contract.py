@@ -20,6 +20,7 @@ from forge_cli import ApprovalDecision, InterruptSignal, Json, Text, Tool, Worke
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 from .distributions import write_distribution
@@ -278,6 +279,7 @@ class Bench:
         with pytest.MonkeyPatch.context() as patch, self.project.environment():
             patch.setattr(sys, "path", list(sys.path))
             patch.syspath_prepend(str(self.site))
+            patch.setenv(LOAD_PLUGINS, "forge-tools-contract" if any(self.site.glob("forge_tools_*")) else "")
             yield
         sys.modules.pop("contract_module", None)
 
