@@ -15,6 +15,7 @@ from forge_cli.testing import Project
 
 from ..deadline import deadline
 from ..distributions import write_distribution
+from ..warm import Warm
 
 TOOLS = '''
 """Tools that do a little of everything."""
@@ -180,13 +181,16 @@ class Started:
 
 
 @pytest.fixture
-def start(project: Project) -> Iterator[Callable[..., Started]]:
-    """Start forge in a process, with pipes around it; it is killed when the test ends."""
+def start(project: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
+    """Start forge in a process, with pipes around it; it is killed when the test ends.
+
+    One that is ``cold`` imports all that it needs by itself, for tests of what happens meanwhile.
+    """
     started: list[subprocess.Popen[str]] = []
 
-    def forge(*words: str, stdin: int = subprocess.DEVNULL, **env: str) -> Started:
+    def forge(*words: str, stdin: int = subprocess.DEVNULL, cold: bool = False, **env: str) -> Started:
         process = subprocess.Popen(
-            [sys.executable, "-m", "forge_cli", *words],
+            [sys.executable if cold else str(warm.python), "-m", "forge_cli", *words],
             cwd=project.folder,
             env={**os.environ, "FORGE_HOME": str(project.home), **env},
             stdin=stdin,

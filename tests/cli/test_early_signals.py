@@ -24,7 +24,7 @@ FIRST = 0.9
 
 
 def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay: float) -> None:
-    forge = start(*command)
+    forge = start(*command, cold=True)
     time.sleep(delay)
     forge.signal(number)
     done = forge.end()

@@ -140,7 +140,7 @@ def test_before_any_command_has_begun(tester, start, install, number: signal.Sig
     """Anything that is imported on the way to a command may take its time."""
     slow = "import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n"
     site = install("forge-slow", "typer", slow, "unused = typer")
-    forge = start("run", "worker.yaml", "go", "--output-format", "json", PYTHONPATH=str(site))
+    forge = start("run", "worker.yaml", "go", "--output-format", "json", cold=True, PYTHONPATH=str(site))
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
