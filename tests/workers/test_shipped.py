@@ -126,8 +126,8 @@ SESSIONS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     ),
     "shell-helper": (
         [
-            {"text": "I count the lines.", "calls": [command("wc -l app.py")]},
-            {"text": "wc -l app.py"},
+            {"text": "I give it the time of now.", "calls": [command("touch app.py")]},
+            {"text": "touch app.py"},
         ],
         ["success"],
     ),

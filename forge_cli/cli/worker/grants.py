@@ -97,10 +97,12 @@ def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
             from forge_cli.toolsets.shell.rules import ShellRule
 
             rules = [
-                ShellRule(pattern=str(rule.get("pattern")), approval=Approval(rule.get("approval")))
+                ShellRule(use=rule["use"])
+                if "use" in rule
+                else ShellRule(pattern=str(rule.get("pattern")), approval=Approval(rule.get("approval")))
                 for rule in section.get("rules") or ()
             ]
-            yield from (Grant("command", rule.pattern) for rule in granting_rules(rules))
+            yield from (Grant("command", rule.title) for rule in granting_rules(rules))
             if section.get("default") == ALLOWED:
                 yield Grant("command", "every command that no rule covers (default: preApproved)")
 

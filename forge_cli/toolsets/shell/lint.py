@@ -50,7 +50,7 @@ def _unmatched(rules: Sequence[ShellRule], index: int, example: str) -> str | No
         return f"{_shown(example)} is not matched by {_shown(rule.pattern)}: {why}"
     verdict = judge_line(example, rules, Approval.ASK)
     if verdict.rule is not None and rule.approval is not Approval.BLOCKED and verdict.rule < index:
-        earlier = rules[verdict.rule].pattern
+        earlier = rules[verdict.rule].title
         return f"{_shown(example)} is matched by {_shown(earlier)} first; put the narrower rule before it"
     return None
 
@@ -90,6 +90,8 @@ def granting_rules(rules: Sequence[ShellRule]) -> list[ShellRule]:
 
 
 def _counts(rules: Sequence[ShellRule], index: int) -> bool:
+    if rules[index].use:
+        return True
     tokens = rules[index].tokens
     if not tokens or ASSIGNMENT.match(tokens[0]):
         return False
@@ -98,6 +100,8 @@ def _counts(rules: Sequence[ShellRule], index: int) -> bool:
 
 def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
     rule = rules[index]
+    if rule.use:
+        return
     if not rule.tokens:
         yield "an empty pattern matches nothing"
         return
@@ -124,7 +128,7 @@ def _shadows(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
             yield f"it never counts: rules[{other}] {_shown(blocking.pattern)} blocks all that it matches"
             return
     for earlier in rules[:index]:
-        if earlier.approval is not rule.approval and _starts_with(rule.tokens, earlier.tokens):
+        if earlier.tokens and earlier.approval is not rule.approval and _starts_with(rule.tokens, earlier.tokens):
             place = rules.index(earlier)
             yield f"it never counts: rules[{place}] {_shown(earlier.pattern)} comes first and matches the same"
             return

@@ -31,6 +31,7 @@ from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
+from forge_cli.toolsets.shell.sets.secrets import find_secret, reads_all_below
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
@@ -81,7 +82,7 @@ class ShellPolicy:
         """What is said, rule by rule, without a command: the reason of each is its pattern, and why."""
         for name, section in self._sections():
             for index, rule in enumerate(section.rules):
-                what = f"{rule.pattern} ({rule.reason})" if rule.reason else rule.pattern
+                what = f"{rule.title} ({rule.reason})" if rule.reason else rule.title
                 yield Verdict(rule.approval, what, f"{name}.rules[{index}]", section.where("rules", index), by="rule")
         where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
         yield Verdict(self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule")
@@ -107,6 +108,8 @@ class ShellPolicy:
         judged = self._with_zones(files, verdict)
         if judged is verdict:
             judged = self._with_secrets(_operands(command, moved), verdict)
+        if judged is verdict and any(part.row for part in found.parts):
+            judged = self._inside_zones(command, moved, verdict)
         return self._with_written_files(command, moved, verdict) if judged is verdict else judged
 
     def names_git(self, command: str) -> bool:
@@ -117,7 +120,7 @@ class ShellPolicy:
     @cached_property
     def _judge(self) -> LineJudge:
         lists = [RuleList(name, section.rules) for name, section in self._sections()]
-        return LineJudge(lists, self.worker.default)
+        return LineJudge(lists, self.worker.default, readable=[str(zone.path) for zone in self.sandbox.zones])
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
         yield _WORKER, self.worker
@@ -140,8 +143,9 @@ class ShellPolicy:
         if part.rule is not None:
             section = dict(self._sections())[str(part.origin)]
             rule, where = f"{part.origin}.rules[{part.rule}]", section.where("rules", part.rule)
-            pattern = visible(section.rules[part.rule].pattern.strip())
-            reason = f"rule '{pattern}'{f', but {part.why}' if part.why else ''}"
+            used = section.rules[part.rule]
+            said = f"'{part.row}' in the rule set {used.use}" if part.row else f"rule '{visible(used.pattern.strip())}'"
+            reason = f"{said}{f', but {part.why}' if part.why else ''}"
         return JudgedPart(part.text, part.approval.value, reason, rule, where)
 
     def _writable(self) -> list[str]:
@@ -176,6 +180,23 @@ class ShellPolicy:
                 approval = Approval.strictest(Approval.ASK, self.worker.default)
                 reason = f"{operand} leads to a file that may hold secrets"
                 return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
+        return verdict
+
+    def _inside_zones(self, command: str, moved: str, verdict: Verdict) -> Verdict:
+        """The verdict of a rule set unless it would read a file outside the zones, or one of secrets below a folder."""
+        approval = Approval.strictest(Approval.ASK, self.worker.default)
+        roots = [os.path.realpath(path) for path in (self.workspace, *(zone.path for zone in self.sandbox.zones))]
+        for operand in _operands(command, moved):
+            path = self.workspace / operand
+            if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
+                return replace(verdict, approval=approval, reason=f"{operand} leads out of the zones", rule=None)
+        for words, places in _argvs(command, moved):
+            if reads_all_below(words):
+                here = [self.workspace / place for place in places]
+                named = [path for root in here for word in words[1:] if below(word) and (path := root / word).is_dir()]
+                folders = named or here
+                if found := next(filter(None, map(find_secret, folders)), None):
+                    return replace(verdict, approval=approval, reason=f"it would read {found}", rule=None)
         return verdict
 
     def _with_written_files(self, command: str, moved: str, verdict: Verdict) -> Verdict:
@@ -291,4 +312,5 @@ def _details(found: LineVerdict) -> tuple[str, ...]:
 
 def _detail(part: CommandPart) -> str:
     rule = "no rule" if part.rule is None else f"{part.origin}.rules[{part.rule}]"
+    rule += f" {part.row}" if part.row else ""
     return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {part.why}' if part.why else ''})"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
@@ -23,27 +24,49 @@ from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
+from forge_cli.toolsets.shell.programs.wrappers import wrapper_named
+from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow, is_program, rows_of
 
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
 _NOTHING = "there is no command in it"
+_TIMED = ("timeout", "time")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOKEN = re.compile(r"[^ \t\r\n]+")
 
 
 class ShellRule(Config):
-    """One rule: what to say of the simple commands whose words start with the tokens of ``pattern``."""
+    """One rule: what to say of the simple commands whose words start with the tokens of ``pattern``.
 
-    pattern: str
+    Or a set of them that forge keeps, by its name, all of which pre-approve.
+    """
+
+    pattern: str = ""
     """The first tokens of a simple command."""
-    approval: Approval
+    approval: Approval = Approval.PRE_APPROVED
     """What commands that match it need."""
+    use: SetName | None = None
+    """A rule set that forge keeps: reading, testing or linting; it stands alone."""
     reason: str | None = None
     """Told to whoever is refused or asked."""
     match: list[str] = Field(default=[])
     """Command lines that it must match, checked at load."""
     not_match: list[str] = Field(default=[])
     """Command lines that it must not match."""
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        given = self.model_fields_set
+        if self.use and len(given) > 1:
+            raise ValueError("'use' stands alone: a rule set has its own patterns, which pre-approve")
+        if not self.use and (missing := [name for name in ("pattern", "approval") if name not in given]):
+            raise ValueError(f"'{missing[0]}' is required; or name a rule set: {{use: reading}}")
+        return self
+
+    @property
+    def title(self) -> str:
+        """The pattern, or the rule set."""
+        return f"use: {self.use}" if self.use else self.pattern
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -81,6 +104,8 @@ class CommandPart:
     why: str | None = None
     """What makes it more than its words say, if anything does."""
     nested: bool = False
+    row: str | None = None
+    """What matches it in the rule set that the rule uses."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +130,18 @@ class _Match:
     index: int
     rule: ShellRule
     tokens: tuple[str, ...]
+    row: SetRow | None = None
+    """Of the rule set that it uses."""
+    start: int = 0
+    """Where the command begins that it matches, behind a time limit."""
+
+    @property
+    def reach(self) -> int:
+        return self.start + len(self.tokens)
 
     def covers(self, words: tuple[str, ...]) -> bool:
+        if self.tokens[0] == ANY_PROGRAM:
+            return self.tokens[1:] == words[1:] and is_program(words[0])
         return self.tokens == words[: len(self.tokens)]
 
 
@@ -127,8 +162,9 @@ def judge_lists(
 class LineJudge:
     """Lists of rules, made ready for many lines."""
 
-    def __init__(self, lists: Sequence[RuleList], default: Approval) -> None:
-        self._default = default
+    def __init__(self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = ()) -> None:
+        """``readable`` are the real paths of zones, in which rule sets let files be read."""
+        self._default, self._readable = default, readable
         self._unsure = Approval.strictest(Approval.ASK, default)
         self._blocked_rules: list[_Match] = []
         self._by_name: list[dict[str, list[_Match]]] = []
@@ -137,6 +173,9 @@ class LineJudge:
             for index, rule in enumerate(origin.rules):
                 if rule.tokens:
                     self._add(_Match(origin.name, index, rule, rule.tokens))
+                for row in rows_of(rule.use) if rule.use else ():
+                    for tokens in row.tokens():
+                        self._add(_Match(origin.name, index, rule, tokens, row))
         self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
         self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}
 
@@ -187,8 +226,9 @@ class LineJudge:
 
     def _matches(self, words: tuple[str, ...]) -> list[_Match]:
         """The first match of each list that has one."""
-        candidates = [matches.get(words[0], ()) if words else () for matches in self._by_name]
-        firsts = (next((match for match in matches if match.covers(words)), None) for matches in candidates)
+        if not words:
+            return []
+        firsts = (_first(matches, words) or _first_inside(matches, words) for matches in self._by_name)
         return [match for match in firsts if match]
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
@@ -197,11 +237,16 @@ class LineJudge:
         match, approval = self._strictest(matches)
         why = None
         if matches or approval is Approval.PRE_APPROVED or not words:
-            reach = max((len(match.tokens) for match in matches), default=0)
-            why = self._hazard(command, reach, place)
+            reach = max((match.reach for match in matches), default=0)
+            vouched = False
+            if match and match.row:
+                vouched = match.row.vouched
+                why = match.row.misfit(command.words, match.reach, self._readable)
+            why = why or self._hazard(command, reach, place, vouched=vouched)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
-        return CommandPart(_shown(command), words, *_named(match), approval=approval, why=why)
+        said = " ".join(match.tokens) if match and match.row else None
+        return CommandPart(_shown(command), words, *_named(match), approval=approval, why=why, row=said)
 
     def _strictest(self, matches: Sequence[_Match]) -> tuple[_Match | None, Approval]:
         if not matches:
@@ -209,15 +254,16 @@ class LineJudge:
         approval = Approval.strictest(*(match.rule.approval for match in matches))
         return next(match for match in matches if match.rule.approval is approval), approval
 
-    def _hazard(self, command: Simple, reach: int, place: CommandPlace) -> str | None:
-        """What a pattern of ``reach`` tokens that matches the command does not cover."""
+    def _hazard(self, command: Simple, reach: int, place: CommandPlace, *, vouched: bool = False) -> str | None:
+        """What a pattern of ``reach`` tokens does not cover of a command; a ``vouched`` one starts nothing."""
         if not command.words:
             return _NOTHING
         moved, unsure = place.folders.moved, place.unsure
         hazards = (
             redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
         )
-        why = command_hazard(command.words, reach) or next(filter(None, hazards), None)
+        why = None if vouched else command_hazard(command.words, reach)
+        why = why or next(filter(None, hazards), None)
         why = why or secret_hazard(command.words, reach)
         words = [word.text for word in command.words]
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
@@ -278,7 +324,7 @@ class LineJudge:
             return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"
         if part.approval is Approval.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"
-        return _because(part.text, match.rule)
+        return _because(part.text, match)
 
     def _blocked(self, hit: Hit, match: _Match, parts: Sequence[CommandPart]) -> LineVerdict:
         """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
@@ -286,7 +332,7 @@ class LineJudge:
         found = CommandPart(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
         shown += [] if any(part is found for part in shown) else [found]
-        return LineVerdict(Approval.BLOCKED, _because(text, match.rule), found.rule, tuple(shown), origin=found.origin)
+        return LineVerdict(Approval.BLOCKED, _because(text, match), found.rule, tuple(shown), origin=found.origin)
 
     def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:
         """A line that is not plain: its parts are what the generous search makes of it."""
@@ -305,6 +351,27 @@ class LineJudge:
         return CommandPart(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
 
 
+def _first(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
+    """The first that matches; of the rows of one rule set, the one that spells most."""
+    candidates = (*by_name.get(words[0], ()), *by_name.get(ANY_PROGRAM, ()))
+    matches = [match for match in candidates if match.covers(words)]
+    if not matches or matches[0].row is None:
+        return matches[0] if matches else None
+    same = [match for match in matches if match.index == matches[0].index]
+    longest: _Match = max(same, key=lambda match: len(match.tokens))
+    return longest
+
+
+def _first_inside(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
+    """What a rule set says of a command that only has its time limited or taken."""
+    wrapper = wrapper_named(words[0]) if words[0] in _TIMED else None
+    start = wrapper.inner(words, 0) if wrapper else None
+    found = _first(by_name, words[start:]) if start else None
+    if found is None or found.row is None or start is None:
+        return None
+    return replace(found, start=start)
+
+
 def _base(word: str) -> str:
     return word.rsplit("/", 1)[-1].casefold()
 
@@ -313,7 +380,10 @@ def _named(match: _Match | None) -> tuple[int | None, str | None]:
     return (match.index, match.origin) if match else (None, None)
 
 
-def _because(text: str, rule: ShellRule) -> str:
+def _because(text: str, match: _Match) -> str:
+    rule = match.rule
+    if match.row:
+        return f"{_in_quotes(text)} is '{' '.join(match.tokens)}' in the rule set {rule.use}"
     said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
     reason = f": {rule.reason}" if rule.reason else ""
     return f"{_in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"

@@ -58,7 +58,7 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
         return f"{name} changes the state of the shell"
     if "interactive" in found.kind:
         return f"{name} can start other programs on its own"
-    if argv.globs and _minds_names(name, found):
+    if argv.globs and _minds_names(name, found) and not _format_is_given(found, argv):
         return f"file names may become words that tell {name} something else"
     why = options_of(name).used(argv.words[1:]) or subcommand_hazard(name, argv.words, reach)
     why = why or _runner_hazard(name, found, argv.words, reach)
@@ -88,6 +88,11 @@ def _minds_names(name: str, found: KnownProgram) -> bool:
         return True
     has_subcommands = any(map(found.says, ("known", "never", "spelled"))) or runner_named(name) is not None
     return has_subcommands and not found.says("only_known")
+
+
+def _format_is_given(found: KnownProgram, argv: Argv) -> bool:
+    """Whether the word that tells the program something else is none of the file names."""
+    return "format" in found.kind and 1 not in argv.globs and not argv.words[1].startswith("-")
 
 
 def is_known(word: str) -> bool:

@@ -1,0 +1,1 @@
+"""Rule sets that forge keeps: what only reads, runs tests, or looks for mistakes."""

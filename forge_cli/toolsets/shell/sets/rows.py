@@ -1,0 +1,108 @@
+"""The rows of the rule sets, read from ``data/*.yaml`` when a rule uses one."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from forge_cli.files.parsing import LOADER
+from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.programs.table import table_index
+
+DATA = Path(__file__).with_name("data")
+SetName = Literal["reading", "testing", "linting"]
+ANY_PROGRAM = "*"
+_GIVES_SCRIPT = re.compile(r"-[A-Za-z]*[ef].*|--(?:regexp|expression|file|files|from-file)(?:=.*)?")
+"""With one of these options, no operand is a script."""
+_SCRIPT_VALUE = re.compile(r"-[A-Za-z]*e|--(?:regexp|expression)")
+
+
+@dataclass(frozen=True)
+class SetRow:
+    """Commands that a rule set pre-approves; ``README.md`` beside the files tells of each key."""
+
+    patterns: str
+    operands: Literal["files", "script", "text", "format", "none"] = "files"
+    options: str = ""
+    never: str = ""
+    vouched: bool = False
+    match: str = ""
+    not_match: str = ""
+
+    def tokens(self) -> Iterator[tuple[str, ...]]:
+        return (tuple(line.split()) for line in self.patterns.splitlines())
+
+    def misfit(self, words: Sequence[ShellWord], reach: int, readable: Sequence[str]) -> str | None:
+        """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones."""
+        texts = [word.text for word in words[reach:]]
+        known = self.options.split()
+        for text in texts:
+            if any(never.startswith(text.partition("=")[0]) for never in self.never.split() if len(text) > 2):
+                return f"{text} names files in a file"
+            option = text.startswith("-") and text != "-"
+            if option and self.vouched and self.operands == "none":
+                return f"with {text} it is another command"
+            if option and known and text.partition("=")[0] not in known and not text[1:].isdigit():
+                return f"{text} is none of the options that are known to only read"
+            if not option and (self.operands == "none" or (self.operands == "format" and not text.startswith("+"))):
+                return f"with {text} it is another command"
+        if self.operands in ("files", "script"):
+            outside = (text for text in self._paths(texts) if is_outside(text, readable))
+            if (found := next(outside, None)) is not None:
+                return f"{found} may lie outside the zones"
+        return None
+
+    def _paths(self, texts: Sequence[str]) -> Iterator[str]:
+        """The words, and parts of options, that may name files."""
+        scripts = self.operands == "script"
+        script = scripts and not any(map(_GIVES_SCRIPT.fullmatch, texts))
+        behind = False
+        for before, text in pairwise(["", *texts]):
+            if text.startswith("-") and text != "-" and not behind:
+                behind = text == "--"
+                yield from _in_option(text)
+            elif scripts and _SCRIPT_VALUE.fullmatch(before):
+                continue
+            elif script:
+                script = text.isdigit() and before.startswith("-")
+            else:
+                yield text
+
+
+def _in_option(text: str) -> Iterator[str]:
+    """``--file=/x`` and ``-f/x`` name files behind the option; ``-f /x`` does so in the next word."""
+    name, equals, value = text.partition("=")
+    if equals:
+        yield value
+    elif "/" in name or "~" in name or ".." in name:
+        yield name[2:]
+
+
+def is_outside(text: str, readable: Sequence[str]) -> bool:
+    """May this be a path that leads out of the working directory and of the folders ``readable``?"""
+    if text.startswith("~"):
+        return True
+    if text.startswith("/"):
+        path = posixpath.normpath(text)
+        inside = any(path == root or path.startswith(root.rstrip("/") + "/") for root in readable)
+        return not inside and path not in ("/dev/null", "/dev/stdin")
+    return ".." in text.replace(":", "/").split("/")
+
+
+def is_program(word: str) -> bool:
+    """Is it a bare name that the tables of programs know?"""
+    return word in table_index()
+
+
+@lru_cache(maxsize=8)
+def rows_of(name: SetName) -> tuple[SetRow, ...]:
+    text = (DATA / f"{name}.yaml").read_text("utf-8")
+    return tuple(SetRow(**row) for row in yaml.load(text, LOADER))  # noqa: S506 - the safe one, in C
