@@ -302,7 +302,7 @@ def _wait_for(path: Path) -> None:
 
 def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Project) -> None:
     write_items(project, {"b": "hang"})
-    other = start("batch", "worker.yaml", "items.jsonl")
+    other = start("batch", "worker.yaml", "items.jsonl", cold=True)
     _wait_for(project.folder / "hangs-b")
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, f"in use by another forge batch (pid {other.process.pid})" in done.err) == (1, True)

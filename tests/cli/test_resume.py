@@ -377,7 +377,7 @@ def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
     script(keeper, "First.", calls(call("hold", text="x")), "Never.")
     cli("run", "worker.yaml", "go")
     session = last(keeper).stem
-    first = start("run", "worker.yaml", "-c", "more", "--trace", "normal")
+    first = start("run", "worker.yaml", "-c", "more", "--trace", "normal", cold=True)
     first.wait_for("holding")
     sentence = f"the session {session} is in use by the process {first.process.pid}\n"
     refused = [["run", "worker.yaml", "-r", session, "x"], ["run", "worker.yaml", "-c", "x"]]

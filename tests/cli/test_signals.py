@@ -153,7 +153,7 @@ def test_a_signal_that_somebody_had_ignored_stays_ignored(tester, start, gate) -
     calling(tester, "hold")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        forge = start("run", "worker.yaml", "go", "--json")
+        forge = start("run", "worker.yaml", "go", "--json", cold=True)
     finally:
         signal.signal(signal.SIGHUP, before)
     forge.wait_for("holding")
