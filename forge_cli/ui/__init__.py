@@ -6,6 +6,7 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.ui import jsonl as jsonl
+    from forge_cli.ui import server as server
     from forge_cli.ui import terminal as terminal
 
 __getattr__ = lazy_modules(__name__)

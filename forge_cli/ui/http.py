@@ -1,20 +1,13 @@
-"""What the servers of forge share: a socket, uvicorn without signals and logs, and the headers of a request."""
+"""What the servers of forge share: a socket, and the headers of a request."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from forge_cli.core.errors import ForgeError
 
-if TYPE_CHECKING:
-    import uvicorn
-
-MOST_CONNECTIONS = 300
-LAST_ANSWERS = 1
-"""Seconds that connections have to end by themselves."""
 Headers = Mapping[str, list[str]]
 
 
@@ -39,27 +32,6 @@ def read_headers(scope: Any) -> Headers:
     return headers
 
 
-def new_server(app: Any, **more: Any) -> uvicorn.Server:
-    """A server that runs until its ``should_exit``; ``more`` are other settings of uvicorn."""
-    import uvicorn
-
-    class QuietServer(uvicorn.Server):
-        """Leaves signals to forge."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=LAST_ANSWERS,
-        **more,
-    )
-    return QuietServer(config)
+def let_in(scope: Any) -> None:
+    """Remember of a connection that its sender was let in, so that it gives way to nobody."""
+    scope["state"]["connection"].is_known = True

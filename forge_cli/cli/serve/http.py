@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from forge_cli import ui
 from forge_cli.core.errors import UsageError
-from forge_cli.ui.http import Headers, new_server, open_socket, read_headers
+from forge_cli.ui.http import Headers, let_in, open_socket, read_headers
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -59,12 +60,11 @@ class TokenGate:
         if scope["type"] != "http":
             return
         refused = self._listener.refuses(read_headers(scope))
-        if refused is None and scope["path"] != PATH:
-            refused = 404, f"there is nothing but {PATH} here"
-        if refused is None:
+        if refused is None and scope["path"] == PATH:
+            let_in(scope)
             await self._app(scope, receive, send)
             return
-        status, sentence = refused
+        status, sentence = refused or (404, f"there is nothing but {PATH} here")
         more = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         await PlainTextResponse(f"{sentence}\n", status, headers=more)(scope, receive, send)
 
@@ -74,7 +74,7 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS)
-    running = new_server(TokenGate(manager.handle_request, listener))
+    running = ui.server.new_server(TokenGate(manager.handle_request, listener))
 
     async def stop_server() -> None:
         await stop.wait()

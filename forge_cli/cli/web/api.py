@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 FindSessions = Callable[[], "WebSessions"]
 Handler = Callable[[Request], Awaitable[Any]]
+NOTHING_HERE = {"error": "there is nothing here"}
 
 
 class PageRoutes:
@@ -198,12 +198,12 @@ def _refusal(error: ForgeError) -> JSONResponse:
 async def _page(request: Request) -> Response:
     found = read_page(str(request.path_params.get("name", "index.html")))
     if found is None:
-        raise HTTPException(404)
+        return JSONResponse(NOTHING_HERE, 404)
     return Response(found.data, media_type=found.media_type)
 
 
 async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:
-    await JSONResponse({"error": "there is nothing here"}, 404)(scope, receive, send)
+    await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
 
 
 async def _body(request: Request) -> JsonObject:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
+from forge_cli import ui
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.web.api import PageRoutes
@@ -21,7 +22,6 @@ from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.zones import Zone
 from forge_cli.files.worker import Limits
-from forge_cli.ui.http import new_server
 from forge_cli.ui.web.access import AccessGate, PageAccess
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Serving:
         self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
     ) -> None:
         """Serve until the end; then the sessions end first, the tabs after them."""
-        server = new_server(AccessGate(PageRoutes(self.find).router(), access), http="h11")
+        server = ui.server.new_server(AccessGate(PageRoutes(self.find).router(), access))
         self._tasks.start_soon(self._end_server, server)
         if self._work.worker:
             await self._start_first()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import html
 import json
 import secrets
 import sys
@@ -14,7 +15,7 @@ from urllib.parse import parse_qs
 
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
-from forge_cli.ui.http import Headers, read_headers
+from forge_cli.ui.http import Headers, let_in, read_headers
 
 BODY_MAX = 20 * 1024 * 1024
 """Bytes of one request."""
@@ -31,6 +32,22 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Part of every response."""
+REFUSAL_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>forge: not let in</title>
+<h1>forge did not let you in</h1>
+<p>It says: {sentence}.</p>
+<p>The address to open is in the terminal where <code>forge web</code> runs, on the line that begins with
+<code>forge: http://</code>. It ends with <code>?secret=</code> and a long word. Copy all of it into the address
+bar.</p>
+<p>If that line is gone, press Ctrl+C there and start <code>forge web</code> again. It prints a new address, and your
+sessions are kept.</p>
+</html>
+"""
+"""What a browser shows of a refusal; styles would need the secret."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 METHODS = frozenset({"GET", "HEAD", "POST"})
 OWN_SITES = frozenset({"same-origin", "none"})
@@ -120,8 +137,13 @@ class AccessGate:
             return
         headers, secret = read_headers(scope), _secret_in(scope)
         if refused := self._access.refuse(scope["method"], headers, secret):
-            await _answer(send, refused.status, {"error": refused.sentence})
-        elif secret is not None:
+            if scope["path"].startswith("/api/") or not _takes_html(headers):
+                await _answer(send, refused.status, {"error": refused.sentence})
+            else:
+                await _respond(send, refused.status, "text/html; charset=utf-8", _page_of(refused))
+            return
+        let_in(scope)
+        if secret is not None:
             await self._welcome(send)
         else:
             await self._pass_on(scope, receive, send)
@@ -163,10 +185,21 @@ class AccessGate:
 
 
 async def _answer(send: Any, status: int, content: object, headers: Mapping[str, str] | None = None) -> None:
-    body = json.dumps(content).encode()
-    more = {**HEADERS, "Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+    await _respond(send, status, "application/json", json.dumps(content).encode(), headers)
+
+
+async def _respond(send: Any, status: int, kind: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    more = {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body)), **(headers or {})}
     await send({"type": "http.response.start", "status": status, "headers": _encoded(more)})
     await send({"type": "http.response.body", "body": body})
+
+
+def _page_of(refused: RefusedRequest) -> bytes:
+    return REFUSAL_PAGE.format(sentence=html.escape(refused.sentence)).encode()
+
+
+def _takes_html(headers: Headers) -> bool:
+    return any("text/html" in kinds.lower() for kinds in headers.get("accept", []))
 
 
 def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -172,6 +172,72 @@ def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
     play(project, story)
 
 
+STRANGERS = [
+    ("/", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", True),
+    ("/", "TEXT/HTML", True),
+    ("/?secret=wrong", "text/html", True),
+    ("/?secret=", "application/xml, text/html;q=0.5", True),
+    ("/static/app.js", "text/html", True),
+    ("/sessions/x", "text/html", True),
+    ("/", "*/*", False),
+    ("/", "application/json", False),
+    ("/static/app.js", "*/*", False),
+    ("/api/state", "text/html", False),
+    ("/api/sessions/x/events", "text/event-stream", False),
+]
+"""A path, what the client takes, and whether it is shown a page."""
+
+
+def test_a_browser_without_the_secret_is_told_what_to_do(project: Project) -> None:
+    async def story(browser: Browser) -> None:
+        async with httpx2.AsyncClient(base_url=browser.client.base_url, trust_env=False) as stranger:
+            for path, accept, is_page in STRANGERS:
+                answer = await stranger.get(path, headers={"Accept": accept})
+                assert (answer.status_code, browser.access.secret in answer.text) == (403, False)
+                assert "default-src 'self'" in answer.headers["content-security-policy"]
+                shown = answer.headers["content-type"], answer.text[:15]
+                assert (shown == ("text/html; charset=utf-8", "<!doctype html>")) is is_page, (path, accept)
+                told = (
+                    "terminal where <code>forge web</code> runs"
+                    if is_page
+                    else "the address that forge web has printed"
+                )
+                assert told in answer.text, (path, accept)
+
+    play(project, story)
+
+
+def test_markup_in_a_request_is_text_on_the_page(project: Project) -> None:
+    async def story(browser: Browser) -> None:
+        answer = await browser.client.request("'X&", "/", headers={"Accept": "text/html"})
+        assert (answer.status_code, "&#x27;X&amp; is not used here" in answer.text) == (403, True)
+
+    play(project, story)
+
+
+MISSING = [
+    "nothing",
+    "no.js",
+    "app.js.map",
+    "App.js",
+    "%2e%2e",
+    "..%2faccess.py",
+    "index.html%00",
+    "a%20b",
+    "%c3%bc",
+    "",
+]
+
+
+def test_a_file_that_is_not_there_is_not_found(project: Project) -> None:
+    async def story(browser: Browser) -> None:
+        for name in MISSING:
+            answer = await browser.client.get(f"/static/{name}")
+            assert (name, answer.status_code, answer.json()) == (name, 404, {"error": "there is nothing here"})
+
+    play(project, story)
+
+
 def test_every_response_forbids_what_the_page_does_not_need(project: Project) -> None:
     async def story(browser: Browser) -> None:
         for path in (
