@@ -1,4 +1,7 @@
-"""Secrets: known values of the environment and known shapes of keys, taken out of what is stored or sent."""
+"""Secrets: known values of the environment and known shapes of keys, taken out of what is stored or sent.
+
+A known value is found as it is, in base64, and written with escapes or over several lines, as `plain_text` reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,19 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 from types import NoneType
 from typing import Any
+from urllib.parse import unquote
 
 from anyio import CancelScope, to_thread
 
 from forge_cli.files.keys import stored_keys
 from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
+from forge_cli.sandbox.spellings import PlainReading, in_base64, only_escapes, plain_text
 
 MARK = "[redacted:{name}]"
 SHORTEST = 8
@@ -39,6 +44,11 @@ for _shape in SHAPES:
 _LONGEST_START = max(map(len, _STARTS))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
+_SIGNS = "%\\+\n\r"
+"""One of them is in every text that `plain_text` changes."""
+_CUT_OFF = re.compile(r"[%\\][%\\u0-9A-Fa-f]*\Z")
+_LONGEST_ESCAPE = 16
+_SPAN = re.compile("(.+)", re.DOTALL)
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _LONG = 4096
 _LARGE = 65_536
@@ -58,12 +68,22 @@ class Redactor:
         named = [(name, value, KEY_NAME.search(name) is not None) for name, value in sorted(environ.items())]
         for name, value, is_key in (*((*item, True) for item in sorted((secrets or {}).items())), *named):
             url = _URL_PASSWORD.search(value)
-            for secret in ([value] if is_key else []) + ([url["password"]] if url else []):
+            passwords = {url["password"], unquote(url["password"])} if url else set()
+            for secret in {*passwords, value} if is_key else passwords:
                 if len(secret) >= SHORTEST:
-                    self._values.setdefault(secret, MARK.format(name=name))
+                    for spelling in (secret, *in_base64(secret)):
+                        self._values.setdefault(spelling, MARK.format(name=name))
         self._known: dict[str, str] = {}
         self._room = _ROOM
         self._longest_first = sorted(self._values, key=len, reverse=True)
+        self._plain = [
+            (value, plain)
+            for value in self._longest_first
+            for plain in {plain_text(value), plain_text(only_escapes(value))}
+            if len(plain) >= SHORTEST
+        ]
+        self._beginnings = _by_first_char(self._longest_first)
+        self._plain_beginnings = _by_first_char(plain for _, plain in self._plain)
 
     def is_clean(self, text: str) -> bool:
         """Is there no secret for sure in what this JSON says? Escapes may hide one, or where it begins."""
@@ -117,16 +137,18 @@ class Redactor:
         """What can be told of a text from ``start`` on, however it continues, and where the rest begins."""
         if start == len(text):
             return "", start
-        begun = len(text) if whole else self._begun(text, start)
+        escaped = len(text) if whole else self._begun_with_escapes(text, start)
+        begun = escaped if whole else min(escaped, self._begun(text, start))
         told: list[str] = []
         for match, mark in self._matches(text, start):
-            if match.start() >= begun:
+            if match.start() >= begun or escaped < match.end():
+                begun = min(begun, match.start())
                 break
             lead, close = text[match.start() : match.start(1)], text[match.end(1) : match.end()]
             told += text[start : match.start()], self.redact_text(lead) if lead else "", mark, close
             start = match.end()
             if begun < start:
-                begun = self._begun(text, start)
+                begun = min(escaped, self._begun(text, start))
         return "".join([*told, text[start:begun]]), begun
 
     def _begun(self, text: str, start: int) -> int:
@@ -138,12 +160,36 @@ class Redactor:
             place = text.find(literal, start if SHAPES[index] is BLOCK else near)
             found = _begun_shape(index).search(text, place) if place >= 0 else None
             first = min(first, found.start()) if found else first
-        for value in self._longest_first:
-            place = text.find(value[0], max(start, len(text) - len(value) + 1), first)
-            while place >= 0 and not value.startswith(text[place:]):
-                place = text.find(value[0], place + 1, first)
-            first = place if place >= 0 else first
-        return first
+        return _first_end(self._beginnings, text, start, first)
+
+    def _begun_with_escapes(self, text: str, start: int) -> int:
+        """Where a known value begins that is not complete, as `plain_text` reads it; the end of the text if nowhere."""
+        if not _has_signs(text, start):
+            return len(text)
+        cut = _CUT_OFF.search(text, max(start, len(text) - _LONGEST_ESCAPE))
+        end = cut.start() if cut else len(text)
+        end = start + len(text[start:end].rstrip("\\"))
+        read = PlainReading(text[start:end])
+        first = _first_end(self._plain_beginnings, read.plain, 0, len(read.plain))
+        return start + read.span(first)[0] if first < len(read.plain) else end
+
+    def _escaped(self, text: str, start: int) -> list[tuple[re.Match[str], str]]:
+        """The known values that are in a text only as `plain_text` reads it."""
+        if not _has_signs(text, start):
+            return []
+        plain = plain_text(text)
+        hidden = [(value, each) for value, each in self._plain if each in plain]
+        if not hidden:
+            return []
+        read, found = PlainReading(text), []
+        for value, each in hidden:
+            place = read.plain.find(each)
+            while place >= 0:
+                begin, end = read.span(place)[0], read.span(place + len(each) - 1)[1]
+                if text[begin:end] != value and (match := _SPAN.match(text, begin, end)):
+                    found.append((match, self._values[value]))
+                place = read.plain.find(each, place + 1)
+        return found
 
     def _matches(self, text: str, start: int) -> Iterator[tuple[re.Match[str], str]]:
         """Each secret from left to right with its mark; of those that begin at one place the first kind counts.
@@ -152,15 +198,17 @@ class Redactor:
         with is found much faster than all kinds are tried at every place.
         """
         known = [(_literal(value), self._values[value]) for value in self._longest_first if value in text]
+        escaped = self._escaped(text, start)
         shapes = [_compiled(index) for index, anchor in enumerate(_ANCHORS) if anchor in text]
-        kinds = [*known, *shapes]
+        kinds = [*known, *((None, mark) for _, mark in escaped), *shapes]
         if not kinds:
             return
         found = [
             (match.start(), kind, match)
             for kind, (pattern, _) in enumerate(kinds)
-            if (match := pattern.search(text, start))
+            if pattern and (match := pattern.search(text, start))
         ]
+        found += ((match.start(), len(known) + index, match) for index, (match, _) in enumerate(escaped))
         heapify(found)
         while found:
             begin, kind, match = found[0]
@@ -168,7 +216,7 @@ class Redactor:
             if begin >= start:
                 yield match, mark
                 start = match.end()
-            elif later := pattern.search(text, start):
+            elif later := pattern.search(text, start) if pattern else _SPAN.match(text, start, match.end()):
                 heapreplace(found, (later.start(), kind, later))
             else:
                 heappop(found)
@@ -225,6 +273,26 @@ def _beginning(text: str, start: int) -> int:
         if any(_place(place).match(text, index) for place in _BEGINNINGS.get(text[index:], ())):
             return index
     return len(text)
+
+
+def _has_signs(text: str, start: int) -> bool:
+    return any(text.find(sign, start) >= 0 for sign in _SIGNS)
+
+
+def _by_first_char(values: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for value in values:
+        found.setdefault(value[0], []).append(value)
+    return found
+
+
+def _first_end(values: Mapping[str, Sequence[str]], text: str, start: int, first: int) -> int:
+    """Where the end of a text begins that is a beginning of one of the values, if that is before ``first``."""
+    for place in range(start, first):
+        for value in values.get(text[place], ()):
+            if len(value) > len(text) - place and value.startswith(text[place:]):
+                return place
+    return first
 
 
 @cache

@@ -140,6 +140,8 @@ _PASSWORD = RawPart(
     whole=r"(?!\[redacted:|[$<{*])[^\s/?#<>\"'`\\]+(?=@)",
     begun=r"[^\s/?#<>\"'`\\]*+\Z",
 )
+_NO_BASE64 = RawPart(whole=f"(?![+/={WORD}])", begun=r"\Z")
+"""The end of a word that is not part of a longer one in base64."""
 _LONG = 512
 """More than any of these keys has; what may begin anywhere is bounded."""
 LONGEST = 1024
@@ -182,6 +184,19 @@ SHAPES = (
     Shape("jwt", ("eyJ", Run(WORD, 5), ".eyJ", Run(WORD, 5), ".", Run(WORD, 8)), at=APART),
     _key("groq", "gsk_", LETTERS, 20, None, at=APART),
     _key("xai", "xai-", LETTERS, 20, None, at=APART),
+    Shape("doppler", ("dp.", Choice(("ct", "pt", "st", "sa", "scim", "audit")), ".", Run(LETTERS, 40, _LONG))),
+    Shape("doppler", ("dp.st.", Run("a-z0-9_-", 2, 35), ".", Run(LETTERS, 40, _LONG))),
+    Shape("figma", ("fig", Choice(("d", "o", "u", "or", "ur", "oh", "uh")), "_", Run(WORD, 36, _LONG)), at=APART),
+    Shape(
+        "new-relic",
+        ("NR", Choice(("AK", "AA", "BR", "II", "IQ", "JS", "RA", "SP")), "-", Run(WORD, 19, _LONG)),
+        at=APART,
+    ),
+    Shape("new-relic", ("eu01xx", Run("a-f0-9", 30, 30), "NRAL")),
+    Shape("postman", ("PMA", Choice(tuple("KT")), "-", Run("A-Za-z0-9-", 24, _LONG))),
+    Shape("shopify", ("shp", Choice(("at", "ca", "it", "pa", "ss", "tka", "ua")), "_", Run(LETTERS, 32, _LONG))),
+    Shape("square", ("sq0", Choice(("atp", "acp", "csp")), "-", Run(WORD, 22, _LONG))),
+    Shape("square", ("EAAA", Run(WORD, 60, 60), _NO_BASE64), at=(f"<![+/{WORD}]", *APART[1:])),
     Shape("digitalocean", ("do", Choice(tuple("opr")), "_v1_", Run("a-f0-9", 64, 64))),
     _key("databricks", "dapi", "a-f0-9", 32, 32, at=APART),
     Shape("telegram", (Run(WORD, 34, 36),), lead=(":",), at=(r"<=\d{8}",)),

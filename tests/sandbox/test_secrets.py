@@ -1,8 +1,9 @@
 """Secrets: which texts are taken for one, whole or in pieces, in linear time.
 
-Covers forge_cli.sandbox.shapes.
+Covers forge_cli.sandbox.shapes and forge_cli.sandbox.spellings.
 """
 
+import base64
 import json
 import random
 import re
@@ -10,6 +11,7 @@ import string
 import threading
 from time import process_time
 from typing import Any, ClassVar
+from urllib.parse import quote, quote_plus
 
 import anyio
 import pytest
@@ -41,6 +43,24 @@ KEYS = {
     "jwt": [f"eyJ{ABC[:20]}.eyJ{ABC[:30]}.{ABC[:43]}"],
     "groq": [f"gsk_{ABC[:52]}"],
     "xai": [f"xai-{ABC[:80]}"],
+    "doppler": [
+        f"dp.pt.{ABC[:43]}",
+        f"dp.ct.{ABC[:40]}",
+        f"dp.st.{ABC[:43]}",
+        f"dp.st.dev_eu-1.{ABC[:43]}",
+        f"dp.scim.{ABC[:44]}",
+    ],
+    "figma": [f"figd_{ABC[:30]}-_{ABC[:8]}", f"figu_{ABC[:40]}", f"figor_{ABC[:40]}"],
+    "new-relic": [
+        f"NRAK-{ABC[:27].upper()}",
+        f"NRII-{ABC[:32]}",
+        f"NRJS-{HEX[:19]}",
+        f"NRRA-{HEX[:42]}",
+        f"eu01xx{HEX[:30]}NRAL",
+    ],
+    "postman": [f"PMAK-{HEX[:24]}-{HEX[:34]}", f"PMAT-{ABC[:26].upper()}"],
+    "shopify": [f"shpat_{HEX[:32]}", f"shpca_{HEX[:32]}", f"shppa_{HEX[:32].upper()}", f"shpss_{HEX[:32]}"],
+    "square": [f"sq0atp-{ABC[:22]}", f"sq0csp-{ABC[:43]}", f"EAAAE{ABC[:59]}", f"EAAAl{ABC[:50]}-_{ABC[:7]}"],
     "digitalocean": [f"dop_v1_{HEX[:64]}"],
     "databricks": [f"dapi{HEX[:32]}"],
     "age": [f"AGE-SECRET-KEY-1{'QX7' * 19}Q"],
@@ -78,6 +98,47 @@ AROUND = {
         ("https://me:", "s3cret", "@example.org"),
     ],
 }
+ODD = 'p"q\\r/s&t<u>+v=w x é😀~%!'
+"""A password that every way to write it changes."""
+LONG = f"sk_own_{ABC[:101]}"
+
+
+def in_base64(text: str, before: str = "", after: str = "", urlsafe: bool = False) -> str:
+    encode = base64.urlsafe_b64encode if urlsafe else base64.b64encode
+    return encode(f"{before}{text}{after}".encode()).decode()
+
+
+def wrapped(text: str, width: int, between: str) -> str:
+    return between.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+SPELLINGS = {
+    "base64": in_base64(ODD),
+    "base64 after one byte": in_base64(ODD, "u", "\n"),
+    "base64 after two bytes": in_base64(ODD, "u:", " and more"),
+    "base64 for URLs": in_base64(f"{ODD}", "user?:", "~~~", urlsafe=True),
+    "base64 for URLs, long": in_base64(LONG, "x", urlsafe=True).rstrip("="),
+    "base64 in lines": wrapped(in_base64(LONG, "some text before it, "), 76, "\n"),
+    "base64 in lines of PEM": wrapped(in_base64(LONG, "y" * 20), 64, "\r\n"),
+    "base64 in lines of YAML": wrapped(in_base64(LONG, "y" * 17), 70, "\n    "),
+    "base64 in lines of JSON": wrapped(in_base64(LONG), 76, "\\n"),
+    "a URL": quote(ODD, safe=""),
+    "a path": quote(ODD),
+    "a URL in small letters": re.sub("%..", lambda found: found[0].lower(), quote(ODD, safe="")),
+    "a form": quote_plus(ODD),
+    "a URL of escapes only": "".join(f"%{byte:02x}" for byte in ODD.encode()),
+    "a URL of escapes only, long": "".join(f"%{byte:02X}" for byte in LONG.encode()),
+    "JSON": json.dumps(ODD),
+    "JSON with letters": json.dumps(ODD, ensure_ascii=False),
+    "JSON for HTML": json.dumps(ODD).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003E"),
+    "JSON with slashes": json.dumps(ODD).replace("/", "\\/"),
+    "JSON in JSON": json.dumps(json.dumps({"key": ODD})),
+    "JSON in JSON in JSON": json.dumps(json.dumps(json.dumps([ODD]))),
+    "JSON of escapes only": "".join(f"\\u{ord(char):04x}" for char in LONG),
+    "two lines": f"{LONG[:50]}\n{LONG[50:]}",
+    "two lines of JSON": f"{LONG[:20]}\\n  {LONG[20:]}",
+}
+SPELLED = Redactor({"ODD_PASSWORD": ODD, "LONG_KEY": LONG})
 CASES = [(name, "", key, "") for name, keys in KEYS.items() for key in keys]
 CASES += [(name, *around) for name, found in AROUND.items() for around in found]
 ENVIRON = {"PGPASSWORD": "correct horse battery", "A_KEY": "aaaaaaab", "B_KEY": "aaaaaaabaaaaaaac"}
@@ -88,6 +149,9 @@ SECRETS = [lead + secret + close for _, lead, secret, close in CASES] + list(ENV
 def stream(pieces: list[str], redactor: Redactor = REDACTOR) -> list[str]:
     told = RedactedStream(redactor)
     return [*(told.add(piece) for piece in pieces), told.close()]
+
+
+noise = st.text(string.ascii_letters + string.digits + " \n\\_-.:/@=%+~é", max_size=12)
 
 
 @each_row(("name", "lead", "secret", "close"), CASES)
@@ -111,6 +175,12 @@ def test_the_usual_kinds_of_keys_are_known_by_their_shape(name: str, lead: str, 
         "commit 0123456789abcdef0123456789abcdef01234567",
         "12:30:45 and 123456789:short",
         "key-value sk-learn hf_token npm_config_registry xai-dev dapi",
+        "configd_and-other-daemons-of-this-system-are-started-late, figure_one, figd_short",
+        "NRAK NR-1 ANRAK-0123456789abcdef0123456789a PMAK- shpat_ sq0idp-0123456789abcdef012345",
+        "udp.pt.example.org:5353 and dp.st.config.name.of.something.that.is.long.and.has.many.words",
+        f"data:image/png;base64,iVBORw0KGgo/EAAA{'AB' * 30}",
+        f"EAAA{'A' * 61}",
+        "%41%42%43 100 % of \\\\server\\share, C:\\new\\temp\\u0041, a\\\n b+c %zz %",
     ],
 )
 def test_what_only_resembles_a_key_stays(text: str) -> None:
@@ -146,6 +216,56 @@ def test_names_that_do_not(name: str) -> None:
     assert Redactor({name: "/some/place"}).redact("in /some/place") == "in /some/place"
 
 
+@each_row(("how", "text"), SPELLINGS.items())
+def test_a_known_secret_is_found_however_it_is_spelled(how: str, text: str) -> None:
+    for before, after in [("", ""), ("it is: ", " or so"), ("a\n", "\nb"), ("50% of \\", '\\"'), ('{"k": "', '"}')]:
+        told = SPELLED.redact(f"{before}{text}{after}")
+        assert len(re.findall(r"\[redacted:(?:ODD_PASSWORD|LONG_KEY)\]", told)) == 1
+        rest = told.removeprefix(before).removesuffix(after)
+        assert not any(text[at : at + 8] in rest for at in range(28, len(text) - 44))
+        if before in ("", "50% of \\"):
+            assert "".join(stream(list(f"{before}{text}{after}"), SPELLED)) == told
+
+
+@each_row(("how", "text"), SPELLINGS.items())
+def test_letter_by_letter_a_spelling_is_not_told_before_it_is_over(how: str, text: str) -> None:
+    told = RedactedStream(SPELLED)
+    early = "".join(told.add(letter) for letter in text[:-20])
+    assert SPELLED.redact(text).startswith(early)
+
+
+def test_a_password_that_an_address_spells_in_its_own_way_is_found_as_it_is() -> None:
+    redactor = Redactor({"HTTPS_PROXY": "http://me:Tr0ub%40dor%263@proxy:8080"})
+    assert redactor.redact("it said: Tr0ub@dor&3!") == "it said: [redacted:HTTPS_PROXY]!"
+
+
+def test_what_goes_on_after_a_shape_is_part_of_the_secret() -> None:
+    text = f"Authorization: Bearer {LONG[:40]}\n{LONG[40:]} is it"
+    told = SPELLED.redact(text)
+    assert told == "Authorization: Bearer [redacted:bearer][redacted:LONG_KEY] is it"
+    assert "".join(stream(list(text), SPELLED)) == told
+
+
+@given(st.text(string.ascii_letters + string.digits + ' \n\r\t\\"%+/=_-éu0', max_size=200))
+def test_ordinary_texts_stay_whatever_escapes_they_have(text: str) -> None:
+    assert SPELLED.redact(text) == text
+    assert "".join(stream([text[:50], text[50:]], SPELLED)) == text
+
+
+spelled = st.lists(
+    st.sampled_from([*SPELLINGS.values(), ODD, LONG, LONG[:60], "Bearer ", "://a:", "\\", "%", "\n", "%4", "\\u"])
+    | noise,
+    max_size=5,
+).map("".join)
+
+
+@given(spelled, st.data())
+def test_however_a_spelling_is_split_the_same_is_told(text: str, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert "".join(stream(pieces, SPELLED)) == SPELLED.redact(text)
+
+
 def test_the_password_of_any_address_in_the_environment_is_a_secret() -> None:
     redactor = Redactor({"HTTPS_PROXY": "http://me:Tr0ub4dor&3@proxy:8080"})
     assert redactor.redact("it said: Tr0ub4dor&3!") == "it said: [redacted:HTTPS_PROXY]!"
@@ -163,7 +283,6 @@ def test_marks_stay_as_they_are() -> None:
 
 
 words = st.sampled_from([*SECRETS, " ", "\n", "@", "/", "-----", "Bearer ", "://", "a", "sk-", "eyJ", "s", "ghp_"])
-noise = st.text(string.ascii_letters + string.digits + " \n\\_-.:/@=%+~é", max_size=12)
 texts = st.lists(words | noise, max_size=6).map("".join)
 
 
@@ -263,12 +382,13 @@ CLOSINGS = tuple(close for _, _, _, close in CASES if close)
 
 
 def test_no_more_is_held_back_than_may_become_a_secret() -> None:
+    """The last letter of a piece may begin one in base64."""
     told = stream(["Hello ", "there", ", re", "ader. ", "See http", "s://", "example.org", "/a now", " s", "k", "y!"])
     assert told == [
         "Hello ",
-        "there",
-        ", re",
-        "ader. ",
+        "ther",
+        "e, r",
+        "eader. ",
         "See htt",
         "ps",
         "",
@@ -307,6 +427,14 @@ def test_no_more_is_held_back_than_may_become_a_secret() -> None:
         "secret_access_key=",
         "12345678:",
         "/api/webhooks/",
+        "\\",
+        "%41",
+        "\\u0041",
+        "\n",
+        "+ ",
+        "\\ud83d",
+        "aaaa\n",
+        "\\aaaaaaa",
     ],
 )
 @each_row("end", ["", " "])
