@@ -107,6 +107,11 @@ def _read_project(file: Path) -> ProjectServers:
     return ProjectServers(file, content, parse_config(McpServers, {"servers": given}, file=str(file)).servers)
 
 
+def variables_in(*values: str) -> list[str]:
+    """The names of the variables that `expand` would read, each once."""
+    return list(dict.fromkeys(name for value in values for name in _VARIABLE.findall(value)))
+
+
 def expand(
     values: Mapping[str, str], environ: Mapping[str, str], where: Callable[[str], Mark | None]
 ) -> dict[str, str]:

@@ -1,6 +1,13 @@
 """What ``forge worker check`` lists that a worker grants itself. Covers forge_cli.cli.worker.grants."""
 
+import json
+
 import pytest
+
+from forge_cli.cli.worker.grants import grants_of, lines_of_grants
+from forge_cli.files.worker import load_worker
+
+from ..rows import each_row
 
 TOOLS = "def good(x: int) -> int:\n    return x\n"
 
@@ -47,12 +54,15 @@ toolsets:
     default: preApproved
     env: [SOME_API_KEY]
   custom: {{module: ./tools.py, tools: [good], approval: {{default: preApproved, tools: {{good: preApproved}}}}}}
+  mcp: {{servers: {{far: {{url: "http://127.0.0.1:9/mcp"}}, near: {{command: no-such-server}}}}}}
   workers: {{allowed: [child]}}
 """
     project.write("w/child.yaml", "name: child\n")
     assert grants(cli, project, text) == [
         "it grants itself:",
         "  code        ./tools.py runs in forge's own process, unconfined",
+        "  address     http://127.0.0.1:9/mcp gets what the MCP server far is asked (w/worker.yaml:17)",
+        "  program     no-such-server runs unconfined, the MCP server near (w/worker.yaml:17)",
         "  unconfined  commands are not confined: they reach whatever you can (isolation: off)",
         "  read        commands can read ~/.config/tool",
         "  limits      processes 600 instead of 512",
@@ -93,4 +103,96 @@ def test_names_of_the_network_beside_code_of_its_own(cli, project) -> None:
     text = "name: w\nsandbox: {network: [a.example.org, b.example.org]}\ntoolsets:\n  shell: {}\n"
     assert grants(cli, project, text + "  custom: {module: ./tools.py, tools: [good]}\n")[2:] == [
         "  network  commands reach a.example.org, b.example.org",
+    ]
+
+
+def settings(project, text: str) -> None:
+    project.home.mkdir(exist_ok=True)
+    (project.home / "config.yaml").write_text(text)
+
+
+def server(text: str) -> str:
+    """A worker with one MCP server, which nobody starts here."""
+    return f"name: w\nsandbox: {{network: false}}\ntoolsets:\n  mcp:\n    servers:\n      s:\n{text}"
+
+
+@each_row(
+    ("text", "told"),
+    [
+        (
+            server("        command: no-such-server\n        args: [-y, 'a b']\n"),
+            ["program  no-such-server -y 'a b' runs unconfined, the MCP server s (w/worker.yaml:7)"],
+        ),
+        (
+            server("        args: [x]\n        command: no-such-server\n        confined: true\n"),
+            ["program  no-such-server x runs confined as commands are, the MCP server s (w/worker.yaml:8)"],
+        ),
+        (
+            server("        command: no-such-server\n        env: {A: '${MY_KEY}', B: 'x${MY_KEY}${OTHER}'}\n"),
+            [
+                "program   no-such-server runs unconfined, the MCP server s (w/worker.yaml:7)",
+                "variable  MY_KEY, for the MCP server s",
+                "variable  OTHER, for the MCP server s",
+            ],
+        ),
+        (
+            server("        url: http://127.0.0.1:9/mcp\n        headers: {Authorization: 'Bearer ${MY_KEY}'}\n"),
+            [
+                "address   http://127.0.0.1:9/mcp gets what the MCP server s is asked (w/worker.yaml:7)",
+                "variable  MY_KEY, for the MCP server s",
+            ],
+        ),
+        (
+            server("        command: no-such-server\n      t: {command: other}\n"),
+            [
+                "program  no-such-server runs unconfined, the MCP server s (w/worker.yaml:7)",
+                "program  other runs unconfined, the MCP server t (w/worker.yaml:8)",
+            ],
+        ),
+        (
+            "name: w\ntoolsets: {mcp: {servers: {mine: null}}}",
+            ["program  my-server --all runs unconfined, the MCP server mine ({home}/config.yaml:4)"],
+        ),
+        (
+            "name: w\ntoolsets: {mcp: {servers: {theirs: null}}}",
+            ["program  their-server runs unconfined, the MCP server theirs (.mcp.json:3)"],
+        ),
+        (
+            "name: w\nsandbox: {network: false}\ntoolsets:\n  executables:\n",
+            ["program  what lies in {home}/tools can be called, confined as commands are (w/worker.yaml:4)"],
+        ),
+        ("name: w\nplugins: [./tools.py]", ["code  ./tools.py runs in forge's own process, unconfined"]),
+        (
+            "name: w\ntoolsets: {workers: {allowed: [child]}}",
+            [
+                "worker   child",
+                "program  from-child runs unconfined, the MCP server c (w/child.yaml:2) (worker 'child')",
+                "worker   ./deep.yaml (worker 'child')",
+                "code     ./tools.py runs in forge's own process, unconfined (worker 'deep')",
+            ],
+        ),
+    ],
+)
+def test_what_a_worker_starts_is_told_with_its_place(project, monkeypatch, text: str, told: list[str]) -> None:
+    servers = "mcp:\n  servers:\n    mine:\n      command: my-server\n      args: [--all]\n"
+    settings(project, servers)
+    project.write(".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "their-server"}}}, indent=2))
+    child = "toolsets: {mcp: {servers: {c: {command: from-child}}}, workers: {allowed: [./deep.yaml]}}"
+    project.write("w/child.yaml", f"name: child\n{child}\n")
+    project.write("w/deep.yaml", "name: deep\ntoolsets: {custom: {module: ./tools.py, tools: [good]}}\n")
+    project.write("w/worker.yaml", text)
+    monkeypatch.chdir(project.folder)
+    with project.environment():
+        lines = list(lines_of_grants(grants_of(load_worker("w/worker.yaml"), project.folder)))
+    home = str(project.home)
+    assert lines == ["it grants itself:", *(f"  {line.replace('{home}', home)}" for line in told)]
+
+
+def test_hooks_are_told_with_their_place(cli, project) -> None:
+    settings(project, "hooks:\n  - {on: before_tool, run: [./look.sh, -x]}\n  - {on: session_end, run: [/bin/true]}\n")
+    assert grants(cli, project, "name: w") == [
+        "it grants itself nothing",
+        "hooks run beside it:",
+        f"  before_tool  {project.home}/look.sh -x ({project.home}/config.yaml:2)",
+        f"  session_end  /bin/true ({project.home}/config.yaml:3)",
     ]

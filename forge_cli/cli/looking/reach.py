@@ -103,14 +103,9 @@ def _files(worker: str | Path | None, folder: Path | None) -> Iterator[Path]:
     if worker is None:
         return
     yield Path(worker).absolute()
-    seen: set[Path] = set()
-    waiting = list(_read(worker))
-    while waiting:
-        each = waiting.pop()
-        if each.path not in seen:
-            seen.add(each.path)
+    for found in _read(worker):
+        for each in (found, *allowed_workers(found)):
             yield from _files_of_worker(each, folder or Path.cwd())
-            waiting += _children(each)
 
 
 def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
@@ -149,10 +144,19 @@ def _read(worker: str | Path) -> Iterator[Worker]:
         yield load_worker(worker)
 
 
-def _children(worker: Worker) -> Iterator[Worker]:
-    for entry in allowed_by(worker.config.toolsets.get("workers")):
-        with suppress(ForgeError, OSError):
-            yield find_allowed(worker.folder, entry, None)
+def allowed_workers(worker: Worker) -> list[Worker]:
+    """Those that it may call, and those that they may call in their turn, each once."""
+    found = {worker.path: worker}
+    waiting = [worker]
+    while waiting:
+        each = waiting.pop(0)
+        for entry in allowed_by(each.config.toolsets.get("workers")):
+            with suppress(ForgeError, OSError):
+                child = find_allowed(each.folder, entry, None)
+                if child.path not in found:
+                    found[child.path] = child
+                    waiting.append(child)
+    return list(found.values())[1:]
 
 
 def _may_be_seen(path: Path, home: Path, secret: frozenset[Path]) -> bool:

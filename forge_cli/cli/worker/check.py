@@ -11,7 +11,7 @@ from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
-from forge_cli.cli.worker.grants import grants_of, lines_of_grants
+from forge_cli.cli.worker.grants import grants_of, hooks_beside, lines_of_grants
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
@@ -28,7 +28,7 @@ def check(
     """Say whether a worker file is sound.
 
     Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
-    it allows in advance is listed.
+    it starts, and what it allows in advance, is listed.
     """
     with data_output() as out:
         out.write(check_worker(worker, find_worker(worker), work_folder(directory)))
@@ -42,8 +42,10 @@ def check_worker(named: str, path: str, folder: Path) -> str:
         sys.stderr.write(f"warning: {visible(odd)}\n")
     check_script(found, folder)
     told = f"{visible(named)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})"
-    lines = (visible(line) for line in lines_of_grants(grants_of(found, folder)))
-    return "".join(f"{line}\n" for line in (told, *lines))
+    lines = [told, *lines_of_grants(grants_of(found, folder))]
+    if hooks := hooks_beside(folder):
+        lines += lines_of_grants(hooks, "hooks run beside it")
+    return "".join(f"{visible(line)}\n" for line in lines)
 
 
 async def count_tools(worker: str, workspace: str) -> tuple[int, int]:

@@ -1,21 +1,30 @@
-"""What a worker grants itself: everything in its file that lets something happen with nobody asked, in plain words.
+"""What a worker grants itself: all that is started, allowed or reached with nobody asked, in plain words.
 
 Only files that people write are read, in this process, after they were found sound: no code of the worker has a say.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from forge_cli.cli.looking.reach import declared_zones, sandbox_section
+from forge_cli.cli.looking.reach import allowed_workers, declared_zones, sandbox_section
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
+from forge_cli.core.errors import Mark
+from forge_cli.core.marks import where_in
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.files.home import forge_home
+from forge_cli.files.mcp import McpServer, project_servers, variables_in
+from forge_cli.files.places import place_in
+from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.config import SandboxConfig
@@ -34,27 +43,56 @@ class Grant:
     detail: str
 
 
+@dataclass(frozen=True)
+class NamedServer:
+    """An MCP server that a worker names, and where it is defined."""
+
+    name: str
+    server: McpServer | None
+    where: Mark | None
+
+
 def grants_of(worker: Worker, workspace: Path) -> list[Grant]:
-    """All that a worker's file allows in advance, in the order of how far it reaches."""
+    """All that a worker's file allows in advance, in the order of how far it reaches, and what its children's do."""
+    found: list[Grant] = []
+    for each in (worker, *allowed_workers(worker)):
+        own = _own_grants(each, workspace)
+        found += own if each is worker else (replace(row, detail=f"{row.detail} (worker '{each.name}')") for row in own)
+    return found
+
+
+def _own_grants(worker: Worker, workspace: Path) -> list[Grant]:
     sections = list(_sections(worker))
     sandbox = sandbox_section(worker)
+    servers = [server for name, section in sections if name == "mcp" for server in _servers(section, worker, workspace)]
     return [
-        *_code(sections),
+        *_code(worker, sections),
+        *_programs(servers, workspace),
+        *_executables(worker, workspace),
         *_isolation(sandbox, starts=any(name in STARTS_COMMANDS for name, _ in sections)),
         *_commands(sections),
         *_calls(worker, sections),
         *(grant for zone in declared_zones(worker, workspace) for grant in _zone(zone, worker.folder, workspace)),
-        *_variables(sections),
+        *_variables(sections, servers),
         *_workers(sections),
     ]
 
 
-def lines_of_grants(grants: list[Grant]) -> Iterator[str]:
+def hooks_beside(workspace: Path) -> list[Grant]:
+    """What runs beside every worker in a folder, because the settings there, or your own, say so."""
+    found = []
+    for hook in load_settings(forge_home(), workspace).hooks:
+        what = shlex.join(hook.argv) if hook.run else f"the observer {hook.observer}"
+        found.append(Grant(hook.on, f"{what}{_at(hook.where(), workspace)}"))
+    return found
+
+
+def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Iterator[str]:
     """One line each, aligned."""
     if not grants:
-        yield "it grants itself nothing"
+        yield f"{title} nothing"
         return
-    yield "it grants itself:"
+    yield f"{title}:"
     width = max(len(grant.kind) for grant in grants)
     yield from (f"  {grant.kind:<{width}}  {grant.detail}" for grant in grants)
 
@@ -67,12 +105,64 @@ def _sections(worker: Worker) -> Iterator[tuple[str, Section]]:
             yield name, part if isinstance(part, Mapping) else {}
 
 
-def _code(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
+def _code(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant]:
+    for plugin in worker.config.plugins:
+        yield Grant("code", f"{plugin} runs in forge's own process, unconfined")
     for name, section in sections:
         if name == "custom":
             yield Grant("code", f"{section.get('module')} runs in forge's own process, unconfined")
         elif name == "external":
             yield Grant("code", f"the package {section.get('package')} runs in forge's own process, unconfined")
+
+
+def _servers(section: Section, worker: Worker, workspace: Path) -> Iterator[NamedServer]:
+    """Each server where `run` would find it: in the worker, in your settings, in a file of the working directory."""
+    given = section.get("servers")
+    named = given if isinstance(given, Mapping) else dict.fromkeys(given or ())
+    own = load_settings(forge_home()).mcp.servers if None in named.values() else {}
+    for name, raw in named.items():
+        server = own.get(name) if raw is None else parse_config(McpServer, raw, file=str(worker.path))
+        if server:
+            yield NamedServer(name, server, server.where("url" if server.url else "command"))
+        else:
+            yield _of_project(name, workspace) or NamedServer(name, None, where_in(section, ("servers", name)))
+
+
+def _of_project(name: str, workspace: Path) -> NamedServer | None:
+    for project in project_servers(workspace):
+        if name in project.servers:
+            text = project.content.decode("utf-8", "replace")
+            key = re.search(rf"{re.escape(json.dumps(name))}\s*:", text)
+            mark = Mark(str(project.file))
+            return NamedServer(name, project.servers[name], place_in(text[: key.start()], mark) if key else mark)
+    return None
+
+
+def _programs(servers: Iterable[NamedServer], workspace: Path) -> Iterator[Grant]:
+    for each in servers:
+        server, at = each.server, _at(each.where, workspace)
+        if server is None:
+            yield Grant("program", f"the MCP server {each.name}, as you define it{at}")
+        elif server.url:
+            yield Grant("address", f"{server.url} gets what the MCP server {each.name} is asked{at}")
+        else:
+            how = "confined as commands are" if server.confined else "unconfined"
+            command = shlex.join([str(server.command), *server.args])
+            yield Grant("program", f"{command} runs {how}, the MCP server {each.name}{at}")
+
+
+def _executables(worker: Worker, workspace: Path) -> Iterator[Grant]:
+    if "executables" in worker.config.toolsets:
+        at = _at(worker.config.where("toolsets", "executables"), workspace)
+        yield Grant("program", f"what lies in {forge_home() / 'tools'} can be called, confined as commands are{at}")
+
+
+def _at(where: Mark | None, workspace: Path) -> str:
+    """File and line for people, from the working directory where the file is in it."""
+    if where is None:
+        return ""
+    file = Path(where.file).absolute()
+    return f" ({file.relative_to(workspace) if file.is_relative_to(workspace) else file}:{where.line})"
 
 
 def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
@@ -128,11 +218,15 @@ def _zone(zone: Zone, *inside: Path) -> Iterator[Grant]:
         yield Grant("outside", f"/{zone.name} is {zone.path}, outside of its folder, and can be {able}")
 
 
-def _variables(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
+def _variables(sections: list[tuple[str, Section]], servers: Iterable[NamedServer]) -> Iterator[Grant]:
     for name, section in sections:
         given = section.get("env")
         names = [each for each in given if isinstance(each, str)] if isinstance(given, list | Mapping) else []
         yield from (Grant("variable", f"{each}, for commands of {name}") for each in names)
+    for each in servers:
+        if each.server:
+            names = variables_in(*each.server.env.values(), *each.server.headers.values())
+            yield from (Grant("variable", f"{name}, for the MCP server {each.name}") for name in names)
 
 
 def _workers(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
