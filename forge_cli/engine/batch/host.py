@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -13,20 +14,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from types import TracebackType
 from typing import Self
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.batch.parcel import SETTINGS, read_parcel
 from forge_cli.files.home import forge_home
+from forge_cli.files.lock import acquire, locked
 
 PIECE = 0.2
 """Seconds for which lines are collected before they are delivered together."""
 GRACE = 10.0
 LAST_WORDS = 400
 MODULE = "forge_cli.cli.batch.host"
-PARCEL, HOME, FILES, ERRORS = "parcel", "home", "files", "errors"
+PARCEL, HOME, FILES, ERRORS, IN_USE = "parcel", "home", "files", "errors", "in-use"
+FOLDER, UNFINISHED = "forge-items-", "forge-made-"
 OWN = frozenset({"sessions", "proofs", SETTINGS})
 """What a host has for itself; everything else is that of the machine."""
 
@@ -41,7 +44,9 @@ class ItemHost:
 
     def __init__(self, parcel: bytes, deliver: Deliver) -> None:
         self._deliver = deliver
-        self._folder = _make_folder(parcel)
+        _remove_left_folders()
+        self._in_use: int | None
+        self._folder, self._in_use = _make_folder(parcel)
         content = read_parcel(parcel)
         environ = {**os.environ, **content.environ, "FORGE_HOME": str(self._folder / HOME)}
         with (self._folder / ERRORS).open("wb") as errors:
@@ -53,6 +58,7 @@ class ItemHost:
                 cwd=content.folder if os.path.isdir(content.folder) else self._folder,
                 env=environ,
                 start_new_session=True,
+                pass_fds=(self._in_use,),
             )
         self._lock = threading.Lock()
         self._out: SimpleQueue[str | None] = SimpleQueue()
@@ -98,6 +104,10 @@ class ItemHost:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+        with self._lock:
+            lock, self._in_use = self._in_use, None
+        if lock is not None:
+            os.close(lock)
 
     def _read(self) -> None:
         for line in self._process.stdout or ():
@@ -145,9 +155,21 @@ def _is_urgent(piece: str) -> bool:
     return said["type"] == "end" or bool(said["waits"])
 
 
-def _make_folder(parcel: bytes) -> Path:
-    """What the process works in: the worker's files, and the machine's home with sessions of its own."""
-    folder = Path(mkdtemp(prefix="forge-items-")).resolve()
+def _remove_left_folders() -> None:
+    """Remove what hosts left that were killed; one that is at work, and its process, have theirs locked."""
+    for folder in Path(gettempdir()).glob(f"{FOLDER}*"):
+        with suppress(OSError):
+            info = folder.lstat()
+            if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid():
+                with locked(folder / IN_USE, wait=False, create=False):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_folder(parcel: bytes) -> tuple[Path, int]:
+    """What the process works in, and its lock: the worker's files, and the machine's home with sessions of its own."""
+    made = Path(mkdtemp(prefix=UNFINISHED)).resolve()
+    lock = acquire(made / IN_USE)
+    folder = made.rename(made.with_name(FOLDER + made.name.removeprefix(UNFINISHED)))  # locked from the first moment
     (folder / PARCEL).write_bytes(parcel)
     content = read_parcel(parcel)
     content.write(folder / FILES)
@@ -159,4 +181,4 @@ def _make_folder(parcel: bytes) -> Path:
                 (home / entry.name).symlink_to(entry)
     if content.settings is not None:
         (home / SETTINGS).write_bytes(content.settings)
-    return folder
+    return folder, lock

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -12,9 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from distributed.comm import connect
+from distributed.security import Security
 from forge_executor_dask import executor, forge_executors
 
 from forge_cli import ModelError
@@ -197,6 +201,44 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
     assert (forge.returncode, sorter.statuses()["b"]) == (130, "interrupted"), err
     assert "Traceback" not in err
     assert "the same command resumes the rest" in err
+
+
+@pytest.mark.anyio
+async def test_a_cluster_of_its_own_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither without a key, nor with another one; its certificate is no secret."""
+    key, other = Security.temporary(), Security.temporary()
+    certificate = key.tls_scheduler_cert
+    monkeypatch.setattr(executor.Security, "temporary", lambda: key)
+    bare = ssl.create_default_context(cadata=certificate)
+    bare.check_hostname = False
+    mixed = ssl.create_default_context(cadata=certificate)
+    mixed.check_hostname = False
+    file = tmp_path / "other.pem"
+    file.write_text(f"{other.tls_client_key}{other.tls_client_cert}")
+    mixed.load_cert_chain(file)
+    strangers: dict[str, tuple[str, dict[str, Any]]] = {
+        "without TLS": ("tcp", {}),
+        "without a certificate": ("tls", {"ssl_context": bare}),
+        "with another key": ("tls", other.get_connection_args("client")),
+        "with another key, and its certificate": ("tls", {"ssl_context": mixed}),
+    }
+    refused = []
+
+    async def knock(name: str, address: str, how: dict[str, Any]) -> None:
+        try:
+            (await connect(address, timeout=2, **how)).abort()
+        except OSError:
+            refused.append(name)
+
+    async with AsyncExitStack() as stack:
+        client = await executor._connect("", 1, stack)
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        async with anyio.create_task_group() as group:
+            for name, (protocol, how) in strangers.items():
+                group.start_soon(knock, name, address.replace("tls", protocol), how)
+        await knock("its own", address, key.get_connection_args("client"))
+    assert sorted(refused) == sorted(strangers)
 
 
 def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:

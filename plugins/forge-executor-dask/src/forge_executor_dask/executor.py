@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import TaskGroup
 from distributed import Client, LocalCluster, Queue
 from distributed.scheduler import KilledWorker
+from distributed.security import Security
 
 from forge_cli import BatchItem, ExecutorEnv, ForgeError, ItemEnd, ModelError, WorkerError, missing_here
 from forge_executor_dask.machine import BEAT, Message, run_item
@@ -176,14 +177,16 @@ async def open_executor(address: str, env: ExecutorEnv) -> AsyncIterator[DaskExe
 
 async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Client:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    security = None
     if not address:
-        address = await _start_cluster(concurrency, stack)
+        security = Security.temporary()
+        address = await _start_cluster(concurrency, security, stack)
     try:
         with anyio.fail_after(2 * ANSWER):  # Dask itself waits for ever where something else listens there
             scheduler = address
             if address.endswith(".json"):
                 scheduler = await anyio.to_thread.run_sync(_read_address, Path(address), abandon_on_cancel=True)
-            client: Any = Client(scheduler, asynchronous=True, timeout=ANSWER, set_as_default=False)
+            client: Any = Client(scheduler, asynchronous=True, timeout=ANSWER, set_as_default=False, security=security)
             stack.push_async_callback(_close, client)
             await client
         await client.wait_for_workers(1, timeout=ANSWER)
@@ -211,7 +214,8 @@ def _read_address(file: Path) -> str:
     return str(found["address"])
 
 
-async def _start_cluster(concurrency: int, stack: AsyncExitStack) -> str:
+async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitStack) -> str:
+    """Whoever talks to it needs the key of ``security``: a scheduler runs what it is sent."""
     processes = max(1, min(concurrency, os.cpu_count() or 1))
     cluster = LocalCluster(
         n_workers=processes,
@@ -223,6 +227,7 @@ async def _start_cluster(concurrency: int, stack: AsyncExitStack) -> str:
         memory_limit=0,
         silence_logs=logging.CRITICAL,
         preload="forge_executor_dask.apart",
+        security=security,
     )
     await stack.enter_async_context(cluster)
     return str(cluster.scheduler_address)
