@@ -35,13 +35,16 @@ class ResultReport:
             self._seq, self._hash = line.seq, line.hash
         self.printed = self.printed or (self._form == "stream-json" and line.type == END and line.depth == 0)
 
-    def fail(self, code: int, error: str | None = None, out: TextIO | None = None) -> None:
+    def fail(self, code: int, error: str | None = None) -> None:
         """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``."""
-        if self.printed or code == 0:
+        if code != 0:
+            self.tell(self._result(code, error), sys.stdout)
+
+    def tell(self, result: dict[str, Any], out: TextIO) -> None:
+        """Print a result, unless one was printed."""
+        if self.printed:
             return
         self.printed = True
-        result = self._result(code, error)
-        out = out or sys.stdout
         out.write(_dump(result if self._form == "json" else self._line(result)) + "\n")
         out.flush()
 

@@ -320,7 +320,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             result = runtime.end_now(end)
             if not runtime.has_started:
                 if report and printed:
-                    report.fail(result.exit_code, None if end.why else end.fault, out)
+                    report.tell(result.wire(), out)
                 codes.append(finish(plan, result, out))
             elif not codes:
                 codes.append(_finish(plan, result, out, report, session))

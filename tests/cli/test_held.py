@@ -144,13 +144,23 @@ def test_a_module_that_is_never_imported(project: Project, start: Callable[..., 
     problem = f"{project.folder.resolve() / 'tools.py'}: its import did not end within 1 second"
     assert (done.returncode, result["exit_code"], result["error"]) == (3, 3, problem)
     assert f"forge: {problem}\n" in done.stderr
-    limited = project.forge(*ARGV, "--max-time", "1")
-    assert (limited.returncode, json.loads(limited.stdout)["status"]) == (5, "limit")
-    started = start(*ARGV)
-    started.wait_for("holding")
-    started.signal(signal.SIGTERM)
-    ended = started.end()
-    assert (ended.code, json.loads(ended.out)["exit_code"]) == (143, 143)
+    found = {}
+    for form in ("json", "stream-json"):
+        argv = (*ARGV[:-1], form)
+        limited = project.forge(*argv, "--max-time", "1")
+        started = start(*argv)
+        started.wait_for("holding")
+        started.signal(signal.SIGTERM)
+        ended = started.end()
+        assert (limited.returncode, ended.code) == (5, 143)
+        results = [json.loads(each) for each in (limited.stdout, ended.out.splitlines()[-1])]
+        found[form] = [
+            (each["status"], each["exit_code"], each["session_id"], "error" in each)
+            for each in (result.get("result", result) for result in results)
+        ]
+        assert "resume with" not in limited.stderr + ended.err
+    assert found["json"] == found["stream-json"] == [("limit", 5, "", True), ("interrupted", 143, "", True)]
+    assert list((project.home / "sessions").glob("*.jsonl")) == []
 
 
 def test_the_limit_for_imports_is_a_setting(project: Project) -> None:

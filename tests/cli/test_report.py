@@ -96,6 +96,9 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
     assert "Traceback" not in done.err
     named = {"no model": "bare", "missing script": "tester", "missing folder": "worker.yaml", "unknown option": ""}
     assert result["worker"] == named.get(failure, result["worker"])
+    kept = {file.stem for file in (place.home / "sessions").glob("*.jsonl")}
+    assert {result["session_id"]} - {""} == kept  # a session is named where it exists
+    assert ("resume with" in done.err) <= bool(kept)
 
 
 def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:

@@ -258,7 +258,8 @@ class WorkerRuntime:
         opened = self._open
         ending = Ending.forced(end, self._work_so_far.budget, opened.loop.last_text if opened else "")
         if opened is None:
-            return WorkerResult.without_work(ending, session_id=self.session_id, worker=self.worker.name)
+            session = self.session_id if self._past else ""  # a new one has no line yet, so there is none
+            return WorkerResult.without_work(ending, session_id=session, worker=self.worker.name)
         done = self._build_result(opened, ending)
         self._result = result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
         late = None if end.why or not end.late else end.late.removeprefix(TOOL)
