@@ -74,7 +74,13 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name not in _ROOM_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        problem = f"module {__name__!r} has no attribute {name!r}"
+        if not name.startswith("_"):
+            from forge_cli.core.renamed import called_here
+
+            meant = called_here(name, _ROOM_OF)
+            problem += f"; {meant}" if meant else ""
+        raise AttributeError(problem)
     value = getattr(import_module(f"forge_cli.{_ROOM_OF[name]}"), name)
     globals()[name] = value
     return value
