@@ -17,7 +17,7 @@ from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.grants import GrantRule
 from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
-from forge_cli.core.text import visible
+from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import own_rules
@@ -27,6 +27,8 @@ from forge_cli.sandbox import files
 from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
 
 READ_ONLY_RULE = "--read-only"
+LONGEST_NAME = 100
+"""Characters of a name that are compared with those of tools."""
 
 
 class Caller(Enum):
@@ -152,8 +154,11 @@ class Judge:
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)
         if offer is None:
+            callable_ones = [name for name, each in self.offers.items() if caller.may_call(each.tool)]
+            near = nearest(call.name[:LONGEST_NAME].lower(), callable_ones)
+            meant = f"did you mean '{near}'? " if near else ""
             known = ", ".join(sorted(self.offers)) or "none"
-            raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; the tools are: {known}")
+            raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; {meant}the tools are: {known}")
         if not caller.may_call(offer.tool):
             who = "the model" if caller is Caller.PERSON else "a person"
             raise Refusal("blocked", f"{call.name} can only be called by {who}", by="tool")

@@ -4,6 +4,7 @@ Covers forge_cli.engine.gate.judge.
 """
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,10 +38,30 @@ def refused(name: str, status: Any, sentence: str, args: dict[str, Any] | None =
 async def test_an_unknown_tool(gate: OpenGate) -> None:
     opened = gate(Recorded("act").tool, Recorded("look").tool, answers=[])
     await opened("atc", text="x")
-    assert opened.happened == refused(
-        "atc", "not_found", "there is no tool 'atc'; the tools are: act, look", {"text": "x"}
-    )
+    sentence = "there is no tool 'atc'; did you mean 'act'? the tools are: act, look"
+    assert opened.happened == refused("atc", "not_found", sentence, {"text": "x"})
     assert opened.asked == []
+
+
+async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
+    known = [Recorded(name).tool for name in ("read_file", "web_fetch", "git_status")]
+    opened = gate(*known, replace(Recorded("push").tool, manual=ManualExecution(mode="manual")), answers=[])
+    meant = {
+        "webfetch": "web_fetch",
+        "WebFetch": "web_fetch",
+        "web-fetch": "web_fetch",
+        "fetch_web": None,
+        "ReadFile": "read_file",
+        "readFile": "read_file",
+        "functions.read_file": "read_file",
+        "read_files": "read_file",
+        "gitstatus": "git_status",
+        "pusH": None,
+        "x" * 100_000: None,
+        "": None,
+    }
+    told = {name: (await opened(name)).error or "" for name in meant}
+    assert {name: said.partition("did you mean '")[2].partition("'")[0] or None for name, said in told.items()} == meant
 
 
 async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repaint(gate: OpenGate) -> None:
