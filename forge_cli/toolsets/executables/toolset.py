@@ -28,7 +28,7 @@ from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
-from forge_cli.toolsets.executables.manifest import Arguments, Parameter
+from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
 from forge_cli.toolsets.executables.results import KIND, render
 from forge_cli.toolsets.executables.run import ProgramRun, Runner
@@ -73,7 +73,12 @@ _RUN_INPUT: JsonObject = {
     "properties": {
         "tool_name": {"type": "string", "description": "The name of its folder"},
         "arguments": {"type": "object", "description": "By the names of the tool's parameters"},
-        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600, "description": "Seconds"},
+        "timeout": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 3600,
+            "description": f"Seconds; if absent, the time limit of its tool.yaml, {TIMEOUT:g} where that says nothing",
+        },
     },
     "required": ["tool_name"],
 }
