@@ -66,4 +66,6 @@ async def main(worker: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python ui.py WORKER")
     asyncio.run(main(Path(sys.argv[1])))
