@@ -52,18 +52,24 @@ class Finished:
 
     def hint(self, output: str) -> str | None:
         """A likely cause of a failure, where the output suggests one."""
-        if self.signal == signal.SIGXFSZ or (self.exit_code != 0 and os.strerror(errno.EFBIG) in output):
+        if self.signal == signal.SIGXFSZ or (self.exit_code != 0 and _says(output, errno.EFBIG)):
             return "a file in it grew past the limit (sandbox.limits.file_size)"
         if not self.confined or self.exit_code == 0:
             return None
-        if os.strerror(errno.EROFS) in output:
+        if _says(output, errno.EROFS):
             return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
-        if self.denies and os.strerror(errno.EACCES) in output:
+        if self.denies and _says(output, errno.EACCES):
             return "it is confined: it writes to writable zones and $TMPDIR only, and does not read all of the home"
         home = os.path.join(os.path.expanduser("~"), "")
-        if any(home in line and os.strerror(errno.ENOENT) in line for line in output.splitlines()):
+        if any(home in line and _says(line, errno.ENOENT) for line in output.splitlines()):
             return "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names"
         return None
+
+
+def _says(output: str, number: int) -> bool:
+    """Does a program name this error? Those in Go write it in small letters."""
+    text = os.strerror(number)
+    return text in output or text.lower() in output
 
 
 @dataclass(frozen=True)

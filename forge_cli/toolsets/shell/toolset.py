@@ -137,7 +137,8 @@ class ShellToolset(Toolset):
             watch=context.show,
             interrupted=partial(outcome.interrupted, command),
         )
-        return outcome.result(command, done, seconds)
+        tools = next((zone for zone in self.env.sandbox.zones if zone.name == "tools"), None)
+        return outcome.result(command, done, seconds, tools=tools)
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(

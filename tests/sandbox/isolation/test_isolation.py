@@ -364,6 +364,7 @@ async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> N
         "it is confined: it writes to writable zones and $TMPDIR" if world.weaker else "it is confined: it can write"
     )
     assert str(refused.hint(refused.stderr)).startswith(start)
+    assert refused.hint(refused.stderr.lower()) == refused.hint(refused.stderr)  # as programs in Go write it
     assert [done.hint(done.stderr) for done in (other, harmless, free)] == [None] * 3
 
 
