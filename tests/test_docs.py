@@ -173,6 +173,7 @@ class Desk:
         self.warm, self.need, self.unconfined = warm, need, unconfined
         self.home.mkdir()
         if cache:
+            (self.home / ".forge").mkdir(0o700)
             shutil.copytree(cache, self.home / ".forge" / "cache")
         unwanted = shutil.ignore_patterns("__pycache__", "notes", "scratch")
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=unwanted)
