@@ -124,6 +124,8 @@ class Toolset(Generic[ConfigT]):
     """True where the worker file may give a list of sections, each opened by itself."""
     picks: ClassVar[bool] = False
     """True where the toolset reads ``tools:`` itself, because the names there are not those of tools."""
+    needs_zone: ClassVar[bool] = False
+    """True where its tools are of no use without a zone: where none can be, the worker does not start."""
     thread: ClassVar[Literal["pool", "own"]] = "pool"
     """``own``: its tools that are not async run one after the other in one thread, for libraries bound to a thread."""
     imports: ClassVar[bool] = False

@@ -27,7 +27,7 @@ from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
@@ -122,9 +122,11 @@ def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
 
 
 def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
-    """The zones of a worker by itself, opened without making any."""
+    """The zones of a worker by itself, opened without making any; none where no default one can be."""
     config = sandbox_section(worker)
-    return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
+    with suppress(NoDefaultZone):  # whoever opens the worker says so, if its toolsets need one
+        return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
+    return ()
 
 
 def sandbox_section(worker: Worker) -> SandboxConfig:

@@ -34,7 +34,7 @@ from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox import files
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, open_zones
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.network import NetworkConsent
@@ -70,10 +70,11 @@ def open_sandbox(
             folder.zones[kind] = zones
     protected, isolation = prepared.protected, prepared.isolation
     if parent is None:
-        own = prepared.own_files
-        return Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, own=own)
+        own, why = prepared.own_files, None if added else _why_no_default(prepared, workspace)
+        return Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, own=own, no_default=why)
     protected, isolation = (*protected, *parent.protected), files.caps.capped_isolation(isolation, parent.isolation)
-    sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
+    why = parent.no_default
+    sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, no_default=why)
     sandbox.notified = parent.notified
     return sandbox
 
@@ -95,8 +96,7 @@ def _open_all(
     elif parent is not None and (config is None or config.zones is None):
         zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
     else:
-        at_once, file = make_zones and parent is None, str(worker.path)
-        zones = open_zones(config, workspace=workspace, user_home=user_home(), file=file, make=at_once)
+        zones = _open_own(prepared, workspace, make=make_zones and parent is None, enough=bool(added))
         if parent is not None:
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
@@ -111,6 +111,28 @@ def _open_all(
     if spare is not None:
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
     return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if read_only else zones
+
+
+def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
+    """The zones of the worker itself; none where no default one can be, if others are ``enough`` or none is needed."""
+    file = str(prepared.worker.path)
+    try:
+        return open_zones(prepared.sandbox, workspace=workspace, user_home=user_home(), file=file, make=make)
+    except NoDefaultZone:
+        if not enough and prepared.needs_zone:
+            raise
+        return ()
+
+
+def _why_no_default(prepared: PreparedWorker, workspace: Path) -> str | None:
+    """Why the working directory is not a zone of a worker that declares none, for tools that want a file there."""
+    if isinstance(prepared.worker.sandbox, Sandbox) or (prepared.sandbox and prepared.sandbox.zones is not None):
+        return None
+    try:
+        open_zones(None, workspace=workspace, user_home=user_home(), file="", make=False)
+    except NoDefaultZone as error:
+        return error.reason
+    return None
 
 
 def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:

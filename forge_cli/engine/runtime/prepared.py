@@ -152,6 +152,13 @@ class PreparedWorker:
         """What the worker wants for its child processes."""
         return self.sandbox.wanted() if self.sandbox else Isolation()
 
+    @property
+    def needs_zone(self) -> bool:
+        """Is one of its toolsets of no use without a zone?"""
+        return any(each.cls.needs_zone for each in self.toolsets) or any(
+            each.needs_zone for each in self.worker.toolsets
+        )
+
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""
         places = ToolsetPlaces(self.worker.folder, workspace, self.home)

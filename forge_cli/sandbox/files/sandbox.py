@@ -72,10 +72,13 @@ class Sandbox:
         protected: Iterable[Path] = (),
         isolation: Isolation | None = None,
         own: OwnFiles | None = None,
+        no_default: str | None = None,
     ) -> None:
         self._zones = tuple(zones)
         self.workspace = workspace
         """What relative paths begin in."""
+        self.no_default = no_default
+        """Why the working directory is not a zone, where it would be one elsewhere, and what to do."""
         self.protected = tuple(protected)
         self.isolation = isolation or Isolation()
         self.notified: set[str] = set()
@@ -254,6 +257,8 @@ class Sandbox:
         try:
             place = files.walk.locate(asked, asked.base, self._zones, through_last=follow)
             return _Located(asked, place, place)
+        except files.virtual.NoZone as error:
+            raise files.virtual.NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
         except OSError as error:
             raise _unusable(asked, error) from error
 
@@ -340,6 +345,7 @@ class CallSandbox(Sandbox):
             protected=around.protected,
             isolation=around.isolation,
             own=around._own,
+            no_default=around.no_default,
         )
         self.notified, self.written, self.open_changes = around.notified, around.written, around.open_changes
         self._parsed = around._parsed

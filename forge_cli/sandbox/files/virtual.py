@@ -83,11 +83,15 @@ def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> st
     return virtual(zone, inside) + slash if zone else path.text
 
 
-def no_zone(text: str, zones: Sequence[Zone]) -> ToolError:
+class NoZone(ToolError):
+    """A path that no zone covers."""
+
+
+def no_zone(text: str, zones: Sequence[Zone]) -> NoZone:
     """The refusal of a path that no zone covers, with what to use instead."""
     first = text.split("/", 1)[0]
     remedy = f"use {shown('/' + text)}" if any(zone.name == first for zone in zones) else _zone_list(zones)
-    return ToolError(f"{shown(text)} is in no zone; {remedy}")
+    return NoZone(f"{shown(text)} is in no zone; {remedy}")
 
 
 def _climbed(text: str, steps: Iterable[str], zones: Sequence[Zone]) -> list[str]:

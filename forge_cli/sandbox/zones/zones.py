@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.zones.config import SandboxConfig
 
 DEFAULT_ZONE = "workspace"
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+class NoDefaultZone(WorkerError):
+    """A worker declares no zones, and its working directory cannot be one."""
+
+    def __init__(self, refusal: str, file: str) -> None:
+        remedy = "use -C DIR, or add a folder with --add-dir DIR"
+        self.reason = f"the working directory is not a zone, because {refusal}; {remedy}"
+        """A sentence for a model that wants a file."""
+        problem = f"the working directory cannot be the default zone: {refusal}"
+        super().__init__(
+            None, problem, hint=f"{remedy}, or declare zones in {visible(file)}" if _is_own(file) else remedy
+        )
 
 
 def checked_name(name: str) -> str:
@@ -144,12 +159,18 @@ def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Pat
 
 def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
     root = Path(os.path.realpath(workspace))
-    hint = f"use -C DIR, or declare zones in {visible(file)}"
     if refusal := roots.refusal(root, user_home):
-        raise WorkerError(None, f"the working directory cannot be the default zone: {refusal}", hint=hint)
+        raise NoDefaultZone(refusal, file)
     if not root.is_dir():
-        raise WorkerError(None, f"the working directory {shown(str(root))} is not a folder", hint=hint)
+        raise WorkerError(None, f"the working directory {shown(str(root))} is not a folder", hint="use -C DIR")
     return Zone(DEFAULT_ZONE, root, ZoneMode.RW, default=True)
+
+
+def _is_own(file: str) -> bool:
+    """Is it a file that people edit: there, theirs to write, and not one that was installed?"""
+    real = Path(os.path.realpath(file))
+    installed = real.is_relative_to(_PACKAGE) or not _INSTALLED.isdisjoint(real.parts)
+    return not installed and real.is_file() and os.access(real, os.W_OK)
 
 
 def expanded(path: str, user_home: Path) -> Path:

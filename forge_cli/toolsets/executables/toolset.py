@@ -109,6 +109,7 @@ class ExecutablesToolset(Toolset):
 
     name = "executables"
     Config = ExecutablesConfig
+    needs_zone = True
     dynamic = True
 
     @classmethod

@@ -52,6 +52,7 @@ class FilesystemToolset(Toolset):
     """Tools that read, write and search files inside the zones."""
 
     name = "filesystem"
+    needs_zone = True
 
     def __init__(self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None) -> None:
         """``FilesystemToolset(sandbox)`` is for programs: the zones are given, and not those of a worker file."""

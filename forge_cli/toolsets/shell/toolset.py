@@ -45,6 +45,7 @@ class ShellToolset(Toolset):
 
     name = "shell"
     Config = ShellConfig
+    needs_zone = True
     Policy = UserRules
 
     async def __aenter__(self) -> Self:

@@ -85,7 +85,7 @@ def test_an_empty_list_means_no_zones(workspace: Path, home: Path) -> None:
 
 @pytest.mark.parametrize("workspace", [Path("/"), Path("/proc/self")])
 def test_no_default_zone_on_the_whole_machine(workspace: Path, home: Path) -> None:
-    with pytest.raises(WorkerError, match="use -C DIR, or declare zones in worker.yaml"):
+    with pytest.raises(WorkerError, match="use -C DIR, or add a folder with --add-dir DIR$"):
         open_zones(None, workspace=workspace, user_home=home, file="worker.yaml")
 
 

@@ -38,6 +38,7 @@ def is_secret(path: str) -> bool:
 
 class GitToolset(Toolset):
     name = "git"
+    needs_zone = True
 
     async def __aenter__(self) -> Self:
         self._check_zones()
@@ -49,7 +50,8 @@ class GitToolset(Toolset):
         folder = Path(os.path.realpath(self.env.workspace))
         if not any(folder.is_relative_to(zone.path) for zone in self.env.sandbox.zones):
             problem = f"toolsets.git: git works in {folder}, and no zone of this worker lies around that"
-            hint = "declare one under sandbox.zones, as in {name: code, path: ., mode: rw}, or remove the toolset"
+            declared = "declare one under sandbox.zones, as in {name: code, path: ., mode: rw}"
+            hint = f"use -C DIR to work in another folder, {declared}, or remove the toolset"
             raise WorkerError(self.config.where(), problem, hint=hint)
 
     async def _repository(self) -> Repository:
