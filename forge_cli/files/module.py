@@ -1,15 +1,14 @@
-"""A Python file beside a worker, imported under a name of its own; the modules beside it are found only from it."""
+"""A Python file beside a worker, imported under a name of its own, with the files beside it that were read with it."""
 
 from __future__ import annotations
 
-import ast
 import builtins
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -20,7 +19,7 @@ from forge_cli.core.bounds import LOAD_LIMIT, call_within, fault_text
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
-from forge_cli.files.regular import read_regular
+from forge_cli.files.sources import SourceFile, Sources
 
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader, MetaPathFinder
@@ -33,19 +32,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LocalModule:
-    """The source of a module as it is on disk; ``digest`` covers the modules beside it that it imports, too."""
+    """A module as it was read; ``digest`` covers the modules beside it that it imports, too."""
 
     path: Path
-    content: bytes
     digest: str
+    sources: Sources = field(compare=False, repr=False)
 
     @classmethod
     def read(cls, path: Path) -> LocalModule:
-        content = read_regular(path)
-        digest = sha256(content)
-        for beside in sorted(imported_beside(path) - {path}):
-            digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), read_regular(beside)))
-        return cls(path, content, digest.hexdigest())
+        sources = Sources.beside(path)
+        sources.check()
+        return cls(path, sources.digest, sources)
 
     def load(self, seconds: float = LOAD_LIMIT) -> ModuleType:
         """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at.
@@ -55,18 +52,16 @@ class LocalModule:
         return _load_once(self, seconds)
 
     def _load(self, seconds: float) -> ModuleType:
-        if self.path.suffix != ".py":
+        if self.path.suffix != ".py" or self.sources.main is None:
             raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
         before_third_party(str(self.path))
         name = f"{PREFIX}{self.digest[:16]}"
-        finder = _BesideFinder(name, self.path.parent)
-        loader = _SourceLoader(self.path, self.content, finder)
+        finder = _find_from(name, self.sources)
+        loader = _SourceLoader(self.sources.main, finder)
         spec = ModuleSpec(name, loader, origin=str(self.path), is_package=True)
         spec.submodule_search_locations = [str(self.path.parent)]
         spec.has_location = True
         module = importlib.util.module_from_spec(spec)
-        if not any(isinstance(known, _BesideFinder) and known.package == name for known in sys.meta_path):
-            sys.meta_path.insert(0, finder)
         sys.modules[name] = module
         try:
             _import_within(seconds, self.path, loader.exec_module, module)
@@ -88,30 +83,28 @@ def _import_within(seconds: float, path: Path, function: Callable[..., T], *args
 
 @dataclass(frozen=True)
 class LocalPackage:
-    """The modules below a folder, found by nobody else; ``digest`` covers every file of the package."""
+    """Modules below a folder, found by nobody else; ``digest`` covers those that they import from there, too."""
 
     root: Path
     digest: str
+    sources: Sources = field(compare=False, repr=False)
 
     @classmethod
-    def read(cls, root: Path, top: str) -> LocalPackage:
-        """``top`` is a package or a module in the folder ``root``."""
-        files = sorted((root / top).rglob("*.py")) or [root / f"{top}.py"]
-        digest = sha256()
-        for file in (file for file in files if file.is_file()):
-            digest.update(b"\0%b\0%b" % (str(file.relative_to(root)).encode(), read_regular(file)))
-        return cls(root, digest.hexdigest())
+    def read(cls, root: Path, modules: Iterable[str]) -> LocalPackage:
+        """``modules`` are those that are going to be loaded, by their dotted names from the folder ``root``."""
+        sources = Sources.below(root, modules)
+        sources.check()
+        return cls(root, sources.digest, sources)
 
     def load(self, module: str, seconds: float = LOAD_LIMIT) -> ModuleType:
         """Import one of its modules; what goes wrong is a WorkerError with the line that it went wrong at."""
         name = f"{PREFIX}{sha256(f'{self.root}{self.digest}'.encode()).hexdigest()[:16]}"
+        _find_from(name, self.sources)
         if name not in sys.modules:
             spec = ModuleSpec(name, None, is_package=True)
             spec.submodule_search_locations = [str(self.root)]
             sys.modules[name] = importlib.util.module_from_spec(spec)
-            sys.meta_path.insert(0, _BesideFinder(name, self.root))
-        file = self.root.joinpath(*module.split("."))
-        path = next((each for each in (file / "__init__.py", file.with_suffix(".py")) if each.is_file()), self.root)
+        path = self.sources.files[module].path if module in self.sources.files else self.root
         before_third_party(str(path))
         try:
             return _import_within(seconds, path, importlib.import_module, f"{name}.{module}")
@@ -120,54 +113,17 @@ class LocalPackage:
             raise WorkerError(_blame(error, path), f"cannot be imported: {problem}") from error
 
 
-def imported_beside(path: Path) -> set[Path]:
-    """The files beside a module that it imports, and those that they import, as far as import statements tell."""
-    folder, found, waiting = path.parent, {path}, [path] if path.is_file() else []
-    while waiting:
-        try:
-            names = _imported_names(read_regular(waiting.pop()))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for name in names:
-            for file in _files_of(folder, name):
-                if file not in found and file.is_file():
-                    found.add(file)
-                    waiting.append(file)
-    return found
-
-
-@lru_cache(maxsize=32)
-def _imported_names(source: bytes) -> list[tuple[str, ...]]:
-    """Of the import statements in a source, which is asked for several times while a worker is opened."""
-    names: list[tuple[str, ...]] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += (tuple(alias.name.split(".")) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = tuple(node.module.split(".")) if node.module else ()
-            names += [module, *((*module, alias.name) for alias in node.names)]
-    return names
-
-
-def _files_of(folder: Path, name: Sequence[str]) -> Iterator[Path]:
-    """Where a module of that name and the packages on the way to it can lie."""
-    for depth in range(1, len(name) + 1):
-        here = folder.joinpath(*name[:depth])
-        yield here / "__init__.py"
-        yield here.with_name(f"{here.name}.py")
-
-
 class _SourceLoader(InspectLoader):
     """Runs the very bytes that were read: a .pyc in a cache may be older than the file beside it, or planted."""
 
-    def __init__(self, path: Path, content: bytes, finder: _BesideFinder) -> None:
-        self.path, self.content, self.finder = path, content, finder
+    def __init__(self, file: SourceFile, finder: _SourceFinder) -> None:
+        self.file, self.finder = file, finder
 
     def get_source(self, fullname: str) -> str:
-        return importlib.util.decode_source(self.content)
+        return importlib.util.decode_source(self.file.content or b"")
 
     def get_code(self, fullname: str) -> CodeType:
-        return compile(self.content, str(self.path), "exec", dont_inherit=True)
+        return compile(self.file.content or b"", str(self.file.path), "exec", dont_inherit=True)
 
     def create_module(self, spec: ModuleSpec) -> None:
         """A module as any other."""
@@ -177,11 +133,20 @@ class _SourceLoader(InspectLoader):
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102
 
 
-class _BesideFinder(MetaPathFinder):
-    """Finds the modules in one folder, for imports that stand in that folder; nobody else can name them."""
+def _find_from(package: str, sources: Sources) -> _SourceFinder:
+    """The finder of a package; there is one as long as the process lives, since functions import, too."""
+    known = next((each for each in sys.meta_path if isinstance(each, _SourceFinder) and each.package == package), None)
+    if known is None:
+        known = _SourceFinder(package, sources)
+        sys.meta_path.insert(0, known)
+    return known
 
-    def __init__(self, package: str, folder: Path) -> None:
-        self.package, self.folder = package, folder
+
+class _SourceFinder(MetaPathFinder):
+    """Finds the files that were read, for imports that stand in them; nobody else can name them."""
+
+    def __init__(self, package: str, sources: Sources) -> None:
+        self.package, self.sources = package, sources
 
     def import_from_here(
         self,
@@ -193,41 +158,28 @@ class _BesideFinder(MetaPathFinder):
     ) -> ModuleType:
         """What an import statement does: a library is found first, then a module beside."""
         top, _, rest = name.partition(".")
-        if level or not self._lies_here(top):
+        if level or top not in self.sources.tops:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         found = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0)
         return found if fromlist or not rest else sys.modules[f"{self.package}.{top}"]
-
-    def _lies_here(self, top: str) -> bool:
-        if top in sys.modules or not (self._file(top, self.folder) or (self.folder / top).is_dir()):
-            return False
-        return importlib.util.find_spec(top) is None
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not fullname.startswith(f"{self.package}."):
             return None
-        name = fullname.rpartition(".")[2]
-        for folder in map(Path, path or [str(self.folder)]):
-            if file := self._file(name, folder):
-                is_package = file.name == "__init__.py"
-                loader = _SourceLoader(file, file.read_bytes(), self)
-                spec = ModuleSpec(fullname, loader, origin=str(file), is_package=is_package)
-                spec.has_location = True
-                if is_package:
-                    spec.submodule_search_locations = [str(file.parent)]
-                return spec
-            if (folder / name).is_dir():
-                namespace = ModuleSpec(fullname, None, is_package=True)
-                namespace.submodule_search_locations = [str(folder / name)]
-                return namespace
-        return None
-
-    @staticmethod
-    def _file(name: str, folder: Path) -> Path | None:
-        files = (folder / name / "__init__.py", folder / f"{name}.py")
-        return next((file for file in files if file.is_file()), None)
+        name = fullname.removeprefix(f"{self.package}.")
+        file = self.sources.files.get(name)
+        if file is None and not self.sources.is_folder(name):  # the next finder would look into the folder itself
+            problem = f"No module named '{name}' among the files that import statements named when it was read"
+            raise ModuleNotFoundError(problem, name=fullname)
+        loader = None if file is None else _SourceLoader(file, self)
+        spec = ModuleSpec(fullname, loader, is_package=file is None or file.is_package)
+        if file is not None:
+            spec.origin, spec.has_location = str(file.path), True
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(str(self.sources.folder.joinpath(*name.split("."))))
+        return spec
 
 
 def _blame(error: BaseException, path: Path) -> Mark:

@@ -15,10 +15,10 @@ from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import locked
 from forge_cli.files.lookup import NamedWorker
-from forge_cli.files.module import imported_beside
 from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
+from forge_cli.files.sources import imported_beside
 from forge_cli.files.worker import Worker, load_worker
 
 SKIPPED = "__pycache__"

@@ -16,8 +16,9 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.files.module import LocalModule, imported_beside
+from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
+from forge_cli.files.sources import importable_beside
 
 
 class CustomConfig(ToolsetConfig):
@@ -80,10 +81,10 @@ class CustomToolset(Toolset):
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
-        """The module, what it imports of the files beside it, and whatever could be imported from its folder."""
+        """The module, what it imports of the files beside it or would if it were there, and all others there."""
         module = config.get("module") if isinstance(config, Mapping) else None
         if isinstance(module, str):
-            yield from imported_beside(folder / module)
+            yield from importable_beside(folder / module)
             yield (folder / module).parent / "*.py"
             yield (folder / module).parent / "*" / "__init__.py"
 
@@ -149,7 +150,7 @@ class CustomToolset(Toolset):
         return found
 
     async def _find(self, local: LocalModule, *, again: bool) -> _Loaded:
-        files = tuple(sorted(map(str, imported_beside(local.path))))
+        files = tuple(sorted(map(str, local.sources.paths)))
         stamp, loaded = _stamp(files), local.load(import_timeout())
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli import ToolError, WorkerError
-from forge_cli.files.module import LocalModule, imported_beside
+from forge_cli.files.module import LocalModule
+from forge_cli.files.sources import imported_beside
 from forge_cli.testing import Project, call, calls
 
 from ..rows import each_row

@@ -19,8 +19,8 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.keys import stored_keys
-from forge_cli.files.module import imported_beside
 from forge_cli.files.settings import import_timeout
+from forge_cli.files.sources import imported_beside
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism

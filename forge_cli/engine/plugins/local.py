@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.source import Source
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.engine.plugins.scan import Plugin
-from forge_cli.files.module import LocalModule, LocalPackage, imported_beside
+from forge_cli.files.module import LocalModule, LocalPackage
 from forge_cli.files.places import cannot_read, decode_utf8, place_of
 from forge_cli.files.regular import read_regular
 from forge_cli.files.settings import import_timeout
+from forge_cli.files.sources import Sources, clash, importable_beside, places
 from forge_cli.files.worker import Worker
 
 PROJECT = "pyproject.toml"
@@ -79,7 +81,7 @@ def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
         elif (path / PROJECT).is_file():
             yield from _project(entry, path, where)
         elif (path / "__init__.py").is_file():
-            yield LocalCode(entry, where, LocalPackage.read(path.parent, path.name), path.name)
+            yield LocalCode(entry, where, LocalPackage.read(path.parent, [path.name]), path.name)
         else:
             problem = f"plugins: {entry} is neither a Python file nor a package nor a project"
             raise WorkerError(where, problem, hint=f"name a .py file, a folder with __init__.py, or one with {PROJECT}")
@@ -88,19 +90,47 @@ def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
 def plugin_files(worker: Worker) -> Iterator[Path]:
     """The files of a worker's plugins, and those that could be imported with them, whether or not they exist."""
     for entry in worker.config.plugins:
-        path = (worker.folder / entry).resolve()
-        if path.is_dir():
-            yield path / PROJECT
-            folders = [path, *(each for each in path.rglob("*") if each.is_dir())]
+        path = worker.folder / entry
+        real = path.resolve()
+        if real.is_dir():
+            yield from (path / PROJECT, path / "__init__.py")
+            folders = [real, *(each for each in real.rglob("*") if each.is_dir())]
+            with suppress(WorkerError):  # whoever opens the worker says what is wrong with it
+                yield from _importable(real)
         else:
-            yield from imported_beside(path)
-            folders = [path.parent]
+            yield from importable_beside(path)
+            folders = [real.parent]
         for folder in folders:
             yield folder / "*.py"
             yield folder / "*" / "__init__.py"
 
 
+def _importable(path: Path) -> Iterator[Path]:
+    """The files of a package or project, and those that would be among them if they were there."""
+    if (path / PROJECT).is_file():
+        for value in _entry_points(path).values():
+            yield from _module_places(path, _module_of(value))
+        found = _entry_modules(path)
+    else:
+        found = {path.parent: [path.name]}
+    for root, modules in found.items():
+        sources = Sources.below(root, modules)
+        yield from (*sources.paths, *sources.absent)
+
+
 def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin]:
+    points = _entry_points(path)
+    if not points:
+        problem = f"plugins: {entry} has no entry points of the group '{GROUP}'"
+        raise WorkerError(where, problem, hint=f"add [project.entry-points.{GROUP}] to {path / PROJECT}")
+    packages = {root: LocalPackage.read(root, modules) for root, modules in _entry_modules(path).items()}
+    for name, value in points.items():
+        package = packages[_root_of(path, _module_of(value))]
+        yield LocalPlugin(name, str(value), entry, package.digest, package)
+
+
+def _entry_points(path: Path) -> Mapping[str, Any]:
+    """What a project offers, by its own word."""
     import tomllib
 
     file = path / PROJECT
@@ -110,19 +140,32 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
         raise cannot_read(file, error) from None
     except ValueError as error:
         raise WorkerError(place_of(error, Mark(str(file))), f"this is not TOML: {error}") from None
-    points = _table(data, "project", "entry-points", GROUP)
-    if not points:
-        problem = f"plugins: {entry} has no entry points of the group '{GROUP}'"
-        raise WorkerError(where, problem, hint=f"add [project.entry-points.{GROUP}] to {file}")
-    for name, value in points.items():
-        top = str(value).partition(":")[0].partition(".")[0].strip()
-        root = next((place for place in (path / "src", path) if _holds(place, top)), path)
-        package = LocalPackage.read(root, top)
-        yield LocalPlugin(name, str(value), entry, package.digest, package)
+    return _table(data, "project", "entry-points", GROUP)
 
 
-def _holds(folder: Path, module: str) -> bool:
-    return (folder / module).is_dir() or (folder / f"{module}.py").is_file()
+def _entry_modules(path: Path) -> dict[Path, list[str]]:
+    """The modules that the entry points of a project name, by the folder that they are found in."""
+    found: dict[Path, list[str]] = {}
+    for module in map(_module_of, _entry_points(path).values()):
+        found.setdefault(_root_of(path, module), []).append(module)
+    return found
+
+
+def _module_of(value: Any) -> str:
+    return str(value).partition(":")[0].strip()
+
+
+def _module_places(path: Path, module: str) -> dict[Path, Path]:
+    """Where a module of a project can lie, each with the folder that it is found from."""
+    return {place: root for root in (path / "src", path) for place in places(root, module.split("."))}
+
+
+def _root_of(path: Path, module: str) -> Path:
+    """The folder that a module is found from; two are an error, since anybody may have made the one that would win."""
+    there = {root: place for place, root in _module_places(path, module).items() if place.is_file()}
+    if len(there) > 1:
+        raise clash(*reversed(there.values()))
+    return next(iter(there), path)
 
 
 def _table(data: Any, *keys: str) -> Mapping[str, Any]:

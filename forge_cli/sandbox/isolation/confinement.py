@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
@@ -82,6 +82,8 @@ class Confinement:
     links: tuple[Path, ...] = ()
     """Links in hidden folders that lead to what can be read."""
     protected: tuple[Path, ...] = ()
+    loose: Mapping[str, str | None] = field(default_factory=dict)
+    """Of what is protected that which cannot be held, because it is missing or a link, with where the link leads."""
     network: bool = False
     room: int | None = None
     """Bytes that fit into each private folder, which lies in memory."""
@@ -163,7 +165,13 @@ class Confinement:
         around it elsewhere.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
-        return tuple(self.lookout.names(map(str, self._writable()), apart))
+        return (*self.lookout.names(map(str, self._writable()), apart), *self.made())
+
+    def made(self) -> dict[str, None]:
+        """What somebody has made in place of an own file that was missing or a link: itself, or a link on its way."""
+        made = (Path(place) for place, leads in self.loose.items() if _leads(place) not in (None, leads))
+        ways = ((*reversed(place.parents), place) for place in made)
+        return dict.fromkeys(str(next((way for way in each if way.is_symlink()), each[-1])) for each in ways)
 
     def _held(self, names: Sequence[str]) -> Iterator[str]:
         """The names one by one, as long as they are not too many to mount; then the folder in the zone around them."""
@@ -210,6 +218,7 @@ def confinement_for(
     found = {*toolchains(home, search)}
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.path, own) else zone for zone in zones)
+    protected = tuple(protected)
     return Confinement(
         zones=open_zones,
         workspace=place,
@@ -220,7 +229,21 @@ def confinement_for(
         protected=tuple(map(_real, protected)),
         network=network,
         room=room,
+        loose=dict(_loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])),
     )
+
+
+def _loose(protected: Iterable[Path], writable: Sequence[Path]) -> Iterator[tuple[str, str | None]]:
+    for path in (Path(find(each)) for each in protected for find in (os.path.abspath, os.path.realpath)):
+        for way in (*reversed(path.parents), path):
+            if way.is_symlink() or (way == path and not os.path.lexists(path)):
+                place = _real(way.parent) / way.name
+                if any(place.is_relative_to(root) for root in writable):
+                    yield str(place), _leads(str(way))
+
+
+def _leads(place: str) -> str | None:
+    return os.path.realpath(place) if os.path.lexists(place) else None
 
 
 def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.confinement import confinement_for
+from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
 from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.names import shown
@@ -207,11 +207,13 @@ class WorkerProcesses(Processes):
             writable=tuple(opened),
             hooks=KeptHooks(opened) if opened else None,
             names=wrap.confinement.names(),
-            accepts=self._keep if names or opened else self._is_kept,
+            accepts=partial(self._keep, wrap.confinement) if names or opened else self._is_kept,
         )
 
-    def _keep(self, name: str) -> bool:
-        """Let a protected name stay, also when a command ends that runs at the same time."""
+    def _keep(self, confinement: Confinement, name: str) -> bool:
+        """Let a protected name stay, also when a command ends that runs at the same time; not an own file."""
+        if name in confinement.made():
+            return self._is_kept(name)
         self._sandbox.written.add(name)
         return True
 

@@ -332,3 +332,58 @@ def test_required_is_an_error_with_its_place(place: Path) -> None:
 async def test_required_starts_nothing_where_nobody_checked_before(place: Path) -> None:
     with pytest.raises(ToolError, match="nothing was started: .*isolation is required"):
         await run(place, "isolation: required", "touch x")
+
+
+LOOSE = {
+    "a missing file": ("touch extra.py", "extra.py"),
+    "a missing package": ("mkdir helper; touch helper/__init__.py", "helper/__init__.py"),
+    "through a link to a folder": ("mkdir evil; touch evil/__init__.py; ln -s evil helper", "helper"),
+    "a link to a file": ("touch evil; ln -s evil extra.py", "extra.py"),
+    "a link that leads nowhere": ("ln -s nowhere extra.py", "extra.py"),
+    "a folder": ("mkdir extra.py", "extra.py"),
+    "another link": ("touch evil; ln -sfn evil linked.py", "linked.py"),
+    "a file for a link": ("rm linked.py; touch linked.py", "linked.py"),
+    "another folder for a link to one": ("rm lib; mkdir lib; touch lib/tools.py", "lib"),
+    "another link to a folder": ("mkdir evil; touch evil/tools.py; ln -sfn evil lib", "lib"),
+    "what a link leads to": ("touch later.py", "later.py"),
+}
+
+
+@pytest.mark.parametrize("names", [False, True])
+async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, only: Mechanism, names: bool) -> None:
+    """Also where the line names git, which may make other protected names."""
+    project, failures = place / "project", []
+    for what, (line, name) in LOOSE.items():
+        shutil.rmtree(project)
+        (project / "real").mkdir(parents=True)
+        for own in ("real/other.py", "real/tools.py"):
+            (project / own).write_text("")
+        links = {"linked.py": "real/other.py", "lib": "real", "dangling.py": "later.py"}
+        for link, target in links.items():
+            (project / link).symlink_to(target)
+        zones = sandbox(place, "isolation: auto").zones
+        own_files = ("extra.py", "helper/__init__.py", "linked.py", "lib/tools.py", "dangling.py", "real/other.py")
+        made, _ = processes(place, Sandbox(zones, protected=[project / each for each in own_files]))
+        async with made:
+            done = await made.run(bash(line), timeout=60, names=names)
+            again = await made.run(bash("true"), timeout=60)
+        told = [each.partition(" (renamed to removed-by-forge.")[0] for each in done.appeared]
+        if told != [f"{project}/{name}"] or name in os.listdir(project) or again.appeared:
+            failures.append((what, done.appeared, again.appeared, done.stderr))
+    assert failures == []
+
+
+async def test_own_files_that_were_written_with_consent_stay(place: Path, only: Mechanism) -> None:
+    project = place / "project"
+    own = Sandbox(sandbox(place, "isolation: auto").zones, protected=[project / "helper/__init__.py"])
+    made, _ = processes(place, own)
+    async with made:
+        child = made.start(bash("cat"), cwd=project)
+        own.write_bytes("helper/__init__.py", b"V = 1")
+        with anyio.fail_after(20):
+            assert child.stdin is not None
+            child.stdin.close()
+            await child.ended.wait()
+        done = await made.run(bash("echo evil > helper/__init__.py"), timeout=60)
+    assert (project / "helper/__init__.py").exists()
+    assert only.weakness or done.exit_code == 1

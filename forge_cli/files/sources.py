@@ -1,0 +1,223 @@
+"""The Python files that a module beside a worker consists of: found by their import statements, and read once."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.files.places import cannot_read
+from forge_cli.files.regular import read_regular
+
+Name = tuple[str, ...]
+"""Of a module, as seen from the folder: the parts between the dots."""
+_LISTED = -1
+"""In place of a number of dots: a name in ``__all__`` of a package, which ``from package import *`` imports."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file as it was read; None is the content of one that cannot be read."""
+
+    path: Path
+    content: bytes | None
+    is_package: bool = False
+
+    @classmethod
+    def read(cls, path: Path, *, is_package: bool = False) -> SourceFile:
+        try:
+            return cls(path, read_regular(path), is_package)
+        except OSError:
+            return cls(path, None, is_package)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What can be imported from a folder: the files that import statements name, from one module on.
+
+    A library of the same name is found first. A file that came later, and one that no statement names, is none of them.
+    """
+
+    folder: Path
+    main: SourceFile | None = None
+    """The module itself; None for packages, which are all among ``files``."""
+    files: Mapping[str, SourceFile] = field(default_factory=dict)
+    """By the dotted name."""
+    tops: frozenset[str] = frozenset()
+    """The first parts of names that an absolute import finds here."""
+    absent: tuple[Path, ...] = ()
+    """Where import statements would look as well, and nothing is: a file there would be imported by the next reader."""
+    clashes: tuple[tuple[Path, Path], ...] = ()
+    """A module and a package of one name: neither is taken."""
+
+    @classmethod
+    def beside(cls, path: Path) -> Sources:
+        """Of a module, with what it imports of the files beside it."""
+        main = SourceFile.read(path)
+        finding = _Finding(path.parent)
+        finding.follow(main, ())
+        return finding.sources(main)
+
+    @classmethod
+    def below(cls, folder: Path, modules: Iterable[str]) -> Sources:
+        """Of modules in a folder, each by its dotted name, with what they import from there."""
+        finding = _Finding(folder)
+        for module in modules:
+            finding.look_for(tuple(module.split(".")))
+        return finding.sources(None)
+
+    @property
+    def paths(self) -> set[Path]:
+        """All files that there are."""
+        return {file.path for file in self._all()}.union(*self.clashes)
+
+    def _all(self) -> Iterator[SourceFile]:
+        if self.main is not None:
+            yield self.main
+        yield from self.files.values()
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all of them, by their paths from the folder."""
+        digest = sha256(self.main.content or b"" if self.main else b"")
+        others = {file.path: file.content or b"" for file in self.files.values()}
+        for path, content in sorted(others.items()):
+            digest.update(b"\0%b\0%b" % (str(path.relative_to(self.folder)).encode(), content))
+        return digest.hexdigest()
+
+    def check(self) -> None:
+        """Raise a WorkerError for what cannot be imported: a file that cannot be read, or a name that is two."""
+        for file in self._all():
+            if file.content is None:
+                try:
+                    read_regular(file.path)
+                except OSError as error:
+                    raise cannot_read(file.path, error) from None
+        for package, module in self.clashes:
+            raise clash(module, package)
+
+    def is_folder(self, name: str) -> bool:
+        """Is it a folder without a file of its own, in which others are found?"""
+        return name not in self.files and any(each.startswith(f"{name}.") for each in self.files)
+
+
+def clash(one: Path, other: Path) -> WorkerError:
+    """The error for two files of which only one can be imported: perhaps somebody has put one there for that."""
+    spelled = os.path.relpath(other, one.parent)
+    hint = "keep one of them, and look where the other came from"
+    return WorkerError(Mark(str(one)), f"{one.name} and {spelled} are one module for Python", hint=hint)
+
+
+def imported_beside(path: Path) -> set[Path]:
+    """The files of a module: itself, those beside it that it imports, and those that they import."""
+    return {path, *Sources.beside(Path(os.path.realpath(path))).paths}
+
+
+def importable_beside(path: Path) -> set[Path]:
+    """These, and those that would be among them if they were there: whoever makes one has code run."""
+    sources = Sources.beside(Path(os.path.realpath(path)))
+    return {path, *sources.paths, *sources.absent}
+
+
+def places(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:
+    """Where the module of a name can lie: as a package, or as a file."""
+    place = folder.joinpath(*name)
+    return place / "__init__.py", place.with_name(f"{place.name}.py")
+
+
+class _Finding:
+    """Follows import statements from file to file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, SourceFile] = {}
+        self._absent: dict[Path, None] = {}
+        self._clashes: dict[tuple[Path, Path], None] = {}
+        self._is_here: dict[str, bool] = {}
+        """The first parts of absolute names: whether they are looked for here, and not among libraries."""
+
+    def sources(self, main: SourceFile | None) -> Sources:
+        found = {name.partition(".")[0] for name in self._files}
+        tops = frozenset(top for top, here in self._is_here.items() if here and top in found)
+        return Sources(self._folder, main, self._files, tops, tuple(self._absent), tuple(self._clashes))
+
+    def follow(self, file: SourceFile, package: Name) -> None:
+        """Look for everything that a file imports; ``package`` is what its relative imports begin in."""
+        for level, name in _imports(file.content or b""):
+            if level == _LISTED:
+                if file.is_package:
+                    self.look_for((*package, *name))
+            elif level == 0:
+                top = name[0]
+                if top not in self._is_here:
+                    self._is_here[top] = top not in sys.modules and not _is_installed(top, self._folder)
+                if self._is_here[top]:
+                    self.look_for(name)
+            elif level <= len(package) + 1:
+                self.look_for((*package[: len(package) + 1 - level], *name))
+
+    def look_for(self, name: Name) -> None:
+        """Find a module, and the packages on the way to it."""
+        for depth in range(1, len(name) + 1):
+            found = self._files.get(".".join(name[:depth])) or self._find(name[:depth])
+            if found is not None and not found.is_package:
+                return
+
+    def _find(self, name: Name) -> SourceFile | None:
+        both = places(self._folder, name)
+        there = [path for path in both if os.path.isfile(path)]
+        self._absent.update((path, None) for path in both if path not in there)
+        if len(there) > 1:
+            self._clashes[both] = None
+        if len(there) != 1:
+            return None
+        is_package = there[0] == both[0]
+        found = self._files[".".join(name)] = SourceFile.read(there[0], is_package=is_package)
+        self.follow(found, name if is_package else name[:-1])
+        return found
+
+
+def _is_installed(top: str, folder: Path) -> bool:
+    """Is a module of that name found elsewhere than in the folder itself?"""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return False
+    if spec.submodule_search_locations is not None:
+        places = [os.path.dirname(location) for location in spec.submodule_search_locations]
+    else:
+        places = [os.path.dirname(spec.origin)] if spec.has_location and spec.origin else [""]
+    return any(not place or os.path.realpath(place) != os.path.realpath(folder) for place in places)
+
+
+@lru_cache(maxsize=64)
+def _imports(source: bytes) -> Sequence[tuple[int, Name]]:
+    """The import statements of a source: how many dots each has, and the name behind them."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):  # whoever imports it says what is wrong
+        return ()
+    return tuple(found for node in ast.walk(tree) for found in _imported(node))
+
+
+def _imported(node: ast.AST) -> Iterator[tuple[int, Name]]:
+    match node:
+        case ast.Import(names=names):
+            yield from ((0, tuple(alias.name.split("."))) for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            begin: Name = tuple(module.split(".")) if module else ()
+            if begin:
+                yield level, begin
+            yield from ((level, (*begin, alias.name)) for alias in names if alias.name != "*")
+        case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=parts) | ast.Tuple(elts=parts)):
+            listed = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            yield from ((_LISTED, (name,)) for name in listed)
