@@ -84,7 +84,8 @@ LATE = frozenset(
 SHARED = ("failures", "http", "json_body", "sse", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
-    r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
+    r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents"
+    r"|PermissionError|permission denied",
     re.IGNORECASE,
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -68,6 +69,14 @@ def _is_more_than_ours(home: Path) -> bool:
 def user_home() -> Path:
     """``HOME``; where that is empty, the folder that the system knows for this user."""
     return _user_home(os.environ.get("HOME"))
+
+
+def user_homes() -> list[Path]:
+    """``HOME``, and the folder that the system knows for this user, where the secrets may lie all the same."""
+    found = [user_home()]
+    with suppress(KeyError):  # a user without an entry
+        found.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return found
 
 
 def _user_home(named: str | None) -> Path:

@@ -1,21 +1,84 @@
-"""Protected names, as text: files that make a later command do something else, and files that hold secrets."""
+"""Protected names, as text: files that make another program run or obey something, and files that hold secrets."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
 
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.secret import DOT_ENV
 
-FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devcontainer"})
-"""What lies in a folder of such a name is protected with it."""
-_MCP = frozenset({".mcp.json", "mcp.json"})
-_BASH = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"})
-_ZSH = frozenset({".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"})
-_OTHER_SHELLS = frozenset({".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish"})
-_SETTINGS = frozenset({".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"})
-"""Settings of programs that name other programs, or where code comes from; sources such as conftest.py are not."""
-WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
-_NAMES = FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS | _SETTINGS | WORKERS
 TOOLS, WORKER_SUFFIX = "tools.py", ".worker"
+WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
+
+
+@dataclass(frozen=True)
+class ProtectedNames:
+    """Names with the reason why they ask; a slash at the end marks a folder, protected with all that lies in it."""
+
+    why: str
+    names: tuple[str, ...]
+    of_packages: bool = True
+    """Whether they count among installed packages as well, which come with files that nobody obeys there."""
+
+
+_WORKER = ProtectedNames("forge obeys it", (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}"))
+_SECRET = ProtectedNames("it may hold secrets, and shells and programs load it", (f"{DOT_ENV}*",))
+TABLE = (
+    _WORKER,
+    _SECRET,
+    ProtectedNames("git runs what it names", (".git/", ".gitconfig", ".husky/")),
+    ProtectedNames(
+        "git, or a hook of git, obeys it",
+        (".gitattributes", ".gitmodules", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml"),
+        of_packages=False,
+    ),
+    ProtectedNames("other assistants start what it names", (".mcp.json", "mcp.json")),
+    ProtectedNames(
+        "other assistants obey it",
+        (
+            *(".claude/", ".codex/", ".gemini/", ".opencode/", ".cursor/", ".windsurf/", ".continue/", ".roo/"),
+            *(".kiro/", ".amazonq/", ".junie/", ".clinerules", ".cursorrules", ".windsurfrules", ".goosehints"),
+            *("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", "opencode.json"),
+            *(".aider.conf.yml", ".github/copilot-instructions.md"),
+        ),
+        of_packages=False,
+    ),
+    ProtectedNames(
+        "editors start what it names", (".vscode/", ".idea/", ".devcontainer/", ".zed/", ".fleet/"), of_packages=False
+    ),
+    ProtectedNames(
+        "a CI service runs it",
+        (
+            *(".github/workflows/", ".github/actions/", ".gitlab-ci.yml", ".circleci/", ".buildkite/"),
+            *(".woodpecker/", ".woodpecker.yml", ".travis.yml", ".drone.yml", ".cirrus.yml", ".appveyor.yml"),
+            *("appveyor.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile"),
+        ),
+        of_packages=False,
+    ),
+    ProtectedNames(
+        "shells run it",
+        (
+            *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),
+            *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc"),
+            *(".login", ".logout", "config.fish", "mise.toml", ".mise.toml"),
+        ),
+    ),
+    ProtectedNames(
+        "it names programs, keys, or where code comes from",
+        (".cargo/", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"),
+    ),
+)
+"""A name needs another program that runs or obeys it by itself: sources such as conftest.py or a Makefile do not."""
+FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devcontainer"})
+"""Folders that also protect what lies in a zone which begins below one; assistants keep worktrees in theirs."""
+PACKAGES = frozenset({"node_modules", "bower_components", "site-packages", "dist-packages", "vendor", "third_party"})
+"""Folders of installed packages."""
+
+_ROWS = {folded(name.rstrip("/")): row for row in TABLE for name in row.names if "*" not in name}
+PAIRED = frozenset(name.partition("/")[0] for name in _ROWS if "/" in name)
+"""Folders in which only some names are protected."""
 
 
 def is_secret(name: str) -> bool:
@@ -23,6 +86,27 @@ def is_secret(name: str) -> bool:
     return folded(name).startswith(DOT_ENV)
 
 
-def is_protected(name: str) -> bool:
-    """Whether a file or folder of that name is written or deleted only after asking, wherever it is."""
-    return is_secret(name) or folded(name) in _NAMES or folded(name).endswith(WORKER_SUFFIX)
+def is_protected(name: str, around: str = "", *, in_packages: bool = False) -> bool:
+    """Whether a file or folder of that name is written or deleted only after asking, wherever it is.
+
+    ``around`` is the name of the folder that it lies in, ``in_packages`` whether that belongs to an installed package.
+    """
+    row = _row(name, around)
+    return row is not None and (row.of_packages or not in_packages)
+
+
+def protected_among(parts: Iterable[str], around: str = "") -> tuple[str, str] | None:
+    """The first protected name on a way that begins in the folder ``around``, and why it is."""
+    for folder, name in pairwise((around, *parts)):
+        if row := _row(name, folder):
+            return (name if _row(name) else f"{folder}/{name}"), row.why
+    return None
+
+
+def _row(name: str, around: str = "") -> ProtectedNames | None:
+    key = folded(name)
+    if key.startswith(DOT_ENV):
+        return _SECRET
+    if found := _ROWS.get(key) or (_WORKER if key.endswith(WORKER_SUFFIX) else None):
+        return found
+    return _ROWS.get(f"{folded(around)}/{key}") if around else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.allowed import allowed_by, find_allowed
-from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.sources import imported_beside
@@ -46,15 +46,14 @@ def confined(worker: str | Path | None, folder: Path | None) -> Confined | Uncon
     if found is None:
         _warn_once()
         return UNCONFINED
-    home, cwd = user_home(), Path.cwd()
-    wanted = {*_libraries(), *_files(worker, folder)}
-    secret = frozenset(Path(os.path.realpath(home / name)) for name in HIDDEN)
+    homes, wanted = user_homes(), {*_libraries(), *_files(worker, folder)}
+    secret = frozenset(Path(os.path.realpath(home / name)) for home in homes for name in HIDDEN)
     confinement = confinement_for(
         (),
-        workspace=cwd,
-        user_home=home,
+        workspace=Path.cwd(),
+        user_homes=homes,
         forge_home=forge_home(),
-        read=sorted(path for path in wanted if _may_be_seen(path, Path(os.path.realpath(home)), secret)),
+        read=sorted(path for path in wanted if _may_be_seen(path, homes, secret)),
         network=False,
         room=ROOM,
     )
@@ -161,7 +160,8 @@ def allowed_workers(worker: Worker) -> list[Worker]:
     return list(found.values())[1:]
 
 
-def _may_be_seen(path: Path, home: Path, secret: frozenset[Path]) -> bool:
+def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:
     """A home as a whole is not shown, nor what is secret in it, whoever names it."""
     real = Path(os.path.realpath(path))
-    return real.exists() and not home.is_relative_to(real) and secret.isdisjoint((real, *real.parents))
+    whole = any(Path(os.path.realpath(home)).is_relative_to(real) for home in homes)
+    return real.exists() and not whole and secret.isdisjoint((real, *real.parents))

@@ -34,8 +34,9 @@ def _verdicts(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
             yield _ask(f"{shown(name)} may hold secrets", "protected names: .env*")
         return
     yield _zone_verdict(place.zone, access)
-    if name := protected_in(place):
-        yield _ask(f"{shown(name)} is a protected name", "protected names")
+    if protected := protected_in(place):
+        name, why = protected
+        yield _ask(f"{shown(name)} is a protected name: {why}", "protected names")
     if place in own:
         yield _ask("it is one of the worker's own files", "protected names: the worker's own files")
     if access is Access.WRITE:

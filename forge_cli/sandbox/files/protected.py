@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from forge_cli.sandbox import files
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_protected, is_secret
+from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_secret, protected_among
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.files.place import Place
@@ -21,12 +21,18 @@ def secret_in(place: Place) -> str | None:
     return next((name for name in _names(place) if is_secret(name)), None)
 
 
-def protected_in(place: Place) -> str | None:
-    """The name on the way to a place, or of a link that led there, that is protected."""
+def protected_in(place: Place) -> tuple[str, str] | None:
+    """The name on the way to a place, or of a link that led there, that is protected, and why it is."""
+    ways = ((place.zone.path.name, place.parts), *((link.parent.name, (link.name,)) for link in place.links))
+    if found := next(filter(None, (protected_among(parts, around) for around, parts in ways)), None):
+        return found
     around = (*place.zone.path.parts, *(name for link in place.links for name in link.parts))
-    folders = (name for name in around if folded(name) in FOLDERS)
-    found = next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
-    return found or (place.name if folded(place.name) == TOOLS and _lies_beside_a_worker(place) else None)
+    folders = [name for name in around if folded(name) in FOLDERS]
+    if folders:
+        return protected_among(folders)
+    if folded(place.name) == TOOLS and _lies_beside_a_worker(place):
+        return place.name, "it may be the code of the worker beside it"
+    return None
 
 
 def _lies_beside_a_worker(place: Place) -> bool:

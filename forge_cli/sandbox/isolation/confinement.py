@@ -13,7 +13,7 @@ from forge_cli.sandbox.isolation.hooks import hooks_in, way_to_hooks
 from forge_cli.sandbox.isolation.lookout import Lookout
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.protected import FOLDERS
+from forge_cli.sandbox.protected import FOLDERS, PAIRED
 
 HIDDEN = (
     *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),
@@ -74,8 +74,8 @@ class Confinement:
 
     zones: tuple[Zone, ...]
     workspace: Path
-    home: Path | None = None
-    """Hidden even where it is the working directory."""
+    homes: tuple[Path, ...] = ()
+    """Hidden even where one is the working directory."""
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
     """What can be read although something hides it, for every command."""
@@ -132,7 +132,7 @@ class Confinement:
         # sockets of daemons lie in /run, and other people's files in /tmp
         yield from _existing(["/tmp", "/dev/shm"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
-        always = [] if self.workspace == self.home else [self.workspace]
+        always = [] if self.workspace in self.homes else [self.workspace]
         needed = ["/etc/resolv.conf"] if self.network else []
         yield from _existing([*always, *self.shown, *readable, *needed], Reach.SHOWN)
         yield from (ReachRule(link, Reach.LINKED) for link in self.links)
@@ -145,7 +145,9 @@ class Confinement:
             yield ReachRule(folder, Reach.PINNED)
             yield from _existing([way_to_hooks(folder)], Reach.PINNED)
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
-        yield from _existing(self._ways(writable), Reach.PINNED)
+        around = {os.path.dirname(name) for name in names}
+        pinned = (folder for folder in around if folded(os.path.basename(folder)) in PAIRED)
+        yield from _existing((*self._ways(writable), *pinned), Reach.PINNED)
 
     def _ways(self, writable: Iterable[Path]) -> Iterator[Path]:
         """The folders between a writable zone and what is not to be written in it: moving one would move that."""
@@ -201,7 +203,7 @@ def confinement_for(
     zones: Iterable[Zone],
     *,
     workspace: Path,
-    user_home: Path,
+    user_homes: Iterable[Path],
     forge_home: Path,
     read: Iterable[Path] = (),
     protected: Iterable[Path] = (),
@@ -210,26 +212,26 @@ def confinement_for(
 ) -> Confinement:
     """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``.
 
-    The home is hidden but for zones, the working directory, toolchains on PATH and what ``read`` names.
+    The homes are hidden but for zones, the working directory, toolchains on PATH and what ``read`` names.
     """
-    own, home, place = (Path(os.path.realpath(path)) for path in (forge_home, user_home, workspace))
+    own, place, homes = _real(forge_home), _real(workspace), tuple(dict.fromkeys(map(_real, user_homes)))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
-    found = {*toolchains(home, search)}
+    found = {path for home in homes for path in toolchains(home, search) if not _is_in_another(path, home, homes)}
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.path, own) else zone for zone in zones)
-    protected = tuple(protected)
+    protected, visible = tuple(protected), [place, *shown, *(zone.path for zone in open_zones)]
     return Confinement(
         zones=open_zones,
         workspace=place,
-        home=home,
-        hidden=(*_hidden(home, [place, *shown, *(zone.path for zone in open_zones)]), own),
+        homes=homes,
+        hidden=tuple(dict.fromkeys((*(path for home in homes for path in _hidden(home, visible)), own))),
         shown=tuple(sorted(shown)),
-        links=tuple(dict.fromkeys(links(home, search))),
+        links=tuple(dict.fromkeys(link for home in homes for link in links(home, search))),
         protected=tuple(map(_real, protected)),
+        loose=dict(_loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])),
         network=network,
         room=room,
-        loose=dict(_loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])),
     )
 
 
@@ -254,6 +256,11 @@ def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
         around, seen = _prefix(home), tuple(map(_prefix, visible))
         secret = {place: real for place, real in secret.items() if _is_visible(place, real, around, seen)}
     yield from dict.fromkeys(secret.values())
+
+
+def _is_in_another(path: Path, home: Path, homes: Iterable[Path]) -> bool:
+    """Does it belong to another home, which lies in this one?"""
+    return any(path.is_relative_to(other) for other in homes if other != home and other.is_relative_to(home))
 
 
 def _is_visible(place: Path, real: Path, home: str, visible: tuple[str, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -33,6 +34,8 @@ _SECRET = "secret"  # noqa: S105
 _TIMEOUT = 10
 _PROBE = "forge-probe-"
 _OLD_PROBE = 3600.0
+_WANT = (errno.ENFILE, errno.EMFILE, errno.ENOMEM, errno.EAGAIN)
+"""Of descriptors, memory or processes, which says nothing of a mechanism."""
 
 
 class Mechanism(Protocol):
@@ -185,13 +188,25 @@ def _absolute_path() -> str:
 
 
 def confines(found: Mechanism) -> bool:
-    """Whether a mechanism works, by using it: a write outside must fail, one inside must work."""
+    """Whether a mechanism works, by using it: a write outside must fail, one inside must work.
+
+    Where that cannot be found out, since the machine lacks what every program needs, it is an error: an answer would
+    leave commands unconfined that can be confined.
+    """
     _remove_old_probes()
     try:
         with tempfile.TemporaryDirectory(prefix=_PROBE) as folder:
             return _confines(found, Path(os.path.realpath(folder)))
-    except (OSError, ToolError, subprocess.SubprocessError):
+    except (OSError, ToolError, subprocess.SubprocessError) as error:
+        for each in (error, error.__context__):  # a ToolError has another as its context
+            if isinstance(each, OSError) and each.errno in _WANT:
+                raise _untried(found, each.errno) from None
         return False
+
+
+def _untried(found: Mechanism, number: int) -> WorkerError:
+    problem = f"it cannot be found out whether {found.name} confines commands: {os.strerror(number)}"
+    return WorkerError(None, problem, hint="end other programs or raise the limits (ulimit -a), and try again")
 
 
 def _remove_old_probes() -> None:
@@ -212,12 +227,14 @@ def _confines(found: Mechanism, folder: Path) -> bool:
     zones = (Zone("around", folder), Zone("inside", inside, ZoneMode.RW))
     confinement = Confinement(zones=zones, workspace=inside, hidden=(hidden,))
     with Confined(found, confinement)(["/bin/sh", "-c", _TRY, "sh", str(folder)], inside) as command:
-        code, output = _try(command)
+        code, output, problem = _try(command)
+    if code and (number := next((each for each in _WANT if os.strerror(each).encode() in problem), None)):
+        raise _untried(found, number)
     wrote = [(place / "file").exists() for place in (inside, outside)]
     return code == 0 and wrote == [True, False] and _SECRET.encode() not in output
 
 
-def _try(command: Command) -> tuple[int, bytes]:
+def _try(command: Command) -> tuple[int, bytes, bytes]:
     adopt_orphans()
     mark = new_mark()
     with marked(mark):
@@ -226,21 +243,21 @@ def _try(command: Command) -> tuple[int, bytes]:
             env={"PATH": os.defpath},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             pass_fds=command.descriptors,
             start_new_session=True,
         )
     try:
-        output, _ = process.communicate(timeout=_TIMEOUT)
+        output, problem = process.communicate(timeout=_TIMEOUT)
     finally:
         process.kill()
         process.wait()
-        if process.stdout:
-            process.stdout.close()
+        for stream in filter(None, (process.stdout, process.stderr)):
+            stream.close()
         _reap(ProcessTree(process.pid, mark))
         if command.folder is not None:
             shutil.rmtree(command.folder, ignore_errors=True)
-    return process.returncode, output
+    return process.returncode, output, problem
 
 
 def _reap(tree: ProcessTree) -> None:

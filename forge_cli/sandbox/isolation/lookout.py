@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from forge_cli.sandbox.protected import is_protected
+from forge_cli.sandbox.names import folded
+from forge_cli.sandbox.protected import PACKAGES, PAIRED, is_protected
 
 _SETTLED = 100_000_000
 """Nanoseconds after which a change of a folder shows in its time, whatever the clock of the file system ticks by."""
@@ -35,17 +36,18 @@ class Lookout:
     def names(self, roots: Iterable[str], apart: frozenset[str]) -> Iterator[str]:
         """The paths of all in the folders, upper levels first; ``apart`` are folders that are not entered."""
         known: dict[str, _Folder] = {}
-        folders = deque(dict.fromkeys(roots))
+        folders = deque((root, False) for root in dict.fromkeys(roots))
         while folders:
-            path = folders.popleft()
-            found = self._look(path)
+            path, in_packages = folders.popleft()
+            found = self._look(path, in_packages=in_packages)
             if found is not None:
                 known[path] = found
                 yield from found.protected
-                folders.extend(folder for folder in found.folders if folder not in apart)
+                below = (folder for folder in found.folders if folder not in apart)
+                folders.extend((folder, in_packages or os.path.basename(folder) in PACKAGES) for folder in below)
         self._known = known
 
-    def _look(self, path: str) -> _Folder | None:
+    def _look(self, path: str, *, in_packages: bool) -> _Folder | None:
         try:
             info = os.lstat(path)
             stamp = (info.st_dev, info.st_ino, info.st_ctime_ns)
@@ -53,17 +55,19 @@ class Lookout:
             if known is not None and known.stamp == stamp:
                 return known
             settled = time.time_ns() - info.st_ctime_ns > _SETTLED
-            return _read(path, stamp if settled else (0, 0, 0))
+            return _read(path, stamp if settled else (0, 0, 0), in_packages=in_packages)
         except OSError:
             return None
 
 
-def _read(path: str, stamp: tuple[int, int, int]) -> _Folder:
+def _read(path: str, stamp: tuple[int, int, int], *, in_packages: bool) -> _Folder:
     folders: list[str] = []
     protected: list[str] = []
+    own = os.path.basename(path)
+    around = own if folded(own) in PAIRED else ""
     with os.scandir(path) as entries:
         for entry in entries:
-            if _protects(entry.name):
+            if _protects(entry.name, around, in_packages=in_packages):
                 protected.append(entry.path)
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)

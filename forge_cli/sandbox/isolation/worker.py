@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TypedDict
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES, StatusLevel
 from forge_cli.core.processes import Finished, Processes
-from forge_cli.files.home import user_home
+from forge_cli.files.home import user_homes
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
@@ -238,7 +238,7 @@ class WorkerProcesses(Processes):
         confinement = confinement_for(
             self._sandbox.zones,
             workspace=self._workspace,
-            user_home=user_home(),
+            user_homes=user_homes(),
             forge_home=self._home,
             read=wanted.read,
             protected=existing_files(self._sandbox.protected),

@@ -21,7 +21,7 @@ from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.protected import is_protected, is_secret
+from forge_cli.sandbox.protected import protected_among
 from forge_cli.toolsets.shell.allow.folders import Folders
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import Simple, read_line
@@ -301,7 +301,7 @@ def _pattern_rule(pattern: str) -> GrantRule:
 def _is_protected(word: str) -> bool:
     """Whether a word of a command names, or could become the name of, a file that always asks."""
     pieces = re.split(r"[/=:,]", word)
-    return any(is_protected(each) or is_secret(each) or _HIDDEN_GLOB.match(each) for each in pieces)
+    return protected_among(pieces) is not None or any(map(_HIDDEN_GLOB.match, pieces))
 
 
 def _details(found: LineVerdict) -> tuple[str, ...]:

@@ -123,6 +123,9 @@ def test_what_a_zone_does_not_allow_is_refused_and_nobody_is_asked(
     assert worker.read("shut/a.txt") == "shut"
 
 
+SECRET = "'.env' is a protected name: it may hold secrets, and shells and programs load it"
+
+
 @pytest.mark.parametrize(
     ("tool", "args", "reason", "rule"),
     [
@@ -132,11 +135,21 @@ def test_what_a_zone_does_not_allow_is_refused_and_nobody_is_asked(
             "zone 'out' asks before write",
             "sandbox.zones.out.approval.write",
         ),
-        ("put", {"path": "/free/.git/hooks/x", "text": "x"}, "'.git' is a protected name", "protected names"),
-        ("put", {"path": "/free/.mcp.json", "text": "x"}, "'.mcp.json' is a protected name", "protected names"),
-        ("put_lines", {"lines": "/free/a .env"}, "'.env' is a protected name", "protected names"),
+        (
+            "put",
+            {"path": "/free/.git/hooks/x", "text": "x"},
+            "'.git' is a protected name: git runs what it names",
+            "protected names",
+        ),
+        (
+            "put",
+            {"path": "/free/.mcp.json", "text": "x"},
+            "'.mcp.json' is a protected name: other assistants start what it names",
+            "protected names",
+        ),
+        ("put_lines", {"lines": "/free/a .env"}, SECRET, "protected names"),
         ("look", {"path": "/free/.env"}, "'.env' may hold secrets", "protected names: .env*"),
-        ("drop", {"path": "/free/.env"}, "'.env' is a protected name", "protected names"),
+        ("drop", {"path": "/free/.env"}, SECRET, "protected names"),
     ],
 )
 def test_what_asks_is_asked_with_zone_and_rule_and_done_after_a_yes(

@@ -99,6 +99,9 @@ def test_the_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox
         "Worker.YML",
         "x.worker",
         ".zshrc",
+        *(".claude", ".codex", ".gemini", ".opencode", ".cursor", ".windsurf", ".idea", ".circleci", ".envrc"),
+        *("AGENTS.md", "agents.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".gitattributes", ".gitmodules"),
+        *(".github/workflows", ".GitHub/Workflows", ".gitlab-ci.yml", ".pre-commit-config.yaml", "Jenkinsfile"),
     ],
 )
 @each_row("access", [Access.WRITE, Access.DELETE])
@@ -112,7 +115,22 @@ def test_protected_names_ask_existing_or_not(permissive: Sandbox, name: str, acc
 
 
 @pytest.mark.parametrize(
-    "name", [".github", ".gitignore", "env", ".venv", "git", "bashrc", "forge", "tools.py", "x.env"]
+    "name",
+    [
+        ".github",
+        "workflows",
+        "AGENTS.txt",
+        "Makefile",
+        "conftest.py",
+        ".gitignore",
+        "env",
+        ".venv",
+        "git",
+        "bashrc",
+        "forge",
+        "tools.py",
+        "x.env",
+    ],
 )
 def test_other_names_are_ordinary(permissive: Sandbox, name: str) -> None:
     assert permissive.judge(f"/project/{name}", Access.WRITE).approval is Approval.PRE_APPROVED
@@ -255,7 +273,7 @@ def test_blocked_wins_over_what_asks(open_sandbox: OpenSandbox) -> None:
 def test_every_reason_to_ask_is_told(open_sandbox: OpenSandbox) -> None:
     verdict = open_sandbox([{"name": "z", "mode": "rw"}]).judge("/z/.git/config", Access.WRITE)
 
-    assert verdict.reason == "zone 'z' asks before write; '.git' is a protected name"
+    assert verdict.reason == "zone 'z' asks before write; '.git' is a protected name: git runs what it names"
     assert verdict.rule == "sandbox.zones.z.approval.write"
 
 

@@ -172,7 +172,7 @@ def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path:
     confinement = confinement_for(
         zones,
         workspace=tmp_path / "link/project",
-        user_home=tmp_path / "home",
+        user_homes=[tmp_path / "home"],
         forge_home=tmp_path / "own",
         protected=[tmp_path / "link/worker.yaml"],
         network=True,
@@ -184,7 +184,7 @@ def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path:
 
 
 def hidden(home: Path, *, workspace: Path, **options: Any) -> Confinement:
-    settings = {"user_home": home, "forge_home": home / ".forge", "network": False, **options}
+    settings = {"user_homes": [home], "forge_home": home / ".forge", "network": False, **options}
     return confinement_for((), workspace=workspace, **settings)
 
 
@@ -201,6 +201,60 @@ def test_what_is_secret_stays_hidden_in_parts_of_the_home_that_are_shown(tree: P
         ".config/other": "read",
         ".aws": "read",
         ".forge/keys": "nothing",
+    }
+
+
+def test_every_home_is_hidden_with_its_secrets_and_shows_its_toolchains(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        one, other = homes = [Path(os.path.realpath(folder)) / name for name in ("one", "one/other")]
+        for home in homes:
+            for name in (".ssh", ".config/gh", ".cargo/bin", ".local/bin", ".local/lib", ".local/share", "project"):
+                (home / name).mkdir(parents=True)
+        search = os.pathsep.join(f"{home}/{name}" for home in homes for name in (".cargo/bin", ".local/bin"))
+        monkeypatch.setenv("PATH", search)
+        options = {"user_homes": homes, "forge_home": one / ".forge", "read": [home / ".config" for home in homes]}
+        failures = []
+        for first in (homes, homes[::-1]):
+            for workspace in (tree, one / "project", other / "project", one, other):
+                rules = confinement_for(
+                    (), workspace=workspace, network=False, **{**options, "user_homes": first}
+                ).rules()
+                for home in homes:
+                    wanted = {
+                        ".ssh": "nothing",
+                        ".config/gh": "nothing",
+                        ".local/share": "nothing",
+                        ".cargo/bin": "read",
+                    }
+                    found = {name: ends(rules, home / name) for name in wanted}
+                    if found != wanted:
+                        failures.append((first, workspace, home, found))
+    assert failures == []
+
+
+def test_names_that_nobody_obeys_among_packages_are_left_alone(tmp_path: Path) -> None:
+    names = (
+        ".claude/x",
+        "AGENTS.md",
+        ".github/workflows/x",
+        ".travis.yml",
+        ".idea/x",
+        ".gitattributes",
+        ".env",
+        ".npmrc",
+    )
+    for around in ("", "sub", "node_modules/a", "sub/node_modules/@b/c", "vendor/d", "lib/site-packages/e"):
+        for name in names:
+            path = tmp_path / around / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    found = {os.path.relpath(name, tmp_path) for name in in_zone(tmp_path).names()}
+    top = {".claude", "AGENTS.md", ".github/workflows", ".travis.yml", ".idea", ".gitattributes", ".env", ".npmrc"}
+    packages = ("node_modules/a", "sub/node_modules/@b/c", "vendor/d", "lib/site-packages/e")
+    assert found == {*top, *(f"sub/{name}" for name in top)} | {
+        f"{around}/{name}" for around in packages for name in (".env", ".npmrc")
     }
 
 

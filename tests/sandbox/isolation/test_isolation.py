@@ -5,8 +5,10 @@ Covers forge_cli.sandbox.isolation.bubblewrap, forge_cli.sandbox.isolation.landl
 forge_cli.sandbox.isolation.places.
 """
 
+import errno
 import os
 import re
+import resource
 import shutil
 import socket
 import sys
@@ -660,6 +662,34 @@ def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) 
     fraud.write_text(f"#!/bin/bash\n{script}\n")
     fraud.chmod(0o755)
     assert not confines(Bubblewrap(str(fraud)))
+
+
+def test_a_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> None:
+    fraud = tmp_path / "bwrap"
+    for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
+        fraud.write_text(f"#!/bin/bash\necho 'bwrap: something: {os.strerror(number)}' >&2\nexit 1\n")
+        fraud.chmod(0o755)
+        with pytest.raises(WorkerError, match=f"whether bwrap confines commands: {os.strerror(number)}"):
+            confines(Bubblewrap(str(fraud)))
+
+
+def test_a_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
+    """With every number of descriptors that are left, it works or is an error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.open("/dev/null", os.O_RDONLY)
+    os.close(first)
+    answers = []
+    try:
+        for left in range(14):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (first + left, hard))
+            try:
+                answers.append("yes" if confines(cage) else "no")
+            except WorkerError as error:
+                answers.append("error" if "Too many open files" in str(error) else str(error))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert set(answers) <= {"yes", "error"}
+    assert answers[0] == "error"
 
 
 def test_what_a_killed_try_left_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

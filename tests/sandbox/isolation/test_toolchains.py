@@ -99,7 +99,7 @@ def script(path: Path, line: str) -> None:
 async def run(cage: Mechanism, home: Path, line: str, *read: Path) -> Finished:
     zone = Zone("project", home / "project", ZoneMode.RW)
     confinement = confinement_for(
-        [zone], workspace=home / "project", user_home=home, forge_home=home / ".forge", read=read, network=True
+        [zone], workspace=home / "project", user_homes=[home], forge_home=home / ".forge", read=read, network=True
     )
     async with ChildProcesses() as processes:
         wrap = Confined(cage, confinement)

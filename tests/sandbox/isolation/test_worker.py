@@ -4,6 +4,7 @@ Covers forge_cli.sandbox.isolation.hooks.
 """
 
 import os
+import pwd
 import re
 import shutil
 import tempfile
@@ -76,11 +77,11 @@ def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]
     return WorkerProcesses(wanted, workspace=place / "project", home=place / ".forge", notify=notify), said
 
 
-async def run(place: Path, text: str, line: str, **options: Any) -> Finished:
+async def run(place: Path, text: str, line: str, *, weakness: str | None = None, **options: Any) -> Finished:
     made, said = processes(place, sandbox(place, text))
     async with made:
         done = await made.run(bash(line), timeout=60, **options)
-    assert said == []
+    assert said == ([f"warning: commands: confined, weaker (Landlock: {weakness})"] if weakness else [])
     return done
 
 
@@ -332,6 +333,59 @@ def test_required_is_an_error_with_its_place(place: Path) -> None:
 async def test_required_starts_nothing_where_nobody_checked_before(place: Path) -> None:
     with pytest.raises(ToolError, match="nothing was started: .*isolation is required"):
         await run(place, "isolation: required", "touch x")
+
+
+OBEYED = (
+    *(".claude/settings.json", ".codex/config.toml", ".cursor/mcp.json", ".github/workflows/x.yml", ".gitlab-ci.yml"),
+    *(".pre-commit-config.yaml", ".idea/workspace.xml", ".gitattributes", "AGENTS.md", "sub/CLAUDE.md", "sub/.envrc"),
+    *("sub/.github/workflows/x.yml", "sub/.circleci/config.yml", ".github/copilot-instructions.md"),
+)
+
+
+async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(place: Path, only: Mechanism) -> None:
+    project = place / "project"
+    lines = "".join(f"mkdir -p {os.path.dirname(name) or '.'}; echo x >{name}\n" for name in OBEYED)
+    made, _ = processes(place, sandbox(place, "isolation: auto"))
+    async with made:
+        done = await made.run(bash(f"{lines}mkdir -p node_modules/a/.github/workflows .github/other"), timeout=60)
+    assert [name for name in OBEYED if (project / name).exists()] == []
+    assert len(done.appeared) == len(OBEYED)
+    assert (project / "node_modules/a/.github/workflows").is_dir()
+    assert (project / ".github/other").is_dir()
+
+
+async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(place: Path, only: Mechanism) -> None:
+    project = place / "project"
+    for name in OBEYED:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("old")
+    lines = "".join(f"echo x >{name}; rm -f {name}; echo x >{name}.new && mv {name}.new {name}\n" for name in OBEYED)
+    moves = "for each in .github sub/.github .claude AGENTS.md; do mv $each away && echo $each; done; true"
+    made, _ = processes(place, sandbox(place, "isolation: auto"))
+    async with made:
+        done = await made.run(bash(f"{lines}{moves}"), timeout=60)
+    if not only.weakness:
+        assert ({name: (project / name).read_text() for name in OBEYED}, done.stdout) == (
+            dict.fromkeys(OBEYED, "old"),
+            "",
+        )
+
+
+async def test_both_homes_are_hidden(place: Path, only: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, other = place / "project/home", place / "other"
+    for folder in (home, other):
+        (folder / ".ssh").mkdir(parents=True)
+        (folder / ".ssh/id").write_text("the secret")
+        (folder / "notes").write_text("the secret")
+    known = pwd.struct_passwd(("me", "x", os.getuid(), os.getgid(), "", str(other), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: known)
+    monkeypatch.setenv("HOME", str(home))
+    line = f"cat {home}/.ssh/id {other}/.ssh/id {other}/notes; ls -A {home} {other}; true"
+    done = await run(
+        place, "isolation: auto\nzones: [{name: src, path: ./src}]\nnetwork: false", line, weakness=only.weakness
+    )
+    assert "secret" not in done.stdout
+    assert "notes" not in done.stdout
 
 
 LOOSE = {

@@ -42,7 +42,7 @@ class World:
         return self.cage.weakness is not None
 
     def confinement(self, *zones: Zone, **options: Any) -> Confinement:
-        settings = {"workspace": self.project, "user_home": self.home, "forge_home": self.home / ".forge"}
+        settings = {"workspace": self.project, "user_homes": [self.home], "forge_home": self.home / ".forge"}
         given = zones or (Zone("project", self.project, ZoneMode.RW),)
         return confinement_for(given, **{**settings, "network": False, **options})
 
