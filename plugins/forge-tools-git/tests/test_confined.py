@@ -147,8 +147,8 @@ def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(repo: R
         repo.call("git_status")
     assert str(caught.value) == (
         f"{repo.folder}/../worker.yaml:4:8: toolsets.git: git works in {repo.folder}, and no zone of this worker "
-        "lies around that\n  declare one under sandbox.zones, as in {name: code, path: ., mode: rw}, or remove the "
-        "toolset"
+        "lies around that\n  use -C DIR to work in another folder, declare one under sandbox.zones, as in {name: code, "
+        "path: ., mode: rw}, or remove the toolset"
     )
     done = repo.project.forge("worker", "check", "../worker.yaml")
     assert done.returncode == 3
