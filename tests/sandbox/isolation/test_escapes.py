@@ -3,6 +3,10 @@
 What a mechanism does not hold is written down in NOT_HELD; docs/shell.md has the same list.
 """
 
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,6 +47,10 @@ FILES = {
     "write a protected name": "echo x >rw/.git/config",
     "write a hook": "echo x >rw/.git/hooks/pre-commit",
     "write an environment file": "echo x >rw/.env",
+    "write settings of an assistant": "echo x >rw/.claude/settings.json",
+    "write what assistants are told": "echo x >rw/AGENTS.md",
+    "write a workflow": "echo x >rw/.github/workflows/test.yml",
+    "move the folder around workflows": "mv rw/.github rw/away && mv rw/away rw/.github",
     "write the worker's file": "echo x >rw/own/worker.yaml",
     "move the folder around the worker's file": "mv rw/own rw/other && mv rw/other rw/own",
 }
@@ -58,10 +66,12 @@ SECRETS = {
     "read from inside": "cd ~/.ssh && cat id",
     "read by redirection": 'read x <~/.netrc && test -n "$x"',
     "search": "grep -rq secret ~",
-    "run": 'test -n "$(bash ~/.ssh/id 2>&1 | grep secret)"',
+    "run": "bash -x ~/.ssh/id 2>&1 | grep -q secret",
     "list": "ls -A ~/.ssh | grep -q id",
     "list the home": "ls -A ~ | grep -q ssh",
     "read forge's folder": "cat ~/.forge/config.yaml",
+    "read the other home": "cat $OTHER/.ssh/id",
+    "list the other home": "ls -A $OTHER | grep -q ssh",
     "read others' temporary files": "cat $SHARED",
     "see that it exists": "test -e ~/.ssh/id",
 }
@@ -98,7 +108,13 @@ KERNEL = {
     "host name": 'hostname "$(uname -n)"',
     "sockets of daemons": "ls /run/*",
 }
-TABLE = {"files": FILES, "secrets": SECRETS, "processes": PROCESSES, "kernel": KERNEL}
+_CONNECT = "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack_sockaddr_un($ARGV[0])) or exit 1'"
+NETWORK = {
+    "reach a server of this machine": "exec 3<>/dev/tcp/127.0.0.1/$PORT",
+    "reach a socket of a daemon": f"{_CONNECT} $SOCKET",
+    "reach an abstract socket": f"{_CONNECT.replace('$ARGV[0]', 'chr(0) . $ARGV[0]')} $ABSTRACT",
+}
+TABLE = {"files": FILES, "secrets": SECRETS, "processes": PROCESSES, "kernel": KERNEL, "network": NETWORK}
 NOT_HELD = {
     "bwrap": set[tuple[str, str]](),
     "Landlock": {
@@ -107,6 +123,10 @@ NOT_HELD = {
         ("files", "write a protected name"),
         ("files", "write a hook"),
         ("files", "write an environment file"),
+        ("files", "write settings of an assistant"),
+        ("files", "write what assistants are told"),
+        ("files", "write a workflow"),
+        ("files", "move the folder around workflows"),
         ("files", "write the worker's file"),
         ("files", "move the folder around the worker's file"),
         ("secrets", "see that it exists"),
@@ -122,7 +142,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def furnished(world: World) -> World:
-    for name in ("outside/empty", "project/ro", "project/rw/.git/hooks", "project/rw/own"):
+    for name in ("outside/empty", "project/ro", "project/rw/.git/hooks", "project/rw/own", "other/.ssh"):
         (world.root / name).mkdir(parents=True)
     for name in (
         "outside/file",
@@ -130,7 +150,12 @@ def furnished(world: World) -> World:
         "project/rw/.git/config",
         "project/rw/.env",
         "project/rw/own/worker.yaml",
+        "project/rw/.claude/settings.json",
+        "project/rw/AGENTS.md",
+        "project/rw/.github/workflows/test.yml",
+        "other/.ssh/id",
     ):
+        (world.root / name).parent.mkdir(parents=True, exist_ok=True)
         (world.root / name).write_text("old\n")
     return world
 
@@ -142,18 +167,35 @@ def script(world: World, table: dict[str, str], **names: object) -> str:
     return f"{given}{''.join(tries)}true"
 
 
+@contextmanager
+def servers(folder: Path) -> Iterator[dict[str, object]]:
+    """Somebody who listens in each way, by the names that the tries use."""
+    abstract = f"forge-test-{os.getpid()}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as daemon,
+        socket.socket(socket.AF_UNIX) as unnamed,
+    ):
+        daemon.bind(str(folder / "socket"))
+        unnamed.bind(f"\0{abstract}")
+        for server in (daemon, unnamed):
+            server.listen()
+        yield {"PORT": tcp.getsockname()[1], "SOCKET": folder / "socket", "ABSTRACT": abstract}
+
+
 @pytest.mark.parametrize("kind", TABLE)
 async def test_every_way_out_is_closed_or_named(furnished: World, tmp_path: Path, kind: str) -> None:
     world, table = furnished, TABLE[kind]
-    shared = tmp_path / "shared"
+    shared, other = tmp_path / "shared", world.root / "other"
     shared.write_text("the secret\n")
     zones = (Zone("project", world.project, ZoneMode.RW), Zone("ro", world.project / "ro"))
-    confinement = world.confinement(*zones, protected=[world.project / "rw/own/worker.yaml"])
-    with stranger() as victim:
-        line = script(world, table, PID=victim.pid, SHARED=shared)
+    own = world.project / "rw/own/worker.yaml"
+    confinement = world.confinement(*zones, protected=[own], user_homes=[world.home, other])
+    with stranger() as victim, servers(world.outside) as listening:
+        line = script(world, table, PID=victim.pid, SHARED=shared, OTHER=other, **listening)
         done = await world.run(line, confinement)
         held = [name for number, name in enumerate(table) if str(number) not in done.stdout.split()]
-        free = await world.free(line) if kind == "files" else None
+        free = await world.free(line) if kind in ("files", "secrets", "network") else None
     assert {(kind, name) for name in table if name not in held} == {
         (of, name) for of, name in NOT_HELD[world.cage.name] if of == kind
     }
@@ -162,8 +204,16 @@ async def test_every_way_out_is_closed_or_named(furnished: World, tmp_path: Path
         assert free.stdout.split() == [str(number) for number in range(len(table))], "each would work unconfined"
 
 
+def documented() -> str:
+    """What was tried, as docs/shell.md has it: what both hold together, and the rest one by one."""
+    lines = ["| tried | | with `bwrap` | with Landlock |", "|---|---|---|---|"]
+    for kind, table in TABLE.items():
+        open_to = [name for name in table if (kind, name) in NOT_HELD["Landlock"]]
+        lines.append(f"| {kind} | {', '.join(name for name in table if name not in open_to)} | held | held |")
+        lines += (f"| {kind} | {name} | held | not held |" for name in open_to)
+    return "\n".join(lines)
+
+
 def test_the_documentation_has_the_same_list() -> None:
-    text = Path(__file__).parents[3].joinpath("docs/shell.md").read_text()
-    for _, name in NOT_HELD["Landlock"]:
-        assert name in text, name
-    assert len([*FILES, *SECRETS, *PROCESSES, *KERNEL]) > 60
+    assert NOT_HELD["bwrap"] == set()
+    assert documented() in Path(__file__).parents[3].joinpath("docs/shell.md").read_text()
