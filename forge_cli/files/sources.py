@@ -62,7 +62,7 @@ class Sources:
         """Of a module, with what it imports of the files beside it."""
         main = SourceFile.read(path)
         finding = _Finding(path.parent)
-        finding.follow(main, ())
+        finding.waiting.append((main, ()))
         return finding.sources(main)
 
     @classmethod
@@ -137,6 +137,8 @@ class _Finding:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.waiting: list[tuple[SourceFile, Name]] = []
+        """Files that are still to be followed, each with the package that its relative imports begin in."""
         self._files: dict[str, SourceFile] = {}
         self._absent: dict[Path, None] = {}
         self._clashes: dict[tuple[Path, Path], None] = {}
@@ -144,12 +146,14 @@ class _Finding:
         """The first parts of absolute names: whether they are looked for here, and not among libraries."""
 
     def sources(self, main: SourceFile | None) -> Sources:
+        while self.waiting:
+            self._follow(*self.waiting.pop())
         found = {name.partition(".")[0] for name in self._files}
         tops = frozenset(top for top, here in self._is_here.items() if here and top in found)
         return Sources(self._folder, main, self._files, tops, tuple(self._absent), tuple(self._clashes))
 
-    def follow(self, file: SourceFile, package: Name) -> None:
-        """Look for everything that a file imports; ``package`` is what its relative imports begin in."""
+    def _follow(self, file: SourceFile, package: Name) -> None:
+        """Look for everything that a file imports."""
         for level, name in _imports(file.content or b""):
             if level == _LISTED:
                 if file.is_package:
@@ -180,7 +184,7 @@ class _Finding:
             return None
         is_package = there[0] == both[0]
         found = self._files[".".join(name)] = SourceFile.read(there[0], is_package=is_package)
-        self.follow(found, name if is_package else name[:-1])
+        self.waiting.append((found, name if is_package else name[:-1]))
         return found
 
 
@@ -199,7 +203,7 @@ def _is_installed(top: str, folder: Path) -> bool:
     return any(not place or os.path.realpath(place) != os.path.realpath(folder) for place in places)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _imports(source: bytes) -> Sequence[tuple[int, Name]]:
     """The import statements of a source: how many dots each has, and the name behind them."""
     try:

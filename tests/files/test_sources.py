@@ -148,6 +148,17 @@ def test_a_module_and_a_package_of_one_name_are_an_error_with_both(tmp_path: Pat
         assert caught.value.where.file == str(folder / f"{name}.py")
 
 
+def test_many_files_that_import_one_another_are_all_found(tmp_path: Path) -> None:
+    for number in range(1500):
+        imports = f"from . import m{number + 1}, m{number // 2}" if number < 1499 else "V = 1"
+        write(tmp_path, {f"pack/m{number}.py": imports})
+    write(
+        tmp_path, {"pack/__init__.py": "", "tools.py": "def value():\n    from pack import m1499\n    return m1499.V\n"}
+    )
+    assert len(Sources.below(tmp_path, ["pack.m0"]).files) == 1501
+    assert load(tmp_path).value() == 1
+
+
 def test_where_a_file_would_be_imported_is_known(tmp_path: Path) -> None:
     text = (
         "import json, helper, deep.one\ntry:\n    import extra_x\nexcept ImportError:\n    pass\n__all__ = ['helper']\n"
