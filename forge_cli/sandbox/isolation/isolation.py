@@ -22,6 +22,7 @@ from forge_cli.sandbox.isolation.aside import set_aside
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.inherited import inherited
+from forge_cli.sandbox.isolation.lookout import with_folders
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
@@ -90,6 +91,8 @@ class Confined:
     """Those in what is writable, to be put back afterwards."""
     names: tuple[str, ...] | None = None
     """Protected names, if they have been looked up already; then those that appear are reported."""
+    seen: frozenset[tuple[str, int]] = frozenset()
+    """The same, each with its folder: one that is held can be moved away with that."""
     accepts: Callable[[str], bool] | None = None
     """Whether somebody else has made a protected name, or may; the others are renamed."""
     tell: Callable[[Sequence[str]], None] | None = None
@@ -106,7 +109,8 @@ class Confined:
         """
         found = self.hooks.restore() if self.hooks else []
         if self.names is not None:
-            found += map(self._settle, sorted(set(self.confinement.names()).difference(self.names)))
+            made = with_folders(self.confinement.names()) - self.seen
+            found += map(self._settle, sorted(name for name, _ in made))
         if found and self.tell:
             self.tell(found)
         return found

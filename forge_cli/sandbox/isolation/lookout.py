@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,6 +58,19 @@ class Lookout:
             return _read(path, stamp if settled else (0, 0, 0), in_packages=in_packages)
         except OSError:
             return None
+
+
+def with_folders(names: Collection[str]) -> frozenset[tuple[str, int]]:
+    """Each name with the number of its folder: one that was moved away, and made anew in its place, has another."""
+    numbers = {folder: _number(folder) for folder in {os.path.dirname(name) for name in names}}
+    return frozenset((name, numbers[os.path.dirname(name)]) for name in names)
+
+
+def _number(folder: str) -> int:
+    try:
+        return os.lstat(folder).st_ino
+    except OSError:
+        return 0
 
 
 def _read(path: str, stamp: tuple[int, int, int], *, in_packages: bool) -> _Folder:

@@ -21,6 +21,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
 from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
+from forge_cli.sandbox.isolation.lookout import with_folders
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
@@ -200,13 +201,14 @@ class WorkerProcesses(Processes):
             raise ToolError(f"nothing was started: {error}") from None
         if isinstance(wrap, Unconfined):
             return wrap
-        opened = wrap.confinement.opened(writable)
+        opened, found = wrap.confinement.opened(writable), wrap.confinement.names()
         return replace(
             wrap,
             readable=tuple(readable),
             writable=tuple(opened),
             hooks=KeptHooks(opened) if opened else None,
-            names=wrap.confinement.names(),
+            names=found,
+            seen=with_folders(found),
             accepts=partial(self._keep, wrap.confinement) if names or opened else self._is_kept,
         )
 

@@ -388,6 +388,30 @@ async def test_both_homes_are_hidden(place: Path, only: Mechanism, monkeypatch: 
     assert "notes" not in done.stdout
 
 
+MOVED = (
+    *(("sub/.git/config", "sub"), ("sub/.npmrc", "sub"), ("a/sub/.env", "a"), ("a/sub/.env", "a/sub")),
+    *(("a/sub/.claude/settings.json", "a/sub"), ("a/sub/.github/workflows/x.yml", "a")),
+)
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_protected_name_that_was_moved_away_and_made_anew_is_put_aside(place: Path) -> None:
+    project, failures = place / "project", []
+    for name, moved in MOVED:
+        shutil.rmtree(project)
+        for each, _ in MOVED:
+            (project / each).parent.mkdir(parents=True, exist_ok=True)
+            (project / each).write_text("old")
+        made, _ = processes(place, sandbox(place, "isolation: auto"))
+        line = f"mv {moved} away && mkdir -p {os.path.dirname(name)} && echo evil >{name}"
+        async with made:
+            done = await made.run(bash(line), timeout=60)
+            again = await made.run(bash("true"), timeout=60)
+        if done.exit_code or not done.appeared or again.appeared or (project / name).exists():
+            failures.append((name, moved, done.stderr, done.appeared, again.appeared))
+    assert failures == []
+
+
 LOOSE = {
     "a missing file": ("touch extra.py", "extra.py"),
     "a missing package": ("mkdir helper; touch helper/__init__.py", "helper/__init__.py"),
