@@ -21,6 +21,7 @@ MEASURED = (
     "caching",
     "files",
     "search",
+    "gate",
     "shell",
     "process",
     "parallel",
