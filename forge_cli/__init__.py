@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest CommandRun Effect JudgedPart OnAsk"
     " Verdict",
-    "core.bus": "EventBus RuntimeUI",
+    "core.bus": "EventBus",
     "core.calls": "Denial OutcomeStatus ToolCall ToolOutcome",
     "core.config": "Config",
     "core.context": "CallContext Delegation InnerCalls ToolContext",
@@ -22,7 +22,7 @@ _ROOMS = {
     " TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.observers": "HookAnswer HookCall Observer",
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd RemoteWork Taken",
-    "core.fields": "FormField derive_fields",
+    "core.forms": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",
     "core.hints": "DisplayHints",
     "core.hookspecs": "Renderer hookimpl",
@@ -36,6 +36,7 @@ _ROOMS = {
     "core.prompts": "PromptArgument PromptSpec",
     "core.requests": "SampleReply SampleRequest SessionRequests",
     "core.results": "Custom Diff FileContent FileList Json ResultValue Text is_valid_kind is_well_known_kind",
+    "core.runtime_ui": "RuntimeUI",
     "core.sandbox": "FileInfo FolderEntry SandboxView",
     "core.source": "Source",
     "core.tool": "Args ManualExecution NeedsApproval Preview Tool Validated is_manual_tool llm_tools manual_tools tool",
@@ -50,7 +51,7 @@ _ROOMS = {
     "engine.runtime.result": "WorkerResult",
     "engine.runtime.runtime": "WorkerRuntime",
     "engine.sync": "run_sync",
-    "files.keys": "ProviderKey find_key",
+    "files.key_store": "ProviderKey find_key",
     "files.worker": "Limits Worker load_worker",
     "record.line": "Line",
     "record.open": "OpenSession open_session",
@@ -66,6 +67,8 @@ _ROOMS = {
     "ui.terminal.trace": "trace_formatter",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_PACKAGES = frozenset({"cli", "models", *(room.partition(".")[0] for room in _ROOMS)})
+"""What ``from forge_cli import core`` looks for here before it loads it."""
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]
 
@@ -75,7 +78,7 @@ def __getattr__(name: str) -> object:
 
     if name not in _ROOM_OF:
         problem = f"module {__name__!r} has no attribute {name!r}"
-        if not name.startswith("_"):
+        if not name.startswith("_") and name not in _PACKAGES:
             from forge_cli.core.renamed import called_here
 
             meant = called_here(name, _ROOM_OF)

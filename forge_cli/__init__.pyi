@@ -10,7 +10,6 @@ from forge_cli.core.approval import JudgedPart as JudgedPart
 from forge_cli.core.approval import OnAsk as OnAsk
 from forge_cli.core.approval import Verdict as Verdict
 from forge_cli.core.bus import EventBus as EventBus
-from forge_cli.core.bus import RuntimeUI as RuntimeUI
 from forge_cli.core.calls import Denial as Denial
 from forge_cli.core.calls import OutcomeStatus as OutcomeStatus
 from forge_cli.core.calls import ToolCall as ToolCall
@@ -65,8 +64,8 @@ from forge_cli.core.executors import ExecutorFactory as ExecutorFactory
 from forge_cli.core.executors import ItemEnd as ItemEnd
 from forge_cli.core.executors import RemoteWork as RemoteWork
 from forge_cli.core.executors import Taken as Taken
-from forge_cli.core.fields import FormField as FormField
-from forge_cli.core.fields import derive_fields as derive_fields
+from forge_cli.core.forms import FormField as FormField
+from forge_cli.core.forms import derive_fields as derive_fields
 from forge_cli.core.grants import GrantOffer as GrantOffer
 from forge_cli.core.grants import GrantRule as GrantRule
 from forge_cli.core.hints import DisplayHints as DisplayHints
@@ -117,6 +116,7 @@ from forge_cli.core.results import ResultValue as ResultValue
 from forge_cli.core.results import Text as Text
 from forge_cli.core.results import is_valid_kind as is_valid_kind
 from forge_cli.core.results import is_well_known_kind as is_well_known_kind
+from forge_cli.core.runtime_ui import RuntimeUI as RuntimeUI
 from forge_cli.core.sandbox import FileInfo as FileInfo
 from forge_cli.core.sandbox import FolderEntry as FolderEntry
 from forge_cli.core.sandbox import SandboxView as SandboxView
@@ -149,8 +149,8 @@ from forge_cli.engine.replay.repeat import replay as replay
 from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
 from forge_cli.engine.sync import run_sync as run_sync
-from forge_cli.files.keys import ProviderKey as ProviderKey
-from forge_cli.files.keys import find_key as find_key
+from forge_cli.files.key_store import ProviderKey as ProviderKey
+from forge_cli.files.key_store import find_key as find_key
 from forge_cli.files.worker import Limits as Limits
 from forge_cli.files.worker import Worker as Worker
 from forge_cli.files.worker import load_worker as load_worker

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 import forge_cli
 import forge_cli.testing
-from forge_cli import Config, tool
+from forge_cli import tool
 
 from .test_docs import blocks
 
@@ -163,7 +163,7 @@ def annotated_classes(value: type) -> Iterator[type]:
     functions = [each.__func__ if isinstance(each, classmethod) else each for each in functions]
     named = [each for each in functions if inspect.isfunction(each) and not each.__name__.startswith("_")]
     for each in (value, *named):
-        for name, hint in typing.get_type_hints(each, None, {"BaseModel": BaseModel, "Config": Config}).items():
+        for name, hint in typing.get_type_hints(each, None, {"BaseModel": BaseModel, **PUBLIC}).items():
             if not name.startswith("_"):
                 yield from classes_in(hint)
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from itertools import pairwise
 
 from forge_cli import __version__
 from forge_cli.cli.streams import OutputLost, erase_live_lines, guard_streams, open_missing_streams
@@ -74,12 +75,18 @@ def on_stop(handler: Callable[[int, object], None]) -> None:
 
 
 def find_report(args: list[str]) -> ResultReport | None:
-    """The result object that has to be printed whatever happens, where the arguments ask for one."""
+    """The result object that has to be printed whatever happens, where the arguments seem to ask for one."""
     if args[:1] != ["run"]:
         return None
-    from forge_cli.cli.report import wanted_report
+    given = args[: args.index("--")] if "--" in args else args
+    forms = [value for name, value in pairwise(given) if name == "--output-format"]
+    forms += [arg.partition("=")[2] for arg in given if arg.startswith("--output-format=")]
+    form = "stream-json" if "--json" in given else (forms or [""])[-1]
+    if form not in ("json", "stream-json"):
+        return None
+    from forge_cli.cli.report import ResultReport
 
-    return wanted_report(args)
+    return ResultReport(form)
 
 
 def attempt(args: list[str], *, debug: bool = False, report: ResultReport | None = None) -> int:

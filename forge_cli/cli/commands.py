@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from forge_cli.cli.examples import WithExamples
+from forge_cli import cli
 from forge_cli.core.errors import ExitCode, Terminated, UsageError
 
 if TYPE_CHECKING:
@@ -125,6 +125,17 @@ GROUPS = {
     "approvals": "See and answer what sessions wait for.",
 }
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class WithExamples:
+    """A command or a group whose help ends with examples, before what it says itself."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if examples := cli.examples.examples_of(ctx.command_path.split()[1:]):
+            with formatter.section("Examples"):
+                for example in examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+        super().format_epilog(ctx, formatter)  # type: ignore[misc]
 
 
 class CommandGroup(WithExamples, TyperGroup):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "": (
@@ -92,14 +91,3 @@ def examples_of(path: Sequence[str]) -> Sequence[str]:
     if name in EXAMPLES:
         return EXAMPLES[name]
     return [examples[0] for command, examples in EXAMPLES.items() if command.startswith(f"{name} ")][:3]
-
-
-class WithExamples:
-    """A command or a group whose help ends with examples, before what it says itself."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        if examples := examples_of(ctx.command_path.split()[1:]):
-            with formatter.section("Examples"):
-                for example in examples:
-                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
-        super().format_epilog(ctx, formatter)  # type: ignore[misc]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from forge_cli.cli.examples import WithExamples
+from forge_cli.cli.commands import WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import require_folder

@@ -6,7 +6,6 @@ import hashlib
 import json
 import sys
 import time
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TextIO
 
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
@@ -74,17 +73,6 @@ class ResultReport:
         line = {"v": 1, "seq": self._seq + 1, "time": moment, "session": self.session, "worker": self.worker}
         line |= {"depth": 0, "type": END, "result": result, "prev": self._hash}
         return {**line, "hash": hashlib.sha256(_dump(line).encode("utf-8", "surrogatepass")).hexdigest()}
-
-
-def wanted_report(args: list[str]) -> ResultReport | None:
-    """What a command line asks for, as far as it can be seen before anything has been parsed."""
-    if args[:1] != ["run"]:
-        return None
-    given = args[: args.index("--")] if "--" in args else args
-    forms = [value for name, value in pairwise(given) if name == "--output-format"]
-    forms += [arg.partition("=")[2] for arg in given if arg.startswith("--output-format=")]
-    form = "stream-json" if "--json" in given else (forms or [""])[-1]
-    return ResultReport(form) if form in ("json", "stream-json") else None
 
 
 def _dump(value: dict[str, Any]) -> str:

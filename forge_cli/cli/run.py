@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from forge_cli import cli, files, ui
-from forge_cli.cli.notices import warn
+from forge_cli import cli, engine, files, ui
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
-from forge_cli.cli.report import ResultReport
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
@@ -49,7 +47,6 @@ from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
-from forge_cli.engine import replay as engine_replay
 from forge_cli.engine import turns
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
@@ -61,6 +58,7 @@ from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.quiet import QuietUI
 
 if TYPE_CHECKING:
+    from forge_cli.cli.report import ResultReport
     from forge_cli.core.messages import Attachment
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
@@ -118,7 +116,7 @@ class Plan(Work):
         """What is in the place of a model, where a record is."""
         if self.replay is None:
             return None
-        return engine_replay.repeat.driven_by(self.replay, self.workspace)
+        return engine.replay.repeat.driven_by(self.replay, self.workspace)
 
     def streams_text(self, out: TextIO) -> bool:
         return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
@@ -173,7 +171,7 @@ def run(
     read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on one task."""
-    report = context.obj if isinstance(context.obj, ResultReport) else None
+    report: ResultReport | None = context.obj
     if report is not None:
         report.worker, report.model = worker, model or ""
     interactive = is_interactive() and not print_only
@@ -284,9 +282,9 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
     if record is not None and record.exists() and record.resolve() == Path(name).resolve():
         raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
-    recording = engine_replay.recording.open_recording(name)
+    recording = engine.replay.recording.open_recording(name)
     if recording.damage:
-        warn(recording.damage)
+        cli.notices.warn(recording.damage)
     return recording
 
 
@@ -298,7 +296,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
     screen = _screen(plan, bus, out, host, plan.model or worker.config.model)
     with plan.session.open(worker, plan.workspace, plan.task) as session:
         if plan.session.last and plan.trace != "quiet":
-            warn(f"resuming session {session.id}")
+            cli.notices.warn(f"resuming session {session.id}")
         printed = ui.jsonl.JsonLines(out) if plan.format is OutputFormat.stream_json else None
         runtime = plan.open_runtime(
             WorkerRuntime,

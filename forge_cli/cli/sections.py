@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from forge_cli.core.config import Config
-from forge_cli.core.fields import expectation
+from forge_cli.core.problems import expectation
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import JsonObject, camel_case, jsonable
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forge_cli.cli.notices import warn
+from forge_cli import cli
 from forge_cli.core.errors import UsageError
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession, open_session
@@ -41,5 +41,5 @@ class SessionChoice:
             keep=not self.ephemeral,
             workspace=workspace,
             task=task,
-            warn=warn,
+            warn=lambda sentence: cli.notices.warn(sentence),
         )

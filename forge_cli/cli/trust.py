@@ -15,12 +15,13 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
-from forge_cli.files.guidance import NAMES as GUIDANCE
-from forge_cli.files.guidance import guidance_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
-from forge_cli.files.mcp import PROJECT_FILES, ProjectServers, project_servers
-from forge_cli.files.settings import hook_files, project_file, read_project
+from forge_cli.files.mcp_project import PROJECT_FILES, ProjectServers, project_servers
+from forge_cli.files.project import hook_files, read_project
+from forge_cli.files.repository import NAMES as GUIDANCE
+from forge_cli.files.repository import guidance_files
+from forge_cli.files.settings import project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 app = new_app()

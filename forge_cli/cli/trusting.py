@@ -9,7 +9,8 @@ from forge_cli.cli.ask import ask
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import hook_files, read_project, untrusted_project
+from forge_cli.files.project import hook_files, read_project
+from forge_cli.files.settings import untrusted_project
 from forge_cli.files.trust import TrustStore
 
 SHOWN = 4000

@@ -11,10 +11,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from forge_cli import sandbox
 from forge_cli.cli.streams import erase_live_lines
 from forge_cli.core.bounds import ForcedEnd, find_forced_end
 from forge_cli.core.text import visible
-from forge_cli.sandbox import processes
 
 LOOK = 0.25
 """Seconds between two looks."""
@@ -71,7 +71,7 @@ class Watchdog(threading.Thread):
         last.start()
         with suppress(BaseException):  # whatever goes wrong now, the process ends
             code = self._leave(end)
-        processes.tree.kill_children()
+        sandbox.processes.tree.kill_children()
         os._exit(code)
 
 

@@ -6,9 +6,9 @@ import os
 
 from forge_cli import __version__
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings

@@ -16,15 +16,11 @@ from forge_cli.core.events import (
     ApprovalResponse,
     Event,
     InputPrompt,
-    MessageEvent,
     Origin,
-    StatusEvent,
-    ToolStarted,
     UserInput,
     event_names,
     read_event,
 )
-from forge_cli.core.messages import Message
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import Unreadable
@@ -201,47 +197,3 @@ def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
 
 def new_id(kind: str) -> str:
     return f"{kind}_{os.urandom(6).hex()}"
-
-
-class RuntimeUI:
-    """The bus as methods for a program: show things, ask things."""
-
-    def __init__(self, bus: EventBus) -> None:
-        self.bus = bus
-
-    def show_message(self, message: Mapping[str, Any]) -> None:
-        """``{"role": ..., "content": ...}``"""
-        self.bus.emit(MessageEvent(Message(message.get("role", "assistant"), str(message.get("content", "")))))
-
-    def show_status(self, status: Mapping[str, Any]) -> None:
-        """``{"level": "info", "message": ...}``, or another level; ``type`` is understood for ``level``."""
-        self.bus.emit(StatusEvent(status.get("level", status.get("type", "info")), str(status["message"])))
-
-    def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
-        """Say that a call was taken up."""
-        self.bus.emit(ToolStarted(tool_call_id, tool_name, args))
-
-    async def request_approval(self, request: ApprovalRequest | Mapping[str, Any]) -> ApprovalDecision:
-        """Ask and wait; a mapping needs no more than a ``description``."""
-        if isinstance(request, Mapping):
-            request = _read_request(request)
-        return await self.bus.ask(request)
-
-    async def get_user_input(self, prompt: str = "") -> str | None:
-        """Ask for a line and wait; None when nobody can give one."""
-        return await self.bus.ask_input(prompt)
-
-
-def _read_request(given: Mapping[str, Any]) -> ApprovalRequest:
-    request_id = new_id("approval")
-    return ApprovalRequest(
-        request_id=request_id,
-        tool_call_id=given.get("tool_call_id", request_id),
-        tool_name=given.get("tool_name", ""),
-        args=given.get("args", {}),
-        description=given["description"],
-        reason=given.get("reason", "the program asks"),
-        risk=given.get("risk", "high"),
-        rule=None,
-        where=None,
-    )

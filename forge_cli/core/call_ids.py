@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import replace
 
+from forge_cli.core.calls import is_legal_id
 from forge_cli.core.messages import Message
-
-_LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-def is_legal(call_id: str) -> bool:
-    """Whether every provider accepts the id."""
-    return _LEGAL.fullmatch(call_id) is not None
 
 
 class RequestIds:
@@ -45,7 +38,7 @@ class RequestIds:
 
     def _own(self, call_id: str) -> str:
         own, tries = call_id, len(self._taken)
-        while not is_legal(own) or own in self._taken:
+        while not is_legal_id(own) or own in self._taken:
             # nine letters and digits, because Mistral's templates refuse any other id
             own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
             tries += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
@@ -10,6 +11,8 @@ from typing import Any, Literal, NoReturn
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.text import cut
 from forge_cli.core.wire import NESTING, JsonObject
+
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 
@@ -24,6 +27,11 @@ class ToolCall:
     unreadable: str | None = None
     parent: str | None = None
     """The call whose tool makes this one; None where the model or a person does."""
+
+
+def is_legal_id(call_id: str) -> bool:
+    """Whether every provider accepts the id."""
+    return _LEGAL_ID.fullmatch(call_id) is not None
 
 
 def call_identity(name: str, args: object) -> str:

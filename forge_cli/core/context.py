@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
-from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import Attachment
-from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from forge_cli.core.calls import ToolOutcome
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.messages import Attachment
+    from forge_cli.core.sandbox import SandboxView
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 

@@ -26,6 +26,13 @@ class Ended(Exception):
     """The response of the result; None for the model's last text."""
 
 
+class Parked(Ended):
+    """A request waits on disk for somebody to decide it; the work ends here until then."""
+
+    status = "parked"
+    exit_code = ExitCode.PARKED
+
+
 class Interrupted(Ended):
     """Somebody stopped the work, which is not an error."""
 

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
+from forge_cli import core
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
 from forge_cli.core.grants import GrantOffer
 from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
-from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wire import JsonObject, read, wire
+from forge_cli.core.wire import JsonObject, wire
+
+StatusLevel = Literal["debug", "info", "warning", "error"]
 
 VERSION = 1
 CLIENTS = "MCP clients"
@@ -49,7 +51,7 @@ class Event:
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
         """The event that wrote this payload; Unreadable where none did. Keys that are not known are passed over."""
-        return read(cls, payload)
+        return core.reading.read(cls, payload)
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class MessageEvent(Event):
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
         said = payload.get("message")
-        return read(cls, {**(said if isinstance(said, dict) else {}), "message": said})
+        return core.reading.read(cls, {**(said if isinstance(said, dict) else {}), "message": said})
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ class ApprovalRequired(Event):
 
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
-        return cls(read(ApprovalRequest, payload))
+        return cls(core.reading.read(ApprovalRequest, payload))
 
 
 @dataclass(frozen=True)
@@ -392,7 +394,7 @@ class ApprovalResponse(Event):
 
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
-        return read(cls, {"requestId": payload.get("requestId"), "decision": payload})
+        return core.reading.read(cls, {"requestId": payload.get("requestId"), "decision": payload})
 
 
 @dataclass(frozen=True)

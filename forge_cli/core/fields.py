@@ -1,19 +1,16 @@
-"""What a JSON Schema says of each field: what it admits, strings read as the declared type, the form to fill in."""
+"""What a JSON Schema says of each field: what it admits, and strings read as the declared type."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
-
-from forge_cli.core.errors import SchemaError
-from forge_cli.core.text import cut
-from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from forge_cli.core.wire import JsonObject
 
 _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
 _NESTED = frozenset(
@@ -21,28 +18,6 @@ _NESTED = frozenset(
     | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )
 _KINDS = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_NOUNS = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "an integer",
-    "null": "null",
-    "number": "a number",
-    "object": "an object",
-    "string": "a string",
-}
-_LIMITS = {
-    "minimum": ">= {}",
-    "exclusiveMinimum": "> {}",
-    "maximum": "<= {}",
-    "exclusiveMaximum": "< {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "of at least {} characters",
-    "maxLength": "of at most {} characters",
-    "pattern": "matching {!r}",
-    "minItems": "of at least {} items",
-    "maxItems": "of at most {} items",
-}
-_LISTED = 10
 
 
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
@@ -90,17 +65,18 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
         if ref in seen:
             return []
         seen.add(ref)
-        return alternatives({**_mapping(lookup(ref, root)), **rest}, root, seen)
+        return alternatives({**as_mapping(lookup(ref, root)), **rest}, root, seen)
     for keyword in ("anyOf", "oneOf", "allOf"):
         options = rest.get(keyword)
         if isinstance(options, list) and (keyword != "allOf" or len(options) == 1):
             del rest[keyword]
-            spread = [{**rest, **_mapping(option)} for option in options if option is not False]
+            spread = [{**rest, **as_mapping(option)} for option in options if option is not False]
             return [branch for option in spread for branch in alternatives(option, root, seen)]
     return [schema]
 
 
-def _mapping(value: Any) -> JsonObject:
+def as_mapping(value: Any) -> JsonObject:
+    """The value, or nothing where it is no mapping."""
     return value if isinstance(value, dict) else {}
 
 
@@ -151,7 +127,7 @@ def member(branch: JsonObject, step: str | int) -> Any:
     if isinstance(step, int):
         leading = branch.get("prefixItems", [])
         return leading[step] if step < len(leading) else branch.get("items", {})
-    named = _mapping(branch.get("properties"))
+    named = as_mapping(branch.get("properties"))
     if step in named or "patternProperties" in branch:
         return named.get(step, {})
     return branch.get("additionalProperties", {})
@@ -207,106 +183,3 @@ def _literal(text: str) -> Any:
         return value
     exact = text == text.strip() and not isinstance(value, str)
     return value if exact and not (isinstance(value, float) and not math.isfinite(value)) else text
-
-
-def expectation(schema: Any, root: JsonObject) -> str:
-    """What a value has to be, in words: ``an integer >= 0 or null``; empty where the schema does not say."""
-    described = [_describe(branch) for branch in alternatives(schema, root)]
-    return " or ".join(dict.fromkeys(described)) if all(described) else ""
-
-
-def _describe(branch: JsonObject) -> str:
-    if (listed := choices(branch)) is not None:
-        more = ", ..." if len(listed) > _LISTED else ""
-        return ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more
-    declared = branch.get("type", [])
-    nouns = [_NOUNS.get(name, name) for name in ([declared] if isinstance(declared, str) else declared)]
-    limits = [text.format(branch[keyword]) for keyword, text in _LIMITS.items() if keyword in branch]
-    if not nouns or (limits and nouns == ["null"]):
-        return " or ".join(nouns)
-    named = f" ({branch['format']})" if "format" in branch and "string" in declared else ""
-    return " or ".join(nouns) + named + (f" {' and '.join(limits)}" if limits else "")
-
-
-def shown(value: Any) -> str:
-    """A value as an error sentence names it: short, and with control characters escaped."""
-    match value:
-        case None | bool():
-            return json.dumps(value)
-        case int() if value.bit_length() > 1000:
-            return "a very large number"
-        case str() | int() | float():
-            return cut(repr(value), 60, "end")
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case _:
-            return f"a {type(value).__name__}"
-
-
-FieldType = Literal["text", "number", "boolean", "select", "json"]
-
-
-@dataclass(frozen=True)
-class FormField:
-    """One field of the form that a person fills in to call a tool by hand; ``default`` counts with ``has_default``."""
-
-    name: str
-    type: FieldType
-    required: bool = False
-    default: Any = None
-    has_default: bool = False
-    description: str | None = None
-    options: tuple[Any, ...] = ()
-
-
-def derive_fields(schema_or_tool: Any) -> list[FormField]:
-    """The form of a JSON Schema, of a pydantic model, or of anything whose ``input_schema`` is one of these."""
-    schema = _schema_of(schema_or_tool)
-    required = schema.get("required", [])
-    return [
-        _form_field(name, declared, schema, required=name in required)
-        for name, declared in _mapping(schema.get("properties")).items()
-    ]
-
-
-def _schema_of(source: Any) -> JsonObject:
-    if isinstance(source, type):
-        from forge_cli.core.signature import is_model, model_schema
-
-        if is_model(source):
-            return model_schema(source)
-    if isinstance(source, dict):
-        return source
-    for attribute in ("json_schema", "input_schema"):
-        if (inner := getattr(source, attribute, None)) is not None:
-            return _schema_of(inner)
-    raise SchemaError(f"no form can be derived from a {type(source).__name__}; give a schema, a model or a tool")
-
-
-def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -> FormField:
-    branches = [branch for branch in alternatives(declared, root) if kinds(branch) != {"null"}]
-    own = _mapping(declared)
-    merged = {**(branches[0] if len(branches) == 1 else {}), **own}
-    listed = [choices(branch) for branch in branches]
-    options = tuple(value for values in listed for value in values or () if value is not None)
-    selectable = bool(options) and None not in listed
-    return FormField(
-        name=name,
-        type="select" if selectable else _field_type(branches),
-        required=required and "default" not in merged,
-        default=merged.get("default"),
-        has_default="default" in merged,
-        description=merged.get("description"),
-        options=options if selectable else (),
-    )
-
-
-def _field_type(branches: list[JsonObject]) -> FieldType:
-    admitted = frozenset().union(*map(kinds, branches)) - {"null"}
-    if admitted and admitted <= {"integer", "number"}:
-        return "number"
-    if admitted == {"boolean"}:
-        return "boolean"
-    return "text" if "string" in admitted and not admitted & {"array", "object"} else "json"

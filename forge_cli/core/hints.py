@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_type_hints
 
-from forge_cli.core.wire import Unreadable, own_reader, reader, snake_case, wire
+from forge_cli import core
+from forge_cli.core.wire import Unreadable, own_reader, snake_case, wire
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def read_display(data: Any) -> DisplayHints:
     for key, value in data.items() if isinstance(data, Mapping) else ():
         name = snake_case(str(key))
         with suppress(KeyError, Unreadable):
-            hints[name] = reader(types[name])(value)
+            hints[name] = core.reading.reader(types[name])(value)
     return DisplayHints(**hints)
 
 

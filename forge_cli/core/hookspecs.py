@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pluggy
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import Toolset
 
 GROUP = "forge"
+HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end"]
+"""When a hook of a person is called, which may be the observer of a plugin."""
 
 hookspec = pluggy.HookspecMarker(GROUP)
 hookimpl = pluggy.HookimplMarker(GROUP)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-PROBLEMS = 5
-"""How many problems are reported at once."""
 SENTENCE = 200
 """Characters of a sentence of the library, which repeats the value that it is about."""
 

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from forge_cli import core
 from forge_cli.core.hints import DisplayHints, KnownResult, read_display
-from forge_cli.core.pictures import HEAD, dimensions, file_size
 from forge_cli.core.wire import Unreadable, clean_text, own_reader
 
 MEDIA_LIMIT = 3_750_000
@@ -48,8 +48,8 @@ class Image(KnownResult):
 
     def about(self) -> str:
         """``image/png, 640x480, 32 KB``"""
-        size = dimensions(self.data[:HEAD])
-        facts = [self.media_type, *([f"{size[0]}x{size[1]}"] if size else []), file_size(len(self.data))]
+        size = core.pictures.dimensions(self.data[: core.pictures.HEAD])
+        facts = [self.media_type, *([f"{size[0]}x{size[1]}"] if size else []), core.pictures.file_size(len(self.data))]
         return ", ".join(facts)
 
     def text(self) -> str:
@@ -76,7 +76,7 @@ class Blob(KnownResult):
 
     def about(self) -> str:
         """``report.pdf, application/pdf, 32 KB``"""
-        return ", ".join(filter(None, (self.name, self.media_type, file_size(len(self.data)))))
+        return ", ".join(filter(None, (self.name, self.media_type, core.pictures.file_size(len(self.data)))))
 
     def text(self) -> str:
         """What a model reads: what it is, and the content where that is text."""

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from forge_cli import core
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
-from forge_cli.core.notify import Notify
 from forge_cli.core.results import ResultValue, for_model, shown_files
-from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
+from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, wire
 
 if TYPE_CHECKING:
     from forge_cli.core.config import Config
+    from forge_cli.core.notify import Notify
 
 
 @dataclass(frozen=True)
@@ -149,12 +150,12 @@ def _call_wire(call: ToolCall) -> JsonObject:
 
 
 def _read_call(data: Any) -> ToolCall:
-    found = read(_WireCall, data)
+    found = core.reading.read(_WireCall, data)
     return ToolCall(found.tool_call_id, found.tool_name, found.args, found.unreadable)
 
 
 def _read_attachment(data: Any) -> Attachment:
-    found = read(_WireFile, data)
+    found = core.reading.read(_WireFile, data)
     try:
         content = found.text.encode() if found.text is not None else base64.b64decode(found.data or "")
     except (binascii.Error, ValueError):
@@ -163,7 +164,7 @@ def _read_attachment(data: Any) -> Attachment:
 
 
 def _read_message(data: Any) -> Message:
-    found = read(_WireMessage, data)
+    found = core.reading.read(_WireMessage, data)
     return Message(
         found.role,
         found.content,

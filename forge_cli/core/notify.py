@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
-StatusLevel = Literal["debug", "info", "warning", "error"]
+from forge_cli.core.events import StatusLevel
+
 Notify = Callable[[StatusLevel, str], None]
 
 COMMANDS = "commands: "

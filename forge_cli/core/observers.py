@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from forge_cli.core.hookspecs import HookName
 from forge_cli.core.wire import JsonObject
-
-HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,24 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from forge_cli import core
 from forge_cli.core.hints import DisplayHints as DisplayHints
-from forge_cli.core.hints import KnownResult, read_display
+from forge_cli.core.hints import KnownResult
 from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import Image as Image
 from forge_cli.core.text import cut
-from forge_cli.core.wire import (
-    Unreadable,
-    camel_case,
-    clean_text,
-    decode_text,
-    is_sound,
-    jsonable,
-    own_reader,
-    read,
-    snake_case,
-    wire,
-)
+from forge_cli.core.wire import clean_text, decode_text, jsonable, own_reader, wire
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
@@ -201,13 +191,14 @@ class Custom:
 
 
 ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custom
+own_reader(ResultValue, lambda data: core.result_forms.read_result(data))
 
 
 def as_result(value: Any) -> ResultValue:
     """The return value of a tool as a result: strings are text, a mapping with a kind is of it, other data is JSON."""
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
-            return _sound(value)
+            return core.result_forms.sound(value)
         case None:
             return Text("The tool returned nothing.")
         case str():
@@ -215,30 +206,11 @@ def as_result(value: Any) -> ResultValue:
         case bytes() | bytearray():
             return Text(decode_text(bytes(value)))
         case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
-            return _custom(kind, data, rest)
+            return core.result_forms.custom(kind, data, rest)
         case {"kind": str() as kind} if is_well_known_kind(kind):
-            return _well_known(jsonable(value))
+            return core.result_forms.well_known(jsonable(value))
         case _:
             return Json(jsonable(value))
-
-
-def _well_known(said: dict[str, Any]) -> ResultValue:
-    """A mapping as the result whose kind it names, if it has all that this kind needs; else it is JSON."""
-    match {snake_case(str(key)): value for key, value in said.items()}:
-        case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
-            return from_wire(said)
-        case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
-            return from_wire({**said, **Diff.of(path, original, new).wire()})
-        case {"kind": "file_content", "path": str() as path, "content": str() as content}:
-            return from_wire({**said, **FileContent(path, content, len(content.encode())).wire()})
-        case {"kind": "file_list", "path": str() as path, "files": [*files]} if all(
-            isinstance(name, str) for name in files
-        ):
-            return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
-        case {"kind": "image" | "blob", "data": str()} | {"kind": "image" | "blob", "text": str()}:
-            return from_wire(said)
-        case _:
-            return Json(said)
 
 
 def is_misfit(result: ResultValue) -> bool:
@@ -253,56 +225,6 @@ def is_small(value: ResultValue) -> bool:
         if not fits:
             return False
     return True
-
-
-def _sound(value: ResultValue) -> ResultValue:
-    """The same, or its data as JSON where its fields do not hold what their types say: it could not be read back."""
-    if type(value) in _KNOWN and is_sound(value):
-        return value
-    data = value.wire()
-    try:
-        read_result(data)
-    except Unreadable:
-        return Json(data)
-    return value
-
-
-def read_result(data: Any) -> ResultValue:
-    """A result as it was written; Unreadable where it was not."""
-    kind = data.get("kind") if isinstance(data, dict) else None
-    return read(_KINDS.get(kind, Custom) if isinstance(kind, str) else Custom, data)
-
-
-def from_wire(data: Any) -> ResultValue:
-    """A result as other code wrote it, such as a program; what cannot be read as its kind is JSON."""
-    if not isinstance(data, dict) or not is_well_known_kind(data.get("kind")):
-        return as_result(data)
-    try:
-        return read_result({camel_case(snake_case(str(key))): value for key, value in data.items()})
-    except Unreadable:
-        return Json(data)
-
-
-_KINDS: dict[str, type[ResultValue]] = {
-    each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
-}
-_KNOWN = frozenset(_KINDS.values()) - {Image, Blob}
-own_reader(ResultValue, read_result)
-
-
-def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
-    summary, mime, hints = rest.get("summary"), rest.get("mime_type", rest.get("mimeType")), rest.get("display")
-    return Custom(
-        kind,
-        jsonable(data),
-        summary=str(summary) if summary is not None else None,
-        mime_type=str(mime) if mime is not None else None,
-        display=hints
-        if isinstance(hints, DisplayHints)
-        else read_display(hints)
-        if isinstance(hints, Mapping)
-        else None,
-    )
 
 
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:

@@ -4,45 +4,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from forge_cli import core
 from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.fields import (
-    alternatives,
-    coerce,
-    expectation,
-    member,
-    shown,
-)
-from forge_cli.core.json_schema import (
-    PROBLEMS,
-    SENTENCE,
-    best_error,
-    in_short,
-    metaschema_problem,
-    reference_problems,
-    validator,
-)
-from forge_cli.core.marks import Loc, dotted
-from forge_cli.core.text import cut, did_you_mean
+from forge_cli.core.fields import coerce
 from forge_cli.core.wire import MAX_BITS, NESTING, JsonObject
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError as JsonSchemaError
     from jsonschema.protocols import Validator
     from pydantic import BaseModel
 
+    from forge_cli.core.marks import Loc
+
+PROBLEMS = 5
+"""How many problems are reported at once."""
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
-_SCHEMA_KEYWORDS = frozenset(
-    {"type", "enum", "const", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-    | {"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems"}
-)
 
 
 class InvalidInput(ToolError):
@@ -63,14 +46,11 @@ class InputSchema:
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
         """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
-        if isinstance(schema, type):
-            from forge_cli.core.signature import is_model, model_schema
-
-            if is_model(schema):
-                emitted = model_schema(schema)
-                for problem in _shape_problems(emitted):
-                    raise SchemaError(f"{schema.__name__}: {problem}")
-                return cls(emitted, schema)
+        if isinstance(schema, type) and core.signature.is_model(schema):
+            emitted = core.signature.model_schema(schema)
+            for problem in _shape_problems(emitted):
+                raise SchemaError(f"{schema.__name__}: {problem}")
+            return cls(emitted, schema)
         for problem in lint(schema):
             raise SchemaError(problem)
         return cls(_closed(_plain(schema, limit=2 * NESTING)))
@@ -79,14 +59,12 @@ class InputSchema:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
         try:
             if not isinstance(args, Mapping):
-                raise InvalidInput(f"the input must be an object, got {shown(args)}")
+                raise InvalidInput(f"the input must be an object, got {core.problems.shown(args)}")
             given = _plain(args)
             coerced = _plain(coerce(given, self.json_schema))
             if self.model is None:
                 return self._by_schema(coerced)
-            from forge_cli.core.model_input import validate_by_model
-
-            return validate_by_model(self.model, coerced, self.json_schema)
+            return core.model_input.validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
         except Exception as error:  # third-party code: the validators of a model, mappings, schemas that never end
@@ -94,7 +72,7 @@ class InputSchema:
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
-        problems = [problem for error in errors for problem in _schema_problems(error, self.json_schema)]
+        problems = [each for error in errors for each in core.problems.schema_problems(error, self.json_schema)]
         if problems:
             raise InvalidInput(*problems)
         return self._fill(args)
@@ -106,7 +84,7 @@ class InputSchema:
 
     @cached_property
     def _validator(self) -> Validator:
-        return validator(self.json_schema)
+        return core.json_schema.validator(self.json_schema)
 
     @cached_property
     def _defaults(self) -> JsonObject:
@@ -125,10 +103,14 @@ def lint(schema: object) -> list[str]:
         plain = _plain(schema, limit=2 * NESTING)
     except InvalidInput as error:
         return [f"the schema is not plain JSON: {error}"]
-    problems = [*_shape_problems(plain), *reference_problems(plain)]
-    if problems or not (problem := metaschema_problem(plain)):
+    problems = [*_shape_problems(plain), *core.json_schema.reference_problems(plain)]
+    if problems or not (problem := core.json_schema.metaschema_problem(plain)):
         return problems
-    return [problem_at(problem.loc, problem.sentence) if problem.json_path else f"the schema {problem.sentence}"]
+    return [
+        core.problems.problem_at(problem.loc, problem.sentence)
+        if problem.json_path
+        else f"the schema {problem.sentence}"
+    ]
 
 
 def _shape_problems(schema: JsonObject) -> Iterator[str]:
@@ -173,13 +155,15 @@ def _plain(value: Any, path: Loc = (), limit: int = NESTING) -> Any:
         case int() if value.bit_length() <= MAX_BITS:
             return int(value)
         case float() | int():
-            raise InvalidInput(problem_at(path, "must be a number that JSON can carry"))
-    raise InvalidInput(problem_at(path, f"must be plain JSON, not {type(value).__name__}"))
+            raise InvalidInput(core.problems.problem_at(path, "must be a number that JSON can carry"))
+    raise InvalidInput(core.problems.problem_at(path, f"must be plain JSON, not {type(value).__name__}"))
 
 
 def _key(key: Any, path: Loc) -> str:
     if not isinstance(key, str):
-        raise InvalidInput(problem_at(path, f"the names of an object must be strings, not {type(key).__name__}"))
+        raise InvalidInput(
+            core.problems.problem_at(path, f"the names of an object must be strings, not {type(key).__name__}")
+        )
     return _text(key, path)
 
 
@@ -187,48 +171,7 @@ def _text(value: str, path: Loc) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(problem_at(path, "must be text that UTF-8 can carry, got a lone surrogate")) from None
+        raise InvalidInput(
+            core.problems.problem_at(path, "must be text that UTF-8 can carry, got a lone surrogate")
+        ) from None
     return str.__str__(value)
-
-
-def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
-    error = best_error(error)
-    path, keyword = tuple(error.absolute_path), error.validator
-    value: Any = error.instance
-    schema: Any = error.schema
-    if keyword == "required":
-        return [missing_field((*path, name), root) for name in schema["required"] if name not in value]
-    if keyword == "additionalProperties" and schema[keyword] is False:
-        known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-        extra = [name for name in value if name not in known and not any(re.search(each, name) for each in patterns)]
-        return [unknown_field((*path, name), known) for name in extra]
-    unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
-    expected = "" if unsaid else expectation(schema, root)
-    return [problem_at(path, f"must be {expected}, got {shown(value)}" if expected else in_short(error.message))]
-
-
-def declared_at(path: Loc, schema: JsonObject) -> Any:
-    declared: Any = schema
-    for step in path:
-        said = [member(branch, step) for branch in alternatives(declared, schema)]
-        declared = next((each for each in said if each), {})
-    return declared
-
-
-def missing_field(path: Loc, schema: JsonObject) -> str:
-    expected = expectation(declared_at(path, schema), schema)
-    return f"missing field '{_place(path)}'" + (f" ({expected})" if expected else "")
-
-
-def unknown_field(path: Loc, known: Collection[str]) -> str:
-    remedy = did_you_mean(str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else "")
-    return f"unknown field '{_place(path)}'" + (f" ({remedy})" if remedy else "")
-
-
-def problem_at(path: Loc, text: str) -> str:
-    return f"{_place(path)}: {text}" if path else text
-
-
-def _place(path: Loc) -> str:
-    place = dotted(path)
-    return cut(place if place.isprintable() else ascii(place)[1:-1], SENTENCE, "end")

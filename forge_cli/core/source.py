@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
+OWN = "forge-workers"
+"""The distribution of forge itself."""
 
 
 @dataclass(frozen=True)
@@ -20,3 +23,8 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.origin}"
+
+
+def canonical(distribution: str) -> str:
+    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
+    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

@@ -1,22 +1,13 @@
-"""Threads for what is not async: one for every call, or one that a library is bound to."""
+"""A thread for every call of what is not async."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextvars import copy_context
-from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import anyio
 
 T = TypeVar("T")
-
-LOOK = 1.0
-"""Seconds after which a thread that has nothing to do looks whether its event loop is still there."""
 
 
 async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> T:
@@ -32,49 +23,3 @@ async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> 
             raise RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__) from error
 
     return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-
-
-class OwnThread:
-    """One thread for all its calls, which begins with the first one."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._server: asyncio.Task[None] | None = None
-
-    async def run(self, function: Callable[..., T], *args: Any, **more: Any) -> T:
-        """Call a function in the thread; one that is cancelled meanwhile ends there all the same, and others wait."""
-        if self._server is None:
-            serve = partial(self._serve, asyncio.get_running_loop())
-            self._server = asyncio.create_task(run_in_thread(serve))
-        return await run_in_thread(self._hand_over, partial(function, *args, **more))
-
-    def stop(self) -> None:
-        """Let the thread end after what it was given so far."""
-        self._calls.put(None)
-
-    def _hand_over(self, function: Callable[[], T]) -> T:
-        """Have the function called in the context that this thread was given."""
-        done, context = Future[T](), copy_context()
-
-        def call() -> None:
-            try:
-                done.set_result(context.run(function))
-            except BaseException as error:  # third-party code: whatever it raises is raised to the caller
-                done.set_exception(error)
-
-        self._calls.put(call)
-        return done.result()
-
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        thread = threading.current_thread()
-        before, thread.name = thread.name, self._name
-        while not loop.is_closed():
-            try:
-                call = self._calls.get(timeout=LOOK)
-            except Empty:
-                continue
-            if call is None:
-                break
-            call()
-        thread.name = before

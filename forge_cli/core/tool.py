@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakKeyDictionary
 
+from forge_cli import core
 from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
@@ -249,15 +250,14 @@ class Tool:
         function that is not async, in a thread of its choice. ``at_once`` takes what the function takes, and returns
         the result where it need not wait for it; None leaves the call to the function.
         """
-        from forge_cli.core.signature import describe, signature_model
-
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
-        model = schema if schema is not None else signature_model(function, skip=hidden)
+        model = schema if schema is not None else core.signature.signature_model(function, skip=hidden)
         options = getattr(function, OPTIONS, ToolOptions())
         given: dict[str, Any] = {
             "name": getattr(function, "__name__", type(function).__name__),
-            "description": describe(function) or f"Custom tool: {getattr(function, '__name__', 'a function')}",
+            "description": core.signature.describe(function)
+            or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
             "execute": FunctionCall(function, model, context_name, in_thread or in_pool, at_once),
             **options.stated(),

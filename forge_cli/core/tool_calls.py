@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from forge_cli import core
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.wire import JsonObject
@@ -73,9 +74,7 @@ class FunctionCall:
     def _type_args(self) -> Callable[[Args], dict[str, Any]]:
         if not isinstance(self.model, type):
             return dict
-        from forge_cli.core.model_input import typed_args
-
-        return partial(typed_args, self.model)
+        return partial(core.model_input.typed_args, self.model)
 
     @cached_property
     def _is_async(self) -> bool:
@@ -121,6 +120,4 @@ def is_async(function: Any) -> bool:
 
 async def in_pool(function: Callable[[], Any]) -> Any:
     """Call a function in a thread of the pool."""
-    from forge_cli.core.threads import run_in_thread
-
-    return await run_in_thread(function)
+    return await core.threads.run_in_thread(function)

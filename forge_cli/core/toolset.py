@@ -6,27 +6,30 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 
 from pydantic import Field
 from typing_extensions import TypeVar
 
+from forge_cli import core
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.notify import Notify
-from forge_cli.core.processes import Processes
-from forge_cli.core.prompts import PromptSpec
-from forge_cli.core.requests import NoSession, SessionRequests
-from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.threads import OwnThread, run_in_thread
 from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.core.tool_fields import approval_named
-from forge_cli.core.zones import Zone
+
+if TYPE_CHECKING:
+    from forge_cli.core.notify import Notify
+    from forge_cli.core.own_thread import OwnThread
+    from forge_cli.core.processes import Processes
+    from forge_cli.core.prompts import PromptSpec
+    from forge_cli.core.requests import SessionRequests
+    from forge_cli.core.sandbox import SandboxView
+    from forge_cli.core.zones import Zone
 
 
 class ApprovalConfig(Config):
@@ -61,8 +64,8 @@ class ToolsetEnv:
     worker_dir: Path
     workspace: Path
     home: Path
-    sandbox: SandboxView
-    """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
+    open_sandbox: Callable[[], SandboxView]
+    """Gives ``sandbox``; what reaches into the zones is loaded for whoever asks first."""
     open_processes: Callable[[], Processes]
     """Gives ``processes``; what starts and confines commands is loaded for whoever asks first."""
     notify: Notify
@@ -72,15 +75,25 @@ class ToolsetEnv:
     """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
-    session: SessionRequests = field(default_factory=NoSession)
-    """For what a server of the toolset asks of the model, or of the person."""
+    open_session: Callable[[], SessionRequests] = lambda: core.requests.NoSession()
+    """Gives ``session``."""
     toolset: str = ""
     """The name of the toolset that has this."""
+
+    @property
+    def sandbox(self) -> SandboxView:
+        """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
+        return self.open_sandbox()
 
     @property
     def processes(self) -> Processes:
         """The child processes of the worker."""
         return self.open_processes()
+
+    @property
+    def session(self) -> SessionRequests:
+        """For what a server of the toolset asks of the model, or of the person."""
+        return self.open_session()
 
     @property
     def data(self) -> Path:
@@ -200,7 +213,7 @@ class Toolset(Generic[ConfigT]):
 
     @cached_property
     def _thread(self) -> OwnThread:
-        thread = OwnThread(f"toolset {self._title}")
+        thread = core.own_thread.OwnThread(f"toolset {self._title}")
         self.stack.callback(thread.stop)
         return thread
 
@@ -208,7 +221,7 @@ class Toolset(Generic[ConfigT]):
         """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
         if self.thread == "own":
             return await self._thread.run(function, *args, **more)
-        return await run_in_thread(function, *args, **more)
+        return await core.threads.run_in_thread(function, *args, **more)
 
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         """What ``@tool`` gave as the name of a method, as that method; a tool is not one that is meant."""

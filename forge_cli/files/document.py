@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.marks import MarkedDict
 from forge_cli.files.places import decode_utf8, place_in
@@ -62,13 +63,11 @@ def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
 
 def parse_document(text: str | bytes, file: str) -> MarkedDict:
     """Read one YAML mapping; a mistake in it is a WorkerError that says where and what to do."""
-    from forge_cli.files.parsing import parse_mapping
-
     text = _decoded(text, file)
     if found := re.search(_INVISIBLE, text):
         problem = f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
         raise WorkerError(place_in(text[: found.start()], Mark(file)), problem)
-    return parse_mapping(text, file)
+    return files.parsing.parse_mapping(text, file)
 
 
 def _read(path: Path, file: str) -> bytes:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.files.regular import NotRegularError, read_regular
+from forge_cli.files.repository import Guidance, guidance_files, repository_top
 
-NAMES = ("AGENTS.md", "CLAUDE.md")
-"""The first of these that a folder has counts."""
 LARGEST = 64 * 1024
 """Bytes of all files together; the nearest is read first."""
 
@@ -21,15 +19,6 @@ MOST_READ = 16 * LARGEST
 """Bytes of one file, by whose hash it is trusted."""
 
 IsTrusted = Callable[[Path, bytes], bool]
-
-
-@dataclass(frozen=True)
-class Guidance:
-    """What the model is told, by which files, and which there are that nobody has trusted."""
-
-    text: str = ""
-    files: tuple[Path, ...] = ()
-    untrusted: tuple[Path, ...] = ()
 
 
 def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool | None = None) -> Guidance:
@@ -68,30 +57,6 @@ def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guida
             texts.append(f"{path.name} of {_place(path.parent, top, workspace)} says:\n\n{text}")
         room -= min(room, len(data))
     return Guidance("\n\n".join(reversed(texts)), tuple(reversed(files)), tuple(reversed(untrusted)))
-
-
-def guidance_files(workspace: Path) -> list[Path]:
-    """Those that there are, from the top of the repository down; without a repository, of the folder alone."""
-    top = repository_top(workspace)
-    folders = [folder for folder in (workspace, *workspace.parents) if folder.is_relative_to(top)]
-    return [path for folder in reversed(folders) for path in _in(folder)]
-
-
-def repository_top(folder: Path) -> Path:
-    """The folder around this one that has a ``.git``, of this user or of the owner of the folder; else the folder."""
-    owners = {os.getuid(), _owner(folder)}
-    return next((each for each in (folder, *folder.parents) if _owner(each / ".git") in owners), folder)
-
-
-def _owner(path: Path) -> int | None:
-    try:
-        return os.stat(path).st_uid
-    except OSError:
-        return None
-
-
-def _in(folder: Path) -> Iterator[Path]:
-    yield from [path for name in NAMES if os.path.lexists(path := folder / name)][:1]
 
 
 def _place(folder: Path, top: Path, workspace: Path) -> str:

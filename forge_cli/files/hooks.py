@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from forge_cli.core.config import Config
-from forge_cli.core.observers import HookName
+from forge_cli.core.hookspecs import HookName
 from forge_cli.core.text import visible
 
 _PATHS = ("./", "../", "~/", "/")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation, field_validator
 
@@ -14,10 +14,12 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.offering import GivenTools
-from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.document import read_document
 from forge_cli.files.lookup import SUFFIXES as SUFFIXES
+
+if TYPE_CHECKING:
+    from forge_cli.core.sandbox import SandboxView
 
 DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_SHARE = 0.2

@@ -19,7 +19,8 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse, Event, StatusEvent
-from forge_cli.core.wire import Unreadable, read, wire
+from forge_cli.core.reading import read
+from forge_cli.core.wire import Unreadable, wire
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import BadLine, Line
@@ -75,10 +76,11 @@ def answer_file(log: Path) -> Path:
 # --- the process that asks
 
 
-def take_answers(bus: EventBus, log: Path) -> Callable[[], None]:
+def take_answers(bus: EventBus, log: Path, first: Event | None = None) -> Callable[[], None]:
     """Give every request on a bus the answer that another process leaves; returns the function that ends this.
 
-    The first answer counts, wherever it comes from. Nobody is asked who would not be asked anyway.
+    The first answer counts, wherever it comes from. Nobody is asked who would not be asked anyway. ``first`` is a
+    request that has just been made.
     """
     watches: dict[str, _Watch] = {}
 
@@ -89,6 +91,8 @@ def take_answers(bus: EventBus, log: Path) -> Callable[[], None]:
             watches[event.request.request_id] = _Watch(bus, log, event.request)
 
     unsubscribe = bus.subscribe(hear, only=(ApprovalRequired,))
+    if first is not None:
+        hear(first)
 
     def end() -> None:
         unsubscribe()

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.wire import Unreadable, read, wire
+from forge_cli.core.reading import read
+from forge_cli.core.wire import Unreadable, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read
 from forge_cli.record.log import INDEX, session_files, sessions_folder

@@ -1,6 +1,6 @@
 """Workers by name on the command line: which one is meant, and who has to be asked first.
 
-Covers forge_cli.cli.worker.find.
+Covers forge_cli.cli.worker.find, forge_cli.cli.worker.trusted.
 """
 
 import json

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from forge_cli.cli.report import ResultReport, wanted_report
+from forge_cli.cli.app import find_report
+from forge_cli.cli.report import ResultReport
 from forge_cli.core.errors import ExitCode
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.record.line import Line
@@ -142,7 +143,7 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
     ],
 )
 def test_what_the_arguments_show(args: list[str], wanted: bool) -> None:
-    assert isinstance(wanted_report(args), ResultReport) is wanted
+    assert isinstance(find_report(args), ResultReport) is wanted
 
 
 def test_the_help_is_not_a_failure(cli) -> None:

@@ -1,4 +1,7 @@
-"""The bus: everybody hears everything in one order, questions find their answers, and asking never hangs."""
+"""The bus: everybody hears everything in one order, questions find their answers, and asking never hangs.
+
+Covers forge_cli.core.runtime_ui.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,7 +12,7 @@ import pytest
 
 from forge_cli import Message
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.bus import EventBus, RuntimeUI
+from forge_cli.core.bus import EventBus
 from forge_cli.core.events import (
     ApprovalRequired,
     ApprovalResponse,
@@ -23,6 +26,7 @@ from forge_cli.core.events import (
     UserInput,
 )
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
+from forge_cli.core.runtime_ui import RuntimeUI
 
 from ..approval import new_request
 

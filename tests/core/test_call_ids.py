@@ -2,8 +2,8 @@
 
 import pytest
 
-from forge_cli.core.call_ids import RequestIds, is_legal
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.call_ids import RequestIds
+from forge_cli.core.calls import ToolCall, is_legal_id
 from forge_cli.core.messages import CallResult, Message
 
 
@@ -34,7 +34,7 @@ def test_bad_ids_become_good_ones_and_results_follow(history: list[Message]) -> 
     mended = [ids.mend(message) for message in history]
     calls = [call for message in mended for call in message.calls]
     results = [result for message in mended for result in message.results]
-    assert all(is_legal(call.id) for call in calls)
+    assert all(is_legal_id(call.id) for call in calls)
     assert len({call.id for call in calls}) == len(calls)
     assert [(result.call_id, result.text) for result in results] == [(call.id, str(call.args["n"])) for call in calls]
     assert [again.mend(message) for message in history] == mended

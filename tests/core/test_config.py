@@ -1,6 +1,6 @@
 """What is read from files: both spellings, unknown keys, marks, and one sentence for whatever is wrong.
 
-Covers forge_cli.core.marks.
+Covers forge_cli.core.marks, forge_cli.core.config_problems.
 """
 
 from typing import Annotated, Any, Literal

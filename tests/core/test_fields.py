@@ -1,3 +1,8 @@
+"""Fields of a schema: strings read as the declared type, and the form to fill in.
+
+Covers forge_cli.core.forms.
+"""
+
 from __future__ import annotations
 
 import enum
@@ -10,7 +15,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.fields import FormField, coerce, derive_fields
+from forge_cli.core.fields import coerce
+from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.schema import InputSchema
 
 from ..rows import each_row

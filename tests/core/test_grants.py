@@ -1,7 +1,7 @@
 """Grants as values: rules in words, what could be offered for a call, and their form on the wire."""
 
 from forge_cli.core.grants import GrantOffer, GrantRule, flow, offers_for
-from forge_cli.core.wire import read
+from forge_cli.core.reading import read
 
 
 def rule(pattern: str, **more: object) -> GrantRule:

@@ -10,7 +10,8 @@ import pytest
 
 from forge_cli import Blob, DisplayHints, Image
 from forge_cli.core.media import MEDIA_LIMIT
-from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
+from forge_cli.core.result_forms import read_result
+from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, shown_files
 from forge_cli.core.wire import Unreadable
 
 from ..rows import each_row

@@ -1,4 +1,7 @@
-"""Results: which kinds there are, what each looks like on the wire, and what becomes of whatever a tool returns."""
+"""Results: which kinds there are, what each looks like on the wire, and what becomes of whatever a tool returns.
+
+Covers forge_cli.core.result_forms.
+"""
 
 import json
 from typing import Any
@@ -6,6 +9,7 @@ from typing import Any
 import pytest
 
 from forge_cli.core.hints import DisplayHints
+from forge_cli.core.result_forms import from_wire, read_result
 from forge_cli.core.results import (
     MODEL_LIMIT,
     ORIGINAL_LIMIT,
@@ -20,11 +24,9 @@ from forge_cli.core.results import (
     as_result,
     bounded,
     for_model,
-    from_wire,
     is_misfit,
     is_valid_kind,
     is_well_known_kind,
-    read_result,
 )
 from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable

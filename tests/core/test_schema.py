@@ -1,6 +1,6 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.core.model_input.
+Covers forge_cli.core.model_input, forge_cli.core.problems.
 """
 
 from __future__ import annotations

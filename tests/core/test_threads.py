@@ -1,4 +1,7 @@
-"""Toolsets with a thread, a folder and questions of their own, as a session has them."""
+"""Toolsets with a thread, a folder and questions of their own, as a session has them.
+
+Covers forge_cli.core.own_thread.
+"""
 
 import asyncio
 import json
@@ -10,7 +13,8 @@ import pytest
 from anyio import from_thread
 
 from forge_cli import Args, Text, Tool, ToolContext, Toolset, tool
-from forge_cli.core.threads import OwnThread, run_in_thread
+from forge_cli.core.own_thread import OwnThread
+from forge_cli.core.threads import run_in_thread
 from forge_cli.testing import Project, value_of
 
 

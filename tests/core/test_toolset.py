@@ -24,7 +24,7 @@ ENV = ToolsetEnv(
     worker_dir=Path("/"),
     workspace=Path("/"),
     home=Path("/"),
-    sandbox=None,
+    open_sandbox=lambda: None,
     open_processes=lambda: None,
     notify=lambda level, message: None,
 )

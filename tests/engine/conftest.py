@@ -24,7 +24,8 @@ from forge_cli.engine.gate.judge import Caller, Judge
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.late import LateSandbox
+from forge_cli.sandbox.zones.zones import Isolation, open_zones
 from forge_cli.testing import Project
 
 from .tree import Tree
@@ -58,9 +59,10 @@ class Gate:
         self.interrupt = InterruptSignal()
         self.offers = {tool.name: Offer(tool, "box", policy or Policy()) for tool in tools}
         self._answers = answers if answers is None or callable(answers) else list(answers)
+        zones = open_zones(None, workspace=folder, user_home=Path("/nonexistent"), file="-")
         judge = Judge(
             offers=self.offers,
-            sandbox=Sandbox(open_zones(None, workspace=folder, user_home=Path("/nonexistent"), file="-")),
+            late_sandbox=LateSandbox(zones, Isolation(), lambda: Sandbox(zones)),
             workspace=folder,
             worker="tester",
         )

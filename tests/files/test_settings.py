@@ -1,4 +1,7 @@
-"""Settings: what an empty file means, and what a project may add to what the user says."""
+"""Settings: what an empty file means, and what a project may add to what the user says.
+
+Covers forge_cli.files.project.
+"""
 
 import json
 import os

@@ -17,7 +17,7 @@ from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.keys import PROVIDERS, find_key
+from forge_cli.files.key_store import PROVIDERS, find_key
 from forge_cli.files.settings import (
     Settings,
     import_timeout,

@@ -8,7 +8,7 @@ from typing import Any
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.files.home import forge_home
-from forge_cli.files.keys import PROVIDERS, KeyStore, ProviderKey
+from forge_cli.files.key_store import PROVIDERS, KeyStore, ProviderKey
 
 app = new_app()
 

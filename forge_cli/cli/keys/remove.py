@@ -9,7 +9,7 @@ from forge_cli.cli.keys.set import NameArgument
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import forge_home
-from forge_cli.files.keys import KeyStore, variable_for
+from forge_cli.files.key_store import KeyStore, variable_for
 
 app = new_app()
 

@@ -12,7 +12,7 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import close_home, forge_home
-from forge_cli.files.keys import KeyStore, variable_for
+from forge_cli.files.key_store import KeyStore, variable_for
 
 app = new_app()
 

@@ -15,7 +15,8 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import find_worker
 from forge_cli.files.home import forge_home
-from forge_cli.files.mcp import McpServer, ProjectServers, project_servers
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp_project import ProjectServers, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 

@@ -23,7 +23,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
-from forge_cli.files.keys import find_key
+from forge_cli.files.key_store import find_key
 from forge_cli.files.settings import Settings, load_settings
 
 app = new_app()

@@ -9,7 +9,8 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
-from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
+from forge_cli.engine.gate.deferred import DeferredTools
+from forge_cli.engine.gate.offered import ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import NamedModel, not_a_model

@@ -16,9 +16,9 @@ from forge_cli.cli.plugins.common import NO_PLUGINS, distributions, installed_di
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode
+from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.engine.plugins.scan import Plugin
 
 app = new_app()

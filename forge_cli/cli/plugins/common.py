@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from forge_cli.core.errors import UsageError
+from forge_cli.core.source import OWN, canonical
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.requirements import OWN, canonical
 from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
 from forge_cli.files.home import forge_home
 

@@ -16,8 +16,8 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.plugins.common import describe_offers, distributions, installed_plugins
 from forge_cli.cli.plugins.pip import run_pip
 from forge_cli.core.errors import UsageError
+from forge_cli.core.source import OWN, canonical
 from forge_cli.core.text import visible
-from forge_cli.engine.plugins.requirements import OWN, canonical
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)
 

@@ -9,8 +9,9 @@ from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.plugins.common import describe_offers, distributions, shared_names
 from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.requirements import OWN, missing, unfit
+from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS, Plugin
 
 app = new_app()

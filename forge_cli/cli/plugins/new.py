@@ -14,9 +14,9 @@ import typer
 from forge_cli import __version__
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.engine.plugins.scan import EXECUTOR, MODEL, RENDER
 
 app = new_app()

@@ -13,9 +13,9 @@ from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import UsageError
+from forge_cli.core.source import OWN
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.files.worker import Worker, load_worker
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]

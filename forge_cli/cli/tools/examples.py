@@ -10,7 +10,7 @@ from typing import cast
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ToolError
-from forge_cli.core.fields import shown
+from forge_cli.core.problems import shown
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine

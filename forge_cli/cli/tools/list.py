@@ -17,8 +17,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.tools.row import Row
 from forge_cli.cli.worker.find import find_worker
-from forge_cli.core.source import SourceKind, ToolMode
-from forge_cli.engine.plugins.requirements import OWN
+from forge_cli.core.source import OWN, SourceKind, ToolMode
 from forge_cli.engine.plugins.scan import Plugin, allowed, installed, toolset_plugins
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home

@@ -19,7 +19,8 @@ from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
 from forge_cli.cli.tools.rows import offers, plugin_offers
 from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.fields import derive_fields, expectation
+from forge_cli.core.forms import derive_fields
+from forge_cli.core.problems import expectation
 from forge_cli.core.text import visible
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import JsonObject

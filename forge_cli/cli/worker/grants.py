@@ -22,7 +22,8 @@ from forge_cli.core.marks import where_in
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.home import forge_home
-from forge_cli.files.mcp import McpServer, project_servers, variables_in
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp_project import project_servers, variables_in
 from forge_cli.files.places import place_in
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker

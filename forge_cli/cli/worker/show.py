@@ -29,9 +29,9 @@ from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tr
 from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
-from forge_cli.files.branch import git_branch
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
+from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from forge_cli import __version__
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.source import OWN
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import LocalPlugin
-from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.engine.runtime.prepared import protected_files
 from forge_cli.files.home import forge_home

@@ -12,7 +12,9 @@ import anyio
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import Event, StatusEvent
-from forge_cli.core.fields import alternatives, derive_fields, expectation, json_type, kinds, shown
+from forge_cli.core.fields import alternatives, json_type, kinds
+from forge_cli.core.forms import derive_fields
+from forge_cli.core.problems import expectation, shown
 from forge_cli.core.results import VALUE_LIMIT, shown_files
 from forge_cli.core.schema import InvalidInput, lint
 from forge_cli.core.thirdparty import before_call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,7 +15,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
@@ -43,9 +43,9 @@ class Consent:
     controller: ApprovalController
     bus: EventBus
     reopened: ReopenedCalls
-    hooks: Hooks | None = None
-    waited: dict[str, float] = field(default_factory=dict)
+    waited: dict[str, float]
     """Seconds for which a call, by its id, has waited for an answer."""
+    hooks: Hooks | None = None
 
     async def settle(self, judged: Judged, new_context: NewContext) -> str | None:
         """Get consent or refuse; returns the stamp of what was shown, where something was."""
@@ -53,10 +53,10 @@ class Consent:
         match verdict.approval:
             case Approval.PRE_APPROVED if not self.reopened.was_refused(call):
                 if not self.reopened.take_approval(call):
-                    self.record(judged, ApprovalDecision(True, by=verdict.by))
+                    self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
                 return None
             case Approval.BLOCKED:
-                self.record(judged, ApprovalDecision(False, by=verdict.by))
+                self.bus.emit(judged.decided(ApprovalDecision(False, by=verdict.by)))
                 sentence = f"{call.name} is blocked: {verdict.reason}"
                 raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
             case Approval.PRE_APPROVED | Approval.ASK:
@@ -90,7 +90,7 @@ class Consent:
                 ask = partial(self.controller.request_approval, fingerprint=fingerprint, needs=needs, may_park=may_park)
                 decision = await self._get_answer(judged, request, ask)
                 self.waited[judged.call.id] = self.waited.get(judged.call.id, 0.0) + time.monotonic() - since
-        self.record(judged, decision, request_id)
+        self.bus.emit(judged.decided(decision, request_id))
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
             who = _who_denied(decision.by)
@@ -109,27 +109,6 @@ class Consent:
             self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
-
-    def record(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
-        """Write a decision down."""
-        verdict = judged.verdict
-        reason = verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}"
-        self.bus.emit(
-            ApprovalDecided(
-                judged.call.id,
-                verdict=verdict.approval.value,
-                approved=decision.approved,
-                by=decision.by,
-                rule=verdict.rule,
-                where=verdict.where,
-                reason=reason,
-                cached=decision.by == "memory",
-                request_id=request_id,
-                caller=_tool_caller(judged),
-                grant=decision.grant,
-                via=decision.via,
-            )
-        )
 
     def needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -155,7 +134,7 @@ class Consent:
             details=verdict.details or None,
             fingerprint=key,
             stamp=preview.stamp,
-            caller=_tool_caller(judged),
+            caller=judged.calling_tool,
             once=once or None,
             parts=verdict.parts if len(verdict.parts) > 1 else None,
             runs=preview.runs,
@@ -213,10 +192,6 @@ def _default_args(tool: Tool, args: Args) -> Iterator[str]:
 def _same(value: object, default: object) -> bool:
     """Are they equal as JSON, where true is not 1?"""
     return json.dumps(jsonable(value), sort_keys=True) == json.dumps(jsonable(default), sort_keys=True)
-
-
-def _tool_caller(judged: Judged) -> str | None:
-    return judged.caller.value if isinstance(judged.caller, CallingTool) else None
 
 
 def _place(judged: Judged) -> str:

@@ -7,27 +7,23 @@ import reprlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.ended import Ended
-from forge_cli.core.errors import ExitCode
+from forge_cli.core.ended import Parked
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, SessionGrant
-from forge_cli.core.grants import GrantOffer, Needs
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import error_text
-from forge_cli.engine.gate.grants import AskedCall, SessionGrants
+from forge_cli.engine import gate
+
+if TYPE_CHECKING:
+    from forge_cli.core.grants import GrantOffer, Needs
+    from forge_cli.engine.gate.grants import SessionGrants
 
 ApprovalCallback = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
-
-
-class Parked(Ended):
-    """A request waits on disk for somebody to decide it; the work ends here until then."""
-
-    status = "parked"
-    exit_code = ExitCode.PARKED
 
 
 class ApprovalController:
@@ -47,8 +43,11 @@ class ApprovalController:
         self.callback = approval_callback
         self.bus = bus or EventBus()
         self.parks = parks
-        self._grants = SessionGrants()
         self._parent = parent
+
+    @cached_property
+    def _grants(self) -> SessionGrants:
+        return gate.grants.SessionGrants()
 
     @cached_property
     def _one_prompt(self) -> anyio.Lock:
@@ -61,11 +60,11 @@ class ApprovalController:
 
     def offers(self, fingerprint: str | None, needs: Needs) -> tuple[GrantOffer, ...]:
         """What a person could allow for the rest of the session; nothing where nobody can be asked."""
-        return self._grants.offers(AskedCall(fingerprint, needs)) if self.attended else ()
+        return self._grants.offers(gate.grants.AskedCall(fingerprint, needs)) if self.attended else ()
 
     def settled(self, fingerprint: str | None, needs: Needs = ()) -> ApprovalDecision | None:
         """The answer that needs no asking: an earlier grant that covers the call, or the mode."""
-        if given := self._grants.covering(AskedCall(fingerprint, needs)):
+        if given := self._grants.covering(gate.grants.AskedCall(fingerprint, needs)):
             note = "; ".join(map(str, given.rules))
             note = f"allowed in this session by {note}" if note else "approved earlier in this session"
             return ApprovalDecision(True, note=note, by="memory", grant=given)
@@ -91,7 +90,7 @@ class ApprovalController:
         ``needs`` are the rules that would allow the call.
         """
         fingerprint = None if request.once else fingerprint or request.fingerprint
-        call = AskedCall(fingerprint, needs)
+        call = gate.grants.AskedCall(fingerprint, needs)
         async with self._one_prompt:
             decision = self.settled(fingerprint, needs)
             if decision is not None:

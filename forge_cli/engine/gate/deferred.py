@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import WorkerError
@@ -12,34 +11,12 @@ from forge_cli.core.source import Source
 from forge_cli.core.tool import Tool
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.offered import FIND_TOOLS, ToolRoom
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
-from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 
-FIND_TOOLS = "find_tools"
-WINDOW = 128_000
-"""Tokens that a model is taken to have room for where nobody knows."""
 SERVERS = "mcp"
 """The toolset whose tools are deferred before those of any other."""
 OWN = Source("builtin", "forge")
-
-
-@dataclass(frozen=True)
-class ToolRoom:
-    """How many tokens definitions may take: a share of a window."""
-
-    share: float
-    window: int
-
-    @classmethod
-    def of(cls, share: float | None, window: int | None) -> ToolRoom:
-        return cls(DEFAULT_TOOL_SHARE if share is None else share, window or WINDOW)
-
-    @property
-    def tokens(self) -> int:
-        return int(self.share * self.window)
-
-    def __str__(self) -> str:
-        return f"{self.share:.0%} of a window of {self.window:,}"
 
 
 class DeferredTools:

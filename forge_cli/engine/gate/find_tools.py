@@ -13,8 +13,9 @@ from forge_cli.core.results import Json, ResultValue
 from forge_cli.core.text import cut
 from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.toolset import Toolset
-from forge_cli.engine.gate.deferred import FIND_TOOLS, SERVERS, group_of
+from forge_cli.engine.gate.deferred import SERVERS, group_of
 from forge_cli.engine.gate.offer import text_tokens
+from forge_cli.engine.gate.offered import FIND_TOOLS
 
 if TYPE_CHECKING:
     from forge_cli.core.context import ToolContext

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -13,18 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, current_token
-
+from forge_cli import core
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bounds import CALL_LIMIT, call_within
-from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
-from forge_cli.core.context import Delegation, Executing, ToolContext
-from forge_cli.core.debugging import place_of, tell_traceback
+from forge_cli.core.context import Executing
+from forge_cli.core.ended import Parked
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
-from forge_cli.core.events import StatusEvent, ToolOutput, ToolResult, ToolStarted
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
@@ -32,20 +26,31 @@ from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import FunctionCall
 from forge_cli.core.wire import JsonObject, error_text, find_unwritable
-from forge_cli.engine.gate.consent import Consent
-from forge_cli.engine.gate.controller import ApprovalController, Parked
-from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
+from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
-from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.performing import TOOL, CallClock, LoopTurns, Performed, perform, perform_at_once
-from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.gate.performing import (
+    TOOL,
+    CallClock,
+    CallUnderway,
+    LoopTurns,
+    Performed,
+    perform,
+    perform_at_once,
+)
 
 if TYPE_CHECKING:
+    from forge_cli.core.bus import EventBus
+    from forge_cli.core.context import Delegation, ToolContext
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.engine.gate.consent import Consent
+    from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.gate.reopened import ReopenedCalls
     from forge_cli.engine.hooks.hooks import Hooks
     from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
-Delegate = Callable[[ToolCall, Delegation], Awaitable[str]]
+Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
 
 
 class Repeated(Protocol):
@@ -74,7 +79,10 @@ class Guard:
     keep_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Repeated | None = None
-    reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
+    reopened: ReopenedCalls | None = None
+    """What a resumed session knows of the calls before it."""
+    waited: dict[str, float] = field(default_factory=dict)
+    """Seconds for which a call, by its id, has waited for an answer."""
     network_denials: list[Denial] = field(default_factory=list)
     """Connections of commands that were denied since a call last took note of them."""
     hooks: Hooks | None = None
@@ -92,44 +100,44 @@ class Guard:
 
     @cached_property
     def _consent(self) -> Consent:
-        return Consent(
-            judge=self.judge, controller=self.controller, bus=self.bus, reopened=self.reopened, hooks=self.hooks
+        return gate.consent.Consent(
+            judge=self.judge,
+            controller=self.controller,
+            bus=self.bus,
+            reopened=self.reopened or gate.reopened.ReopenedCalls(),
+            waited=self.waited,
+            hooks=self.hooks,
         )
 
     @cached_property
     def _turns(self) -> LoopTurns:
         return LoopTurns()
 
-    @cached_property
-    def _home(self) -> tuple[int, EventLoopToken]:
-        """The thread and the event loop in which calls are taken up."""
-        return threading.get_ident(), current_token()
-
     async def call(self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
         call = within_depth(call)
-        if not self.reopened.knows(call):
+        if not self._is_reopened(call):
             self._start(call)
         started = time.monotonic()
-        inner = ToolCalls(call, caller, self.offers, self._call_inner)
+        underway = CallUnderway(call, caller)
         outcome = None
         with self.interrupt.scope():
             try:
                 judged = judged or await self._decide(call, caller)
-                outcome = await self._pass(judged, inner)
+                outcome = await self._pass(judged, underway)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
         outcome = outcome or ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         if outcome.status == "interrupted":
-            outcome = _with_kept(outcome, inner.clock)
-        if denied := (*inner.denials, *self.network_denials):
+            outcome = _with_kept(outcome, underway.clock)
+        if denied := (*underway.denials, *self.network_denials):
             self.network_denials.clear()
             outcome = replace(outcome, denials=denied)
         if self.repeated:
             outcome = self.repeated.compared(outcome)
         else:
             self._tell_tool(outcome)
-        took = time.monotonic() - started - self._consent.waited.pop(call.id, 0.0)
+        took = time.monotonic() - started - self.waited.pop(call.id, 0.0)
         outcome = outcome.lasting(round(took * 1000))
         if self.before_result and not is_small(outcome.value):
             await self.before_result(outcome.value.wire())
@@ -152,12 +160,13 @@ class Guard:
             try:
                 call_within(CALL_LIMIT, f"{TOOL}{call.name}", told, copy_args(call.args), outcome.status)
             except Exception as error:  # third-party code, and nothing depends on it
-                tell_traceback(error)
+                core.debugging.tell_traceback(error)
 
-    async def _call_inner(self, call: ToolCall, caller: CallingTool) -> ToolOutcome:
+    async def call_inner(self, call: ToolCall, caller: CallingTool) -> ToolOutcome:
         """Take a call of a tool; it cannot wait on disk, since what its tool has done so far would be lost."""
-        if caller.depth > DEEPEST:
-            return self.postpone(call, f"{call.name} was not called: tools call tools {DEEPEST} deep at most")
+        deepest = gate.inner.DEEPEST
+        if caller.depth > deepest:
+            return self.postpone(call, f"{call.name} was not called: tools call tools {deepest} deep at most")
         try:
             return await self.call(call, caller)
         except Parked as parked:
@@ -169,7 +178,8 @@ class Guard:
     async def verdict(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """The call judged; one that may have run before the session was cut off asks, whatever the policy says."""
         judged = await self.judge.judge(call, caller)
-        if judged.verdict.approval is Approval.PRE_APPROVED and self._consent.may_have_run(judged):
+        allowed = judged.verdict.approval is Approval.PRE_APPROVED
+        if allowed and self.reopened is not None and self._consent.may_have_run(judged):
             reason = f"{call.name} was cut off with these arguments: it may have run"
             return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
         return judged
@@ -177,7 +187,7 @@ class Guard:
     async def runs_beside(self, call: ToolCall) -> Judged | None:
         """The verdict on a call of the model that only reads and needs no consent; None for any other."""
         offer = self.offers.get(call.name)
-        if offer is None or not offer.tool.read_only or self.reopened.knows(call) or self.repeated:
+        if offer is None or not offer.tool.read_only or self._is_reopened(call) or self.repeated:
             return None
         with self.interrupt.scope(), suppress(Refusal):
             judged = await self._decide(call, Caller.MODEL)
@@ -189,7 +199,7 @@ class Guard:
         parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self._decide(call, Caller.MODEL)
-            asks = judged.verdict.approval is Approval.ASK and not self.reopened.knows(call)
+            asks = judged.verdict.approval is Approval.ASK and not self._is_reopened(call)
             key = self.judge.fingerprint_of(judged)
             if asks and self.controller.settled(key, self._consent.needs(judged)) is None:
                 parked = True
@@ -210,7 +220,8 @@ class Guard:
     def refuse_redacted(self, call: ToolCall) -> ToolOutcome:
         """A call from the log that held a secret cannot be made any more: what it held is not kept."""
         sentence = f"{call.name} was not called; denied: its input held a secret, which the session does not keep"
-        self.reopened.take_pending(call)
+        if self.reopened:
+            self.reopened.take_pending(call)
         return self._finish(ToolOutcome.failed(call, "denied", sentence, by="rule"))
 
     def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED_CALL) -> ToolOutcome:
@@ -237,22 +248,34 @@ class Guard:
         )
         return outcome
 
-    async def _pass(self, judged: Judged, inner: ToolCalls) -> ToolOutcome:
+    def _is_reopened(self, call: ToolCall) -> bool:
+        """Was it taken up before the session was resumed?"""
+        return self.reopened is not None and self.reopened.knows(call)
+
+    async def _pass(self, judged: Judged, underway: CallUnderway) -> ToolOutcome:
         if self.repeated and (known := self.repeated.instead(judged)):
             approved = known.status not in ("denied", "blocked")
-            self._consent.record(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
+            self.bus.emit(judged.decided(ApprovalDecision(approved, note="taken from the record", by="memory")))
             return known
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
-            stamp = await self._consent.settle(judged, partial(self._context, judged, changes=False))
+            stamp = await self._settle(judged)
             if self.keep_consent:
                 await self.keep_consent()
             self._check_interrupt()
             try:
-                return await self._execute(judged, stamp, inner)
+                return await self._execute(judged, stamp, underway)
             except Stale as stale:
                 judged = await self._judge_again(judged, stale)
         raise Refusal("error", f"{judged.call.name}: what it touches keeps changing; try again later")
+
+    async def _settle(self, judged: Judged) -> str | None:
+        """Get consent, of which a call that the policy allows needs no more; returns the stamp of what was shown."""
+        verdict = judged.verdict
+        if verdict.approval is Approval.PRE_APPROVED and self.reopened is None:
+            self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
+            return None
+        return await self._consent.settle(judged, partial(self._context, judged, changes=False))
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """What was approved no longer holds: the call is judged as things are now, and asks at least."""
@@ -267,12 +290,13 @@ class Guard:
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
-    async def _execute(self, judged: Judged, stamp: str | None, inner: ToolCalls) -> ToolOutcome:
+    async def _execute(self, judged: Judged, stamp: str | None, underway: CallUnderway) -> ToolOutcome:
         tool, call = judged.tool, judged.call
-        self.reopened.start(call)
-        clock = inner.clock = CallClock(tool.timeout)
+        if self.reopened:
+            self.reopened.start(call)
+        clock = underway.clock = CallClock(tool.timeout)
         with Executing(call.id):
-            done = await self._perform(judged, clock, partial(self._context, judged, stamp, clock=clock, inner=inner))
+            done = await self._perform(judged, clock, partial(self._context, judged, stamp, underway=underway))
         if done.late:
             self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
@@ -287,7 +311,7 @@ class Guard:
             case ToolError() as error:
                 return _failure(call, error)
             case error:
-                trace, place = tell_traceback(error), place_of(error)
+                trace, place = core.debugging.tell_traceback(error), core.debugging.place_of(error)
                 sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
                 return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
@@ -327,47 +351,9 @@ class Guard:
             self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
 
     def _context(
-        self,
-        judged: Judged,
-        stamp: str | None = None,
-        *,
-        changes: bool = True,
-        clock: CallClock | None = None,
-        inner: ToolCalls | None = None,
+        self, judged: Judged, stamp: str | None = None, *, changes: bool = True, underway: CallUnderway | None = None
     ) -> ToolContext:
-        return ToolContext(
-            call_id=judged.call.id,
-            tool=judged.tool.name,
-            worker=self.judge.worker,
-            workspace=self.judge.workspace,
-            sandbox=self.sandbox.view(judged.places, changes=changes),
-            interrupt=self.interrupt,
-            paths=judged.paths,
-            stamp=stamp,
-            basis=judged.verdict.basis,
-            report=partial(self._progress, judged.call.id, *self._home),
-            show=lambda text: self.bus.emit(ToolOutput(judged.call.id, text)),
-            delegation=partial(self._delegate, judged.call, clock or CallClock(math.inf)) if self.delegate else None,
-            inner=inner,
-            questions=partial(self._ask, judged.call, clock) if clock and self.ask_person else None,
-        )
-
-    async def _ask(self, call: ToolCall, clock: CallClock, question: str, schema: JsonObject) -> JsonObject | None:
-        if not self.bus.attended or self.ask_person is None:
-            raise ToolError(f"{call.name} has a question, and nobody is there to answer it: {question}")
-        with clock.pause():
-            return await self.ask_person(f"the tool {call.name}", question, schema)
-
-    async def _delegate(self, call: ToolCall, clock: CallClock, task: Delegation) -> str:
-        with clock.pause():
-            return await self.delegate(call, task) if self.delegate else ""
-
-    def _progress(self, call_id: str, home: int, token: EventLoopToken, message: str, fraction: float | None) -> None:
-        event = StatusEvent("info", message, tool_call_id=call_id, progress=fraction)
-        if threading.get_ident() == home:
-            self.bus.emit(event)
-        else:
-            from_thread.run_sync(self.bus.emit, event, token=token)
+        return gate.contexts.context_of(self, judged, stamp, changes=changes, underway=underway)
 
 
 def _result_value(value: Any) -> ResultValue:

@@ -11,9 +11,9 @@ import anyio
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.wire import JsonObject, jsonable
-from forge_cli.engine.gate.judge import AnyCaller, CallingTool
+from forge_cli.engine.gate.judge import CallingTool
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.performing import CallClock
+from forge_cli.engine.gate.performing import CallClock, CallUnderway
 
 DEEPEST = 3
 """How many tools may stand above an inner call."""
@@ -24,36 +24,32 @@ Take = Callable[[ToolCall, CallingTool], Awaitable[ToolOutcome]]
 class ToolCalls:
     """The inner calls of one call; their ids are its own with a number, so that a replay finds them again."""
 
-    def __init__(self, call: ToolCall, caller: AnyCaller, offers: Mapping[str, Offer], take: Take) -> None:
-        self.denials: list[Denial] = []
-        self.clock: CallClock | None = None
-        """That of the outer call once it runs; it stands still meanwhile as it does for a child worker."""
-        self._call = call
-        self._caller = caller
+    def __init__(self, outer: CallUnderway, offers: Mapping[str, Offer], take: Take) -> None:
+        """The clock of ``outer`` stands still meanwhile, as it does for a child worker."""
+        self._outer = outer
         self._offers = offers
         self._take = take
-        self._made = 0
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
-        clock = self.clock
+        outer, clock = self._outer, self._outer.clock
         if clock is None or clock.over:
-            raise ToolError(f"{self._call.name} is being stopped, so it calls no other tool")
-        self._made += 1
-        call = ToolCall(f"{self._call.id}.{self._made}", str(name), jsonable(dict(args)), parent=self._call.id)
+            raise ToolError(f"{outer.call.name} is being stopped, so it calls no other tool")
+        outer.made += 1
+        call = ToolCall(f"{outer.call.id}.{outer.made}", str(name), jsonable(dict(args)), parent=outer.call.id)
         outcome = await self._take_within(call, clock)
         if outcome.status in ("denied", "blocked"):
-            self.denials.append(Denial(outcome.refusal, outcome.by or "rule"))
-        self.denials += outcome.denials
+            outer.denials.append(Denial(outcome.refusal, outcome.by or "rule"))
+        outer.denials += outcome.denials
         return outcome
 
     async def _take_within(self, call: ToolCall, clock: CallClock) -> ToolOutcome:
         """Take the call, unless the outer one is stopped meanwhile."""
-        above = self._caller
+        above = self._outer.caller
         root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
         with clock.pause(), anyio.CancelScope() as scope:
             clock.inside.append(scope)
             try:
-                return await self._take(call, CallingTool(self._call.name, root, depth + 1))
+                return await self._take(call, CallingTool(self._outer.call.name, root, depth + 1))
             finally:
                 clock.inside.remove(scope)
         raise asyncio.CancelledError

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from forge_cli.core.approval import Approval, Verdict, fingerprint
+from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
-from forge_cli.core.grants import GrantRule
+from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.grants import own_rules
+from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.policy import as_verdict, own_verdict
-from forge_cli.sandbox import files
-from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
+
+if TYPE_CHECKING:
+    from forge_cli.core.grants import GrantRule
+    from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
+    from forge_cli.sandbox.late import LateSandbox
 
 READ_ONLY_RULE = "--read-only"
 LONGEST_NAME = 100
@@ -85,6 +87,29 @@ class Judged:
     def tool(self) -> Tool:
         return self.offer.tool
 
+    def decided(self, decision: ApprovalDecision, request_id: str | None = None) -> ApprovalDecided:
+        """What is written down of a decision on it."""
+        verdict = self.verdict
+        return ApprovalDecided(
+            self.call.id,
+            verdict=verdict.approval.value,
+            approved=decision.approved,
+            by=decision.by,
+            rule=verdict.rule,
+            where=verdict.where,
+            reason=verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}",
+            cached=decision.by == "memory",
+            request_id=request_id,
+            caller=self.calling_tool,
+            grant=decision.grant,
+            via=decision.via,
+        )
+
+    @property
+    def calling_tool(self) -> str | None:
+        """The tool that makes the call, as requests name it."""
+        return self.caller.value if isinstance(self.caller, CallingTool) else None
+
     @cached_property
     def paths(self) -> dict[str, str]:
         """The arguments that are paths, as the virtual paths of the files that they really mean."""
@@ -113,7 +138,7 @@ class Judge:
     """Judges the calls of one worker, and changes nothing. ``offers`` is what exists right now, by name."""
 
     offers: Mapping[str, Offer]
-    sandbox: Sandbox
+    late_sandbox: LateSandbox
     worker: str
     workspace: Path
     setting: str = ""
@@ -125,15 +150,19 @@ class Judge:
     policy_files: Mapping[str, str] = field(default_factory=dict)
     """The files that rules may be written to, of the ``user`` and of the ``worker``."""
 
+    @property
+    def sandbox(self) -> Sandbox:
+        return self.late_sandbox.opened
+
     async def judge(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say of it?"""
-        judged = await self._judge_alone(call, caller)
+        judged = await self.judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
-            blocked = await self.parent.blocks(judged, self.sandbox)
+            blocked = await gate.parents.blocks(self.parent, judged, self.sandbox)
             return judged if blocked is None else replace(judged, verdict=blocked)
         return judged
 
-    async def _judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
+    async def judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """The call judged by this worker, without its parents."""
         offer = self._offer(call, caller)
         args = _valid(offer.tool, call)
@@ -146,7 +175,7 @@ class Judge:
             return Judged(call, offer, args, places, offer.policy.combine(None, said), caller)
         own, target = await self._own_verdict(call, offer.tool, args, places, caller)
         if own and own.grants != ():
-            own = replace(own, grants=own_rules(own, offer.toolset))
+            own = replace(own, grants=gate.grants.own_rules(own, offer.toolset))
         verdict = offer.policy.combine(own, said)
         judged = Judged(call, offer, args, places, self._with_keys(verdict, offer), caller)
         return judged if target is None else await self._judge_target(judged, *target, caller)
@@ -185,7 +214,8 @@ class Judge:
     ) -> tuple[Verdict | None, tuple[str, JsonObject] | None]:
         """The tool's own verdict, and the call that a proxy tool stands for."""
         if not callable(tool.needs_approval) and tool.stands_for is None:
-            return None if tool.needs_approval is None else as_verdict(tool.needs_approval), None
+            said = tool.needs_approval
+            return None if said is None else gate.own_word.as_verdict(said), None
         context = CallContext(
             call_id=call.id,
             tool=tool.name,
@@ -195,7 +225,8 @@ class Judge:
             sandbox=self.sandbox.view(places, changes=False),
         )
         try:
-            return await own_verdict(tool, copy_args(args), context), _target_call(tool, args)
+            own = await gate.own_word.own_verdict(tool, copy_args(args), context)
+            return own, _target_call(tool, args)
         except InvalidInput as error:
             raise _invalid(call, error) from None
         except BlockedError as error:
@@ -214,27 +245,6 @@ class Judge:
         stricter = target.verdict.approval.stricter_than(judged.verdict.approval)
         verdict = target.verdict if stricter else judged.verdict
         return replace(judged, verdict=replace(verdict, grants=()), places=target.places, target=target)
-
-    async def blocks(self, judged: Judged, child: Sandbox) -> Verdict | None:
-        """What this worker, or one of its parents, says of a child's call: the verdict, if it blocks."""
-        offer = self.same_tool(judged.offer)
-        verdict = None if offer is None else await self._verdict_on(offer, judged, child)
-        if verdict is None or verdict.approval is not Approval.BLOCKED:
-            return await self.parent.blocks(judged, child) if self.parent else None
-        return blocked_by_parent(self.worker, verdict)
-
-    async def _verdict_on(self, offer: Offer, judged: Judged, child: Sandbox) -> Verdict | None:
-        """The verdict if the call were one of this worker's; where it could not be, what holds for every call."""
-        paths = {name: files.caps.seen_from(self.sandbox, child, path) or path for name, path in judged.paths.items()}
-        call = replace(judged.call, name=offer.tool.name, args={**judged.call.args, **paths})
-        with suppress(Refusal):
-            return (await self._judge_alone(call, Caller.OPERATOR)).verdict
-        return offer.policy.fixed(offer.tool)
-
-    def same_tool(self, other: Offer) -> Offer | None:
-        """The tool of another worker as this one has it, if it does."""
-        names = other.toolset, other.original
-        return next((offer for offer in self.offers.values() if (offer.toolset, offer.original) == names), None)
 
     def fingerprint_of(self, judged: Judged) -> str:
         """The identity that a grant is bound to: that of the target call, with its paths resolved."""
@@ -270,11 +280,6 @@ def _beyond_reading(tool: Tool) -> Verdict:
     more = ", ".join(sorted(effect.value for effect in (tool.effects or frozenset()) - READ_ONLY))
     why = "nobody has declared what it does" if tool.effects is None else f"it is declared to do more: {more}"
     return Verdict(Approval.BLOCKED, f"this session is read-only, and {why}", rule=READ_ONLY_RULE, by="mode")
-
-
-def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:
-    """A verdict of a worker on a call of its child."""
-    return replace(verdict, reason=f"the parent worker '{worker}' blocks it: {verdict.reason}")
 
 
 def _valid(tool: Tool, call: ToolCall) -> Args:

@@ -8,13 +8,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from forge_cli.core.bounds import CANCEL_GRACE, OutOfTime, OwnExit, Section, abandon_task, begin, call_within, end
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT
+
+if TYPE_CHECKING:
+    from forge_cli.core.calls import Denial, ToolCall
+    from forge_cli.engine.gate.judge import AnyCaller
 
 TOOL = "the tool "
 _GRACE = CANCEL_GRACE + 1.0
@@ -72,6 +76,20 @@ class CallClock:
     def _tell(self) -> None:
         if self.section:
             self.section.due = time.monotonic() + self.left() + _GRACE
+
+
+@dataclass
+class CallUnderway:
+    """A call between its start and its outcome, with what came of the calls that its tool makes itself."""
+
+    call: ToolCall
+    caller: AnyCaller
+    clock: CallClock | None = None
+    """Its time, once it runs."""
+    made: int = 0
+    """How many calls its tool has made."""
+    denials: list[Denial] = field(default_factory=list)
+    """What was refused of them."""
 
 
 @dataclass(frozen=True)

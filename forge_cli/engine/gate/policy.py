@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
-from forge_cli.core.context import CallContext
-from forge_cli.core.errors import Mark, ToolError
+from forge_cli.core.errors import Mark
 from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
-from forge_cli.core.tool import Args, RefusesOnly, Tool, positional_count
+from forge_cli.core.tool import RefusesOnly
+from forge_cli.engine import gate
 
 if TYPE_CHECKING:
+    from forge_cli.core.tool import Tool
     from forge_cli.core.toolset import ApprovalConfig
 
 Stated = tuple[Approval | None, Mark | None]
@@ -98,7 +96,7 @@ class Policy:
         zones_decide = tool.changes_paths or (own is False and tool.has_paths)
         if callable(own) or tool.stands_for or zones_decide:
             return self.named if self.named and self.named.approval is Approval.BLOCKED else None
-        return self.combine(None if own is None else as_verdict(own))
+        return self.combine(None if own is None else gate.own_word.as_verdict(own))
 
     def approval_word(self, tool: Tool) -> str:
         """The approval of every call of a tool; where there is none, what decides: ``by zone`` or ``by rule``."""
@@ -113,7 +111,7 @@ class Policy:
         own = tool.needs_approval
         if self.named is None or own is None or callable(own):
             return False
-        verdict = as_verdict(own)
+        verdict = gate.own_word.as_verdict(own)
         return verdict.by != "memory" and verdict.approval.stricter_than(self.named.approval)
 
     def idle(self, tool: Tool) -> bool:
@@ -135,45 +133,3 @@ def _join(verdict: Verdict, path: Verdict) -> Verdict:
 
 def _rule(approval: Approval | None, where: Mark | None, rule: str) -> Verdict | None:
     return approval and Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")
-
-
-async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict | None:
-    """The tool's own verdict on a call. A ToolError refuses the call; any other failure, or nonsense, means ask."""
-    said: Any = tool.needs_approval
-    if said is None:
-        return None
-    if callable(said):
-        try:
-            given = (args, context) if positional_count(said) == 2 else (args,)
-            said = call_within(CALL_LIMIT, f"the check of {tool.name}", said, *given)
-            if inspect.isawaitable(said):
-                from forge_cli.engine.gate.performing import perform_within
-
-                said = await perform_within(CALL_LIMIT, f"the check of {tool.name}", partial(_itself, said))
-        except ToolError:
-            raise
-        except Exception as error:  # third-party code: whatever goes wrong in it must not open the gate
-            from anyio.lowlevel import checkpoint
-
-            await checkpoint()  # whoever ended its time may want the whole call to end
-            return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
-    return as_verdict(said)
-
-
-def _itself(said: Any) -> Any:
-    return said
-
-
-def as_verdict(said: Any) -> Verdict:
-    match said:
-        case Verdict():
-            return said
-        case Approval():
-            return Verdict(said, f"the tool says {said.value}")
-        case True:
-            return Verdict(Approval.ASK, "the tool wants this call approved")
-        case False:
-            return Verdict(Approval.PRE_APPROVED, "the tool needs no approval for this call")
-        case _:
-            given = reprlib.repr(said)
-            return Verdict(Approval.ASK, f"the tool's own check gave {given}, which is not an approval, so it asks")

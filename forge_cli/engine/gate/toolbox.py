@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
-from forge_cli.core.notify import Notify
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Tool, llm_tools
@@ -17,6 +17,9 @@ from forge_cli.core.toolset import Toolset, leaves_as_is
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
+
+if TYPE_CHECKING:
+    from forge_cli.core.notify import Notify
 
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""

@@ -17,7 +17,8 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.observers import HookAnswer, HookCall, HookName, Observer
+from forge_cli.core.hookspecs import HookName
+from forge_cli.core.observers import HookAnswer, HookCall, Observer
 from forge_cli.core.processes import Processes
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject, jsonable

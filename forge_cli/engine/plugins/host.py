@@ -12,16 +12,14 @@ import pluggy
 from forge_cli import core
 from forge_cli.core import hookspecs
 from forge_cli.core.bounds import call_within, fault_text
-from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
-from forge_cli.core.hookspecs import GROUP, Renderer
+from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
+from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.messages import ModelFactory
-from forge_cli.core.observers import Observer
-from forge_cli.core.results import Custom
+from forge_cli.core.source import OWN
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.engine.plugins.local import LocalCode, LocalPlugin, local_plugins
-from forge_cli.engine.plugins.requirements import OWN, unfit
+from forge_cli.engine import plugins
 from forge_cli.engine.plugins.scan import (
     EXECUTOR,
     KINDS,
@@ -37,10 +35,15 @@ from forge_cli.engine.plugins.scan import (
 )
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import import_timeout
-from forge_cli.files.worker import Worker
 
 if TYPE_CHECKING:
+    from forge_cli.core.errors import Mark
     from forge_cli.core.executors import ExecutorFactory
+    from forge_cli.core.hookspecs import Renderer
+    from forge_cli.core.observers import Observer
+    from forge_cli.core.results import Custom
+    from forge_cli.engine.plugins.local import LocalCode, LocalPlugin
+    from forge_cli.files.worker import Worker
 
 MOST_NAMED = 20
 T = TypeVar("T")
@@ -69,8 +72,9 @@ class PluginHost:
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
         found = allowed(self._installed, self._stated)
-        for local in local_plugins(self._worker) if self._worker else ():
-            found += [local] if isinstance(local, Plugin) else self._offered(local)
+        if self._worker and self._worker.config.plugins:
+            for local in plugins.local.local_plugins(self._worker):
+                found += [local] if isinstance(local, Plugin) else self._offered(local)
         return tuple(found)
 
     @cached_property
@@ -89,7 +93,7 @@ class PluginHost:
 
     def clash(self, plugin: Plugin) -> str | None:
         """Why a third-party plugin is never used: what comes with forge keeps its name."""
-        if plugin.distribution == OWN or isinstance(plugin, LocalPlugin) or plugin.name.startswith(RENDER):
+        if plugin.distribution == OWN or plugin.is_local or plugin.name.startswith(RENDER):
             return None
         if all((own.name, own.distribution) != (plugin.name, OWN) for own in self._installed):
             return None
@@ -206,7 +210,7 @@ class PluginHost:
         return self.observer_of(self._find_offered(OBSERVER, name, "observers are: {}"))
 
     def observer_of(self, plugin: Plugin) -> Observer:
-        return self._factory(plugin, "forge_observers", Observer, lambda observer: observer.name)
+        return self._factory(plugin, "forge_observers", core.observers.Observer, lambda observer: observer.name)
 
     def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
         """What a plugin offers under the name of its entry point."""
@@ -256,12 +260,12 @@ class PluginHost:
         return {kind: draw for mapping in offered if isinstance(mapping, Mapping) for kind, draw in mapping.items()}
 
     def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
-        plugins = [plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)]
-        if len(plugins) > 1:
-            both = " and ".join(str(plugin) for plugin in plugins)
+        found = [plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)]
+        if len(found) > 1:
+            both = " and ".join(str(plugin) for plugin in found)
             hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
             raise WorkerError(where, f"{what} is offered by {both}", hint=hint)
-        return plugins[0] if plugins else None
+        return found[0] if found else None
 
     def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
         """What one plugin answers to a hook."""
@@ -277,7 +281,7 @@ class PluginHost:
             raise
         except Exception as error:
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
-            if built := unfit(plugin.distribution):
+            if built := plugins.requirements.unfit(plugin.distribution):
                 problem = f"{problem}; it {built}"
             raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)) from error
 
@@ -303,9 +307,7 @@ class PluginHost:
 
 
 def _remedy(plugin: Plugin) -> str | None:
-    return (
-        None if isinstance(plugin, LocalPlugin) else f"ask its author, or forge plugins uninstall {plugin.distribution}"
-    )
+    return None if plugin.is_local else f"ask its author, or forge plugins uninstall {plugin.distribution}"
 
 
 def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:

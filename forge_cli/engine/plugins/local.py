@@ -30,6 +30,10 @@ class LocalPlugin(Plugin):
     code: LocalModule | LocalPackage
 
     @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
     def source(self) -> Source:
         return Source("local", self.distribution, self.distribution)
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forge_cli import __version__
+from forge_cli.core.source import OWN, canonical
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
-
-OWN = "forge-workers"
-"""The distribution of forge itself."""
-
-
-def canonical(distribution: str) -> str:
-    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
-    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()
 
 
 def unfit(distribution: str) -> str | None:

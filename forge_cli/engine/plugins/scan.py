@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
-from forge_cli.core.source import Source
+from forge_cli.core.source import OWN, Source, canonical
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.engine.plugins.requirements import OWN, canonical
 from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:
@@ -43,6 +42,11 @@ class Plugin:
     @property
     def source(self) -> Source:
         return Source("builtin" if self.distribution == OWN else "package", str(self), self.distribution)
+
+    @property
+    def is_local(self) -> bool:
+        """Does it lie beside a worker, instead of being installed?"""
+        return False
 
     @property
     def digest(self) -> str | None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime import conversation as conversation
     from forge_cli.engine.runtime import delegation as delegation
     from forge_cli.engine.runtime import owning as owning
+    from forge_cli.engine.runtime import prompts as prompts
     from forge_cli.engine.runtime import requests as requests
     from forge_cli.engine.runtime import stream as stream
 

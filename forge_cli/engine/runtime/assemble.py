@@ -6,41 +6,43 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from forge_cli import engine, sandbox
 from forge_cli import files as worker_files
 from forge_cli.core.bounds import call_within, is_of_forge, wait_within
-from forge_cli.core.calls import Denial
-from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
-from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.notify import Notify
+from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.source import Source
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv, leaves_as_is
+from forge_cli.core.toolset import ToolsetEnv, leaves_as_is
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.engine import gate
-from forge_cli.engine import hooks as engine_hooks
-from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure, toolset_title
-from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.processes import LateProcesses
-from forge_cli.engine.runtime.requests import WorkerRequests
+from forge_cli.engine.runtime.wiring import TaskAtHand
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
-from forge_cli.files.worker import Worker
-from forge_cli.sandbox import files
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, open_zones
 
 if TYPE_CHECKING:
+    from forge_cli.core.calls import Denial
+    from forge_cli.core.errors import Mark
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.notify import Notify
+    from forge_cli.core.toolset import Toolset, ToolsetConfig
+    from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.processes import OpenProcesses
+    from forge_cli.engine.runtime.requests import WorkerRequests
+    from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
+    from forge_cli.sandbox.files.sandbox import Sandbox
 
 PYTHON = Source("local", "Python")
 
@@ -53,7 +55,8 @@ def open_sandbox(
     spare: Path | None = None,
     added: Sequence[Zone] = (),
     read_only: bool = False,
-) -> Sandbox:
+    open_changes: Callable[[], ChangeKeeper] | None = None,
+) -> LateSandbox:
     """The zones that the worker declares, or the default one, and those that its toolsets bring.
 
     The worker's own files are protected in it. ``parent`` is the sandbox of the parent worker: without zones of its
@@ -69,14 +72,26 @@ def open_sandbox(
         if kind:
             folder.zones[kind] = zones
     protected, isolation = prepared.protected, prepared.isolation
-    if parent is None:
-        own, why = prepared.own_files, None if added else _why_no_default(prepared, workspace)
-        return Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, own=own, no_default=why)
-    protected, isolation = (*protected, *parent.protected), files.caps.capped_isolation(isolation, parent.isolation)
-    why = parent.no_default
-    sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, no_default=why)
-    sandbox.notified = parent.notified
-    return sandbox
+    if parent is not None:
+        protected = (*protected, *parent.protected)
+        isolation = sandbox.files.caps.capped_isolation(isolation, parent.isolation)
+
+    def make() -> Sandbox:
+        why = parent.no_default if parent else None if added else _why_no_default(prepared, workspace)
+        opened = sandbox.files.sandbox.Sandbox(
+            zones,
+            workspace=workspace,
+            protected=protected,
+            isolation=isolation,
+            own=None if parent else prepared.own_files,
+            no_default=why,
+        )
+        opened.open_changes = open_changes
+        if parent is not None:
+            opened.notified = parent.notified
+        return opened
+
+    return LateSandbox(zones, isolation, make)
 
 
 def _open_all(
@@ -91,7 +106,7 @@ def _open_all(
     worker, config = prepared.worker, prepared.sandbox
     brought = prepared.brought_zones(workspace)
     given = worker.sandbox
-    if isinstance(given, Sandbox):
+    if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox):
         zones = given.zones
     elif parent is not None and (config is None or config.zones is None):
         zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
@@ -100,7 +115,7 @@ def _open_all(
         if parent is not None:
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
-        brought = [zone for zone in brought if files.caps.lies_within(zone.path, parent.zones)]
+        brought = [zone for zone in brought if sandbox.files.caps.lies_within(zone.path, parent.zones)]
     brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
@@ -126,7 +141,8 @@ def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: 
 
 def _why_no_default(prepared: PreparedWorker, workspace: Path) -> str | None:
     """Why the working directory is not a zone of a worker that declares none, for tools that want a file there."""
-    if isinstance(prepared.worker.sandbox, Sandbox) or (prepared.sandbox and prepared.sandbox.zones is not None):
+    given = isinstance(prepared.worker.sandbox, sandbox.files.sandbox.Sandbox)
+    if given or (prepared.sandbox and prepared.sandbox.zones is not None):
         return None
     try:
         open_zones(None, workspace=workspace, user_home=user_home(), file="", make=False)
@@ -161,8 +177,8 @@ def _use_spare_folder(zone: Zone, spare: Path) -> Zone:
 
 def _open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
     """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
-    made = open_zone(files.caps.capped(zone, parent.zones), user_home=user_home(), make=make)
-    return files.caps.capped(made, parent.zones)
+    made = open_zone(sandbox.files.caps.capped(zone, parent.zones), user_home=user_home(), make=make)
+    return sandbox.files.caps.capped(made, parent.zones)
 
 
 @dataclass(frozen=True)
@@ -171,8 +187,7 @@ class Assembly:
 
     toolbox: Toolbox
     guard: Guard
-    requests: WorkerRequests | None = None
-    """For what its servers ask of the session."""
+    at_hand: TaskAtHand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,51 +231,58 @@ class Assembler:
     async def assemble(self) -> Assembly:
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
-        sandbox = self._open_zones()
-        setting = self.folder.setting(sandbox.zones, sandbox.isolation)
+        places = self._open_zones()
+        setting = self.folder.setting(places.zones, places.isolation)
         denials: list[Denial] = []
-        open_processes = self._open_processes(sandbox, setting, denials)
+        open_processes = self._open_processes(places, setting, denials)
         processes = await self.stack.enter_async_context(LateProcesses(open_processes))
-        requests = WorkerRequests(worker=self.worker.name, controller=self.controller, interrupt=self.interrupt)
+        at_hand = TaskAtHand()
+
+        @cache
+        def requests() -> WorkerRequests:
+            worker, controller, interrupt = self.worker.name, self.controller, self.interrupt
+            return engine.runtime.requests.WorkerRequests(
+                worker=worker, controller=controller, interrupt=interrupt, at_hand=at_hand
+            )
+
         make_env = partial(
             ToolsetEnv,
             worker=self.worker.name,
             worker_dir=self.worker.folder,
             workspace=self.workspace,
             home=self.prepared.home,
-            sandbox=sandbox.view(),
+            open_sandbox=lambda: places.view,
             open_processes=processes,
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
-            session=requests,
+            open_session=requests,
         )
         toolbox = await self._open_toolsets(make_env)
         guard = Guard(
-            judge=self._judge(toolbox, sandbox, setting),
+            judge=self._judge(toolbox, places, setting),
             controller=self.controller,
             bus=self.controller.bus,
             interrupt=self.interrupt,
             network_denials=denials,
             hooks=self._hooks(processes),
-            ask_person=partial(requests.ask_person, consent=False),
+            ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
         )
-        return Assembly(toolbox, guard, requests)
+        return Assembly(toolbox, guard, at_hand)
 
-    def _open_zones(self) -> Sandbox:
+    def _open_zones(self) -> LateSandbox:
         make, spare = self.make_zones, self.spare
         if self._only_reads and make:
             make, spare = False, temporary_folder(self.stack)
         outer = self.parent.guard.sandbox if self.parent else None
-        sandbox = open_sandbox(
+        return open_sandbox(
             self.folder,
             outer,
             make_zones=make,
             spare=spare,
             added=self.added,
             read_only=self._only_reads,
+            open_changes=outer.open_changes if outer else self.open_changes,
         )
-        sandbox.open_changes = outer.open_changes if outer else self.open_changes
-        return sandbox
 
     async def _open_toolsets(self, make_env: Callable[..., ToolsetEnv]) -> Toolbox:
         prepared, parent = self.prepared, self.parent.toolbox if self.parent else None
@@ -283,22 +305,22 @@ class Assembler:
         files = self.prepared.policy_files
         return files if self.parent is None else {"user": files["user"]}
 
-    def _network(self, sandbox: Sandbox, setting: str, denials: list[Denial]) -> NetworkConsent:
-        return gate.network.NetworkConsent(
+    def _network(self, places: LateSandbox, setting: str, denials: list[Denial]) -> NetworkConsent:
+        return engine.gate.network.NetworkConsent(
             worker=self.worker.name,
             workspace=str(self.workspace),
             setting=setting,
             denials=denials,
-            where=sandbox.isolation.network_where,
+            where=places.isolation.network_where,
             controller=self.controller,
             interrupt=self.interrupt,
             policy_files=self._policy_files,
         )
 
-    def _judge(self, toolbox: Toolbox, sandbox: Sandbox, setting: str) -> Judge:
+    def _judge(self, toolbox: Toolbox, places: LateSandbox, setting: str) -> Judge:
         return Judge(
             offers=toolbox.offers,
-            sandbox=sandbox,
+            late_sandbox=places,
             worker=self.worker.name,
             workspace=self.workspace,
             setting=setting,
@@ -307,13 +329,13 @@ class Assembler:
             policy_files=self._policy_files,
         )
 
-    def _open_processes(self, sandbox: Sandbox, setting: str, denials: list[Denial]) -> OpenProcesses:
+    def _open_processes(self, places: LateSandbox, setting: str, denials: list[Denial]) -> OpenProcesses:
         return lambda kind, tasks: kind(
-            sandbox,
+            places.opened,
             workspace=self.workspace,
             home=self.prepared.home,
             notify=self.notify,
-            gate=self._network(sandbox, setting, denials),
+            gate=self._network(places, setting, denials),
             tasks=tasks,
         )
 
@@ -322,8 +344,8 @@ class Assembler:
         entries = self.folder.settings.hooks
         if not entries:
             return None
-        hooks = engine_hooks.hooks.Hooks(
-            all=tuple(engine_hooks.hooks.hooks_of(entries, prepared.home)),
+        hooks = engine.hooks.hooks.Hooks(
+            all=tuple(engine.hooks.hooks.hooks_of(entries, prepared.home)),
             session=self.session,
             worker=self.worker.name,
             workspace=self.workspace,

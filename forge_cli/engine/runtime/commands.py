@@ -12,8 +12,7 @@ import anyio
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
-from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, UserInput
-from forge_cli.core.notify import StatusLevel
+from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, StatusLevel, UserInput
 from forge_cli.core.text import counted, did_you_mean
 from forge_cli.engine.runtime.edits import WorkerFiles, describe_edit
 from forge_cli.engine.runtime.opening import OpenWorker

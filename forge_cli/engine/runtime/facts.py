@@ -12,8 +12,8 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import manual_tools
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import blocked_by_parent
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.parents import blocked_by_parent, same_tool
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
@@ -42,7 +42,7 @@ class Ruled(Protocol):
 
 def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
     """Who a worker is and what it has; ``settings`` are the user's, which hold for the one that is started."""
-    config, sandbox = worker.config, assembly.guard.sandbox
+    config, sandbox = worker.config, assembly.guard.judge.late_sandbox
     limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
     return {
         "name": worker.name,
@@ -92,7 +92,7 @@ def policy_of(assembly: Assembly) -> Facts:
     return {
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
         "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
-        "zones": [_zone(zone) for zone in assembly.guard.sandbox.zones],
+        "zones": [_zone(zone) for zone in assembly.guard.judge.late_sandbox.zones],
         "hooks": [hook.facts() for hook in (assembly.guard.hooks.all if assembly.guard.hooks else ())],
     }
 
@@ -115,7 +115,7 @@ def _always(offer: Offer, guard: Guard) -> Verdict | None:
     """The verdict on every call of a tool, with what is blocked in its parents; None where arguments decide."""
     verdict, parent = offer.policy.fixed(offer.tool), guard.judge.parent
     while parent and not (verdict and verdict.approval is Approval.BLOCKED):
-        same = parent.same_tool(offer)
+        same = same_tool(parent, offer)
         blocked = same.policy.fixed(same.tool) if same else None
         if blocked and blocked.approval is Approval.BLOCKED:
             return blocked_by_parent(parent.worker, blocked)

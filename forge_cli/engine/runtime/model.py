@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from forge_cli.core.bounds import call_within, fault_text, is_of_forge
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.config import Config
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
-from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.gate.guard import Repeated
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings, import_timeout
-from forge_cli.files.worker import Worker
+
+if TYPE_CHECKING:
+    from forge_cli.core.notify import Notify
+    from forge_cli.files.worker import Worker
 
 
 class ReplayedModel(ModelProvider, Repeated, Protocol):

@@ -9,40 +9,37 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forge_cli import engine, sandbox
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, is_of_forge, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
-from forge_cli.core.messages import ModelProvider
-from forge_cli.core.notify import Notify
-from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
-from forge_cli.engine.gate.guard import Delegate
-from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.gate.offered import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
-from forge_cli.engine.runtime.prepared import PreparedFolder
-from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.surroundings import describe_zone, environment_of
-from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
-from forge_cli.engine.turns.limits import Budget, stated
+from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
-from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
-from forge_cli.files.guidance import Guidance
-from forge_cli.files.settings import Settings
-from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
-from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.secrets import Redactor
 
 if TYPE_CHECKING:
+    from forge_cli.core.messages import ModelProvider
+    from forge_cli.core.notify import Notify
+    from forge_cli.engine.gate.guard import Delegate
+    from forge_cli.engine.gate.reopened import ReopenedCalls
     from forge_cli.engine.runtime.delegation import Parent
+    from forge_cli.engine.runtime.prepared import PreparedFolder
+    from forge_cli.engine.runtime.wiring import RuntimeSpec, TaskAtHand
+    from forge_cli.files.repository import Guidance
+    from forge_cli.files.settings import Settings
+    from forge_cli.files.worker import Worker
+    from forge_cli.sandbox.secrets import Redactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +55,12 @@ class OpenWorker:
     loop: Loop
     guidance: Guidance
     open_calls: OpenCalls
-    requests: WorkerRequests | None
+    at_hand: TaskAtHand
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """What servers have the model answer from now on counts in this task."""
-        if self.requests and self.spec.wiring.replay is None:  # the record has no such turns
-            self.requests.model, self.requests.task = self.model.provider, (tally, budget)
+        if self.spec.wiring.replay is None:  # the record has no such turns
+            self.at_hand.work = self.model.provider, tally, budget
 
     def new_budget(self) -> Budget:
         """What the next task may use."""
@@ -75,13 +72,13 @@ class OpenWorker:
     def as_parent(self, budget: Budget | None = None) -> Parent:
         """What the children of a task with this budget get, or of a call that belongs to no task."""
         spec, loop = self.spec, self.loop
-        return parts.delegation.Parent(
+        return engine.runtime.delegation.Parent(
             workers=(*(spec.parent.workers if spec.parent else ()), spec.worker),
             session_id=spec.session_id,
             bus=spec.bus,
             interrupt=spec.interrupt,
             redact=loop.redactor.redact,
-            assembly=Assembly(loop.toolbox, loop.guard),
+            assembly=Assembly(loop.toolbox, loop.guard, self.at_hand),
             controller=self.controller,
             budget=budget or self.new_budget(),
             model=self.model,
@@ -91,11 +88,11 @@ class OpenWorker:
     @property
     def zones(self) -> tuple[Mapping[str, Any], ...]:
         """What files can be used, as events tell it."""
-        return tuple(describe_zone(zone) for zone in self.loop.guard.sandbox.zones)
+        return tuple(describe_zone(zone) for zone in self.loop.guard.judge.late_sandbox.zones)
 
     @property
     def isolation(self) -> str:
-        return self.loop.guard.sandbox.isolation.level.value
+        return self.loop.guard.judge.late_sandbox.isolation.level.value
 
     def start(self) -> SessionStart:
         resume, schema = self.spec.resume, self.spec.stated_schema
@@ -141,7 +138,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     price = _price(spec, settings, model)
     assembly = await _assemble(spec, folder, controller, stack, notify)
     window = _window(settings, model.provider)
-    deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
+    offered = await _offer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
     guidance = folder.guidance(spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
@@ -153,10 +150,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, folder, window, model, assembly, deferred, redactor, delegate),
+        loop=_loop(spec, folder, window, model, assembly, offered, redactor, delegate),
         guidance=guidance,
         open_calls=open_calls,
-        requests=assembly.requests,
+        at_hand=assembly.at_hand,
     )
 
 
@@ -169,14 +166,14 @@ async def reopen_worker(
     try:
         controller.mode = _approval_mode(spec, settings)
         assembly = await _assemble(spec, folder, controller, stack, notify)
-        window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
-        deferred = await _defer(spec, settings, window, assembly, notify, offered)
+        window = _window(settings, old.model.provider)
+        offered = await _offer(spec, settings, window, assembly, notify, old.loop.offered.names)
         guidance = folder.guidance(spec.wiring.guidance)
-        loop = _loop(spec, folder, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
+        loop = _loop(spec, folder, window, old.model, assembly, offered, old.loop.redactor, delegate, old.loop)
     except BaseException:
         controller.mode = mode
         raise
-    return replace(old, spec=spec, settings=settings, loop=loop, guidance=guidance, requests=assembly.requests)
+    return replace(old, spec=spec, settings=settings, loop=loop, guidance=guidance, at_hand=assembly.at_hand)
 
 
 def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
@@ -215,7 +212,8 @@ async def _assemble(
 
 
 def _own_workspace(worker: Worker) -> Path | None:
-    return worker.sandbox.workspace if isinstance(worker.sandbox, Sandbox) else None
+    given = worker.sandbox
+    return given.workspace if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox) else None
 
 
 def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
@@ -294,27 +292,27 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     return temporary_folder(stack)
 
 
-async def _defer(
+async def _offer(
     spec: RuntimeSpec,
     settings: Settings,
     window: int | None,
     assembly: Assembly,
     notify: Notify,
     known: Sequence[str],
-) -> DeferredTools:
+) -> OfferedTools:
     """Which definitions the model reads; ``known`` are those that it has read in this session.
 
     A session that is repeated offers what was offered then.
     """
-    deferred = DeferredTools(
+    offered = OfferedTools(
         assembly.toolbox,
         ToolRoom.of(settings.tool_share_of(spec.worker), window),
         known=known,
         recorded=spec.wiring.replay.tools if spec.wiring.replay else None,
         tell=partial(notify, "info"),
     )
-    await deferred.start()
-    return deferred
+    await offered.start()
+    return offered
 
 
 def _loop(
@@ -323,7 +321,7 @@ def _loop(
     window: int | None,
     model: ChosenModel,
     assembly: Assembly,
-    deferred: DeferredTools,
+    offered: OfferedTools,
     redactor: Redactor,
     delegate: Delegate,
     before: Loop | None = None,
@@ -351,7 +349,7 @@ def _loop(
     loop = Loop(
         model=provider,
         toolbox=toolbox,
-        deferred=deferred,
+        offered=offered,
         guard=guard,
         bus=spec.bus,
         interrupt=spec.interrupt,
@@ -390,6 +388,8 @@ def _environment(
     return before, EnvironmentNews(changes, now) if changes else None
 
 
-def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ReopenedCalls:
+def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ReopenedCalls | None:
     parent = spec.parent.assembly.guard.reopened if spec.parent else None
-    return ReopenedCalls.of(spec.past, redactor.redact, parent)
+    if spec.past is None and parent is None:
+        return None
+    return engine.gate.reopened.ReopenedCalls.of(spec.past, redactor.redact, parent)

@@ -9,32 +9,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from forge_cli import engine, files, sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.config import Config, parse_config
-from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.marks import Loc
+from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import Tool, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
-from forge_cli.core.zones import Zone
-from forge_cli.engine.gate.offer import Offer
+from forge_cli.core.tool import digest_of
+from forge_cli.core.toolset import Toolset, ToolsetPlaces
 from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
-from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.local import plugin_files
-from forge_cli.engine.plugins.scan import Plugin
-from forge_cli.files.branch import git_branch
-from forge_cli.files.guidance import Guidance, guidance_for
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.lookup import SUFFIXES
-from forge_cli.files.settings import Settings, load_settings, untrusted_project
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.repository import Guidance, git_branch, guidance_files
+from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.worker import load_worker
 from forge_cli.sandbox import zones
-from forge_cli.sandbox.files.protected import OwnFiles
-from forge_cli.sandbox.secrets import Redactor, own_redactor
+from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.sandbox.zones.zones import Isolation
 
 if TYPE_CHECKING:
+    from forge_cli.core.errors import Mark
+    from forge_cli.core.marks import Loc
+    from forge_cli.core.tool import Tool
+    from forge_cli.core.toolset import ToolsetConfig
+    from forge_cli.core.zones import Zone
+    from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.plugins.host import PluginHost
+    from forge_cli.engine.plugins.scan import Plugin
+    from forge_cli.files.settings import Settings
+    from forge_cli.files.worker import Worker
+    from forge_cli.sandbox.files.protected import OwnFiles
+    from forge_cli.sandbox.secrets import Redactor
     from forge_cli.sandbox.zones.config import SandboxConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -102,8 +107,10 @@ class PreparedFolder:
     def guidance(self, told: bool | None) -> Guidance:
         """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
         if told not in self._guidance:
-            wanted = self.worker.worker.config.agents_md
-            self._guidance[told] = guidance_for(wanted, self.workspace, self._home, told=told)
+            said, wanted = Guidance(), self.worker.worker.config.agents_md
+            if guidance_files(self.workspace):
+                said = files.guidance.guidance_for(wanted, self.workspace, self._home, told=told)
+            self._guidance[told] = said
         return self._guidance[told]
 
     def setting(self, zones: tuple[Zone, ...], isolation: Isolation) -> str:
@@ -172,7 +179,7 @@ class PreparedWorker:
 
     @cached_property
     def own_files(self) -> OwnFiles:
-        return OwnFiles(self.protected)
+        return sandbox.files.protected.OwnFiles(self.protected)
 
     @cached_property
     def digest(self) -> str:
@@ -234,7 +241,8 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 
 
 def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
-    yield from plugin_files(worker)
+    if worker.config.plugins:
+        yield from engine.plugins.local.plugin_files(worker)
     for name in worker.config.toolsets:
         try:
             cls, plugin = host.toolset(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Self
 
-from forge_cli.sandbox import isolation
+from forge_cli import sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ class LateProcesses:
         self._made: WorkerProcesses | None = None
 
     def __call__(self) -> WorkerProcesses:
-        self._made = self._made or self._make(isolation.worker.WorkerProcesses, self._tasks)
+        self._made = self._made or self._make(sandbox.isolation.worker.WorkerProcesses, self._tasks)
         return self._made
 
     async def __aenter__(self) -> Self:

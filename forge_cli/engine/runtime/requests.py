@@ -14,9 +14,10 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, SchemaError, ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.core.fields import FormField, derive_fields, shown
+from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider, ModelRequest, Restart, TextDelta, TurnEnd
+from forge_cli.core.problems import shown
 from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.text import cut, visible
@@ -24,8 +25,7 @@ from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.controller import ApprovalController
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
-    from forge_cli.engine.turns.limits import Budget
-    from forge_cli.engine.turns.loop import Tally
+    from forge_cli.engine.runtime.wiring import TaskAtHand
 
 SAMPLING = "sampling"
 """What such a request calls itself in place of a tool."""
@@ -37,13 +37,12 @@ SHOWN = 2000
 
 @dataclass(kw_only=True)
 class WorkerRequests:
-    """Serves one worker; the model and the task at hand are known only once it works."""
+    """Serves one worker."""
 
     worker: str
     controller: ApprovalController
     interrupt: InterruptSignal
-    model: ModelProvider | None = None
-    task: tuple[Tally, Budget] | None = None
+    at_hand: TaskAtHand
     _allowed: set[str] = field(default_factory=set)
 
     @cached_property
@@ -56,21 +55,21 @@ class WorkerRequests:
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
-        if self.model is None or self.task is None:
+        if self.at_hand.work is None:
             raise ToolError("no worker is at work whose model could answer")
         async with self._one_at_a_time:
-            await self._get_consent(request)
-        tally, budget = self.task
+            await self._get_consent(request, self.at_hand.work[0].name)
+        model, tally, budget = self.at_hand.work
         try:
             budget.start_turn()
-            text, end = await self._listen(self.model, request)
+            text, end = await self._listen(model, request)
         except (Ended, ForgeError) as error:
             raise ToolError(f"the model did not answer: {error}") from None
         tally.usage += end.usage
         budget.spend(end.usage)
         used = f"{end.usage.input_tokens:,} tokens in, {end.usage.output_tokens:,} out"
-        self._bus.emit(StatusEvent("info", f"{request.asker} had an answer from {self.model.name}: {used}"))
-        return SampleReply(text, self.model.name, end.stop)
+        self._bus.emit(StatusEvent("info", f"{request.asker} had an answer from {model.name}: {used}"))
+        return SampleReply(text, model.name, end.stop)
 
     async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
         text, end = "", None
@@ -93,11 +92,11 @@ class WorkerRequests:
             raise ToolError(f"{model.name} stopped in the middle of its answer")
         return text, end
 
-    async def _get_consent(self, wanted: SampleRequest) -> None:
+    async def _get_consent(self, wanted: SampleRequest, model: str) -> None:
         """Ask once in a session for each asker; a yes holds until it ends."""
         if wanted.asker in self._allowed:
             return
-        request = self._approval_request(wanted)
+        request = self._approval_request(wanted, model)
         decision = self.controller.settled(None)
         if decision is None:
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
@@ -108,7 +107,7 @@ class WorkerRequests:
             raise ToolError(f"the model was not asked: {decision.note or 'the user said no'}")
         self._allowed.add(wanted.asker)
 
-    def _approval_request(self, wanted: SampleRequest) -> ApprovalRequest:
+    def _approval_request(self, wanted: SampleRequest, model: str) -> ApprovalRequest:
         said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
         system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
         args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
@@ -117,7 +116,7 @@ class WorkerRequests:
             tool_call_id=new_id(SAMPLING),
             tool_name=SAMPLING,
             args=args,
-            description=f"{wanted.asker} wants {self.model.name if self.model else 'the model'} to answer",
+            description=f"{wanted.asker} wants {model} to answer",
             reason="the server reads the answer; a yes holds for whatever it asks of the model in this session",
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule="toolsets.mcp.sampling",

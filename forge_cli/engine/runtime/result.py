@@ -8,10 +8,9 @@ from typing import Any
 
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.ended import Ended, Interrupted, ResultStatus
+from forge_cli.core.ended import Ended, Interrupted, Parked, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.messages import Usage
-from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally

@@ -14,33 +14,41 @@ from typing import TYPE_CHECKING, Any, Self
 
 from forge_cli import record
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.context import Delegation
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, SessionUpdate, StatusEvent
+from forge_cli.core.events import (
+    ApprovalRequired,
+    Event,
+    Interrupt,
+    ManualToolInvoke,
+    SessionEnd,
+    SessionUpdate,
+    StatusEvent,
+)
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
-from forge_cli.core.tool import Tool
+from forge_cli.core.toolset import leaves_as_is
 from forge_cli.engine import runtime as parts
 from forge_cli.engine import turns
-from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.performing import TOOL
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.opening import OpenWorker, change_model, open_worker, reopen_worker
-from forge_cli.engine.runtime.prompts import Prompts
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
-from forge_cli.files.worker import Limits, Worker
+from forge_cli.files.worker import Limits
 from forge_cli.record.log import SessionLost, new_session_id
 
 if TYPE_CHECKING:
+    from forge_cli.core.bounds import ForcedEnd
+    from forge_cli.core.context import Delegation
+    from forge_cli.core.messages import Attachment, ModelProvider
+    from forge_cli.core.tool import Tool
+    from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
     from forge_cli.engine.runtime.conversation import Conversation
@@ -48,6 +56,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.owning import Owner
     from forge_cli.engine.runtime.stream import EventStream
     from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.files.worker import Worker
     from forge_cli.record.open import OpenSession
     from forge_cli.record.resume import Past, Resumed
 
@@ -196,7 +205,7 @@ class WorkerRuntime:
             self._start_children(opened.as_parent)
             if self.is_root:
                 if spec.wiring.log:
-                    self._stack.callback(record.answers.take_answers(self.bus, spec.wiring.log))
+                    self._take_answers(spec.wiring.log)
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.hooks:
                     await hooks.session_starts()
@@ -204,6 +213,16 @@ class WorkerRuntime:
             with suppress(ForgeError):
                 await self._stack.aclose()
             raise
+
+    def _take_answers(self, log: Path) -> None:
+        """Give requests the answers that other processes leave; nothing of that is loaded before the first request."""
+
+        def hear(event: Event) -> None:
+            unsubscribe()
+            self._stack.callback(record.answers.take_answers(self.bus, log, event))
+
+        unsubscribe = self.bus.subscribe(hear, only=(ApprovalRequired,))
+        self._stack.callback(unsubscribe)
 
     @property
     def opened(self) -> OpenWorker:
@@ -346,7 +365,10 @@ class WorkerRuntime:
             self._conversation.close()
 
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
-        return await Prompts(self.opened.loop.toolbox).announced()
+        toolbox = self.opened.loop.toolbox
+        if all(leaves_as_is(opened.toolset, "prompts") for opened in toolbox.toolsets):
+            return ()
+        return await parts.prompts.Prompts(toolbox).announced()
 
     @property
     def next_session(self) -> str | None:

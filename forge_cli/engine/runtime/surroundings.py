@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.zones import Zone
-from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli import sandbox
 from forge_cli.engine.turns.environment import CommandView, Environment
-from forge_cli.files.worker import Worker
-from forge_cli.sandbox import isolation
-from forge_cli.sandbox.files.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from forge_cli.core.zones import Zone
+    from forge_cli.engine.runtime.assemble import Assembly
+    from forge_cli.files.worker import Worker
+    from forge_cli.sandbox.late import LateSandbox
 
 SHELL = "shell"
 """The toolset whose tools are command lines."""
@@ -38,13 +40,13 @@ def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> st
     """
     if not worker.config.environment:
         return None
-    toolbox, sandbox, system = assembly.toolbox, assembly.guard.sandbox, os.uname()
+    toolbox, places, system = assembly.toolbox, assembly.guard.judge.late_sandbox, os.uname()
     has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
     environment = Environment(
         directory=assembly.guard.judge.workspace,
         branch=branch,
-        zones=tuple(map(_declared, sandbox.zones)) if toolbox.offers else None,
-        commands=_command_view(sandbox) if has_shell else None,
+        zones=tuple(map(_declared, places.zones)) if toolbox.offers else None,
+        commands=_command_view(places) if has_shell else None,
         system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
         day=date.today(),
         read_only=toolbox.read_only,
@@ -57,10 +59,10 @@ def _declared(zone: Zone) -> Zone:
     return replace(zone, path=zone.stands_for) if zone.stands_for else zone
 
 
-def _command_view(sandbox: Sandbox) -> CommandView:
-    wanted = sandbox.isolation
-    found = isolation.isolation.isolation(wanted.level, where=wanted.where)
+def _command_view(places: LateSandbox) -> CommandView:
+    wanted = places.isolation
+    found = sandbox.isolation.isolation.isolation(wanted.level, where=wanted.where)
     if found is None:
         return CommandView(confined=False, network=True)
-    names = isolation.confinement.zone_names(sandbox.zones) if found.shows_names else ()
+    names = sandbox.isolation.confinement.zone_names(places.zones) if found.shows_names else ()
     return CommandView(confined=True, network=wanted.network, names=names)

@@ -24,11 +24,19 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.model import ReplayedModel
     from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.turns.loop import Tally
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.sandbox.files.held import ChangeKeeper
+
+
+@dataclass
+class TaskAtHand:
+    """The work that what servers ask of a session counts in; None until the worker has some."""
+
+    work: tuple[ModelProvider, Tally, Budget] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

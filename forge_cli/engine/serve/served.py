@@ -38,8 +38,8 @@ from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.engine.serve.calls import ServedCall
 from forge_cli.engine.serve.task import WorkerTask
-from forge_cli.files.branch import git_branch
 from forge_cli.files.home import forge_home
+from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.log import SessionLost

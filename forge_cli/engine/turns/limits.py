@@ -10,20 +10,62 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
-from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
-from forge_cli.engine.turns.prices import Price
+from forge_cli.engine import turns
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
+
+if TYPE_CHECKING:
+    from forge_cli.core.calls import ToolOutcome
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.files.settings import ModelOptions
 
 MAX_REPEATS = 3
 OUT_OF_TIME = "out of time"
 """The reason of an interrupt that a limit of time gives."""
+UNLISTED = frozenset({"script"})
+"""Providers that no table of prices will ever know, so that none is loaded for them."""
+
+
+class Price(Protocol):
+    """What the tokens of one model cost."""
+
+    def cost(self, usage: Usage) -> float | None:
+        """The cost of one turn, in dollars; None when nobody knows it."""
+        ...
+
+
+@dataclass(frozen=True)
+class LatePrice:
+    """A price that is looked up when the first answer has come: to load the table takes a while."""
+
+    model_name: str
+    options: ModelOptions
+
+    @cached_property
+    def price(self) -> Price | None:
+        if self._provider in UNLISTED and self.options.price is None:
+            return None
+        return turns.prices.price_of(self.model_name, self.options)
+
+    @property
+    def _provider(self) -> str:
+        return self.model_name.partition(":")[0]
+
+    def cost(self, usage: Usage) -> float | None:
+        return self.price.cost(usage) if self.price else None
+
+    def require(self, stated: Sequence[Limits], settings: Limits) -> None:
+        """Refuse ``max_cost`` where the price is unknown; what a user limits everywhere means no scripted model."""
+        limits = stated if self._provider in UNLISTED else [*stated, settings]
+        if any(each.max_cost is not None for each in limits):
+            turns.prices.require_price(self.model_name, self.price, *limits)
 
 
 class LimitReached(Ended):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli import record
 from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.call_ids import is_legal
-from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
+from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id, within_depth
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
@@ -45,8 +44,8 @@ from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.deferred import DeferredTools
     from forge_cli.engine.gate.guard import Guard
+    from forge_cli.engine.gate.offered import OfferedTools
     from forge_cli.engine.turns.output import Misfit, OutputSchema
     from forge_cli.engine.turns.window import Ask, Context, Keep
     from forge_cli.record.resume import Past
@@ -105,7 +104,7 @@ class Tally:
 class Loop:
     model: ModelProvider
     toolbox: Toolbox
-    deferred: DeferredTools
+    offered: OfferedTools
     guard: Guard
     bus: EventBus
     interrupt: InterruptSignal
@@ -150,7 +149,7 @@ class Loop:
         """Let a summary stand for all but the last turn, now; returns for how many messages, None where it does not."""
         offers = await self.toolbox.refresh()
         lasting = {offer.tool.name for offer in offers.values() if offer.tool.lasting}
-        return await self.context.compact(lasting, partial(self._ask, tally, budget))
+        return await turns.room.RoomMaker(self.context, lasting, partial(self._ask, tally, budget)).compact()
 
     def forget(self) -> None:
         """Begin a new conversation: the model learns nothing of what was said before."""
@@ -215,7 +214,7 @@ class Loop:
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
         """One turn of the model, with room made before it where there is little left, or where it says so."""
         started = time.monotonic()
-        tools = await self.deferred.refresh()
+        tools = await self.offered.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
         if not is_same(tools, self._tools):
             self._tools = tools
@@ -229,7 +228,7 @@ class Loop:
             if not error.too_long:
                 raise
             self.bus.emit(StatusEvent("warning", error.message))
-            if not await self.context.shrink(lasting, ask):
+            if not await turns.room.RoomMaker(self.context, lasting, ask).shrink():
                 raise
             reply, end = await ask(self.system, self.history, specs, self._keep)
         self.context.count(end.usage)
@@ -276,7 +275,7 @@ class Loop:
                             case ToolCall():
                                 delta = within_depth(delta)
                                 taken = delta.id in self.history.call_ids or delta.id in [call.id for call in calls]
-                                own = keeps_ids or (is_legal(delta.id) and not taken)
+                                own = keeps_ids or (is_legal_id(delta.id) and not taken)
                                 calls.append(delta if own else replace(delta, id=new_id("call")))
                                 renamed = renamed or not own
                             case Restart():
@@ -328,7 +327,7 @@ class Loop:
         results.update([(outcome.call.id, _result(outcome)) for outcome in turn.outcomes])
         if turn.parked:
             raise turn.parked
-        self.deferred.note(turn.outcomes)
+        self.offered.note(turn.outcomes)
         self.history.append(Message("tool", results=tuple([results[call.id] for call in calls])))
         if self.interrupt.interrupted:
             raise Interrupted(self.interrupt.reason)

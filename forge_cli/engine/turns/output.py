@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from forge_cli.core import phrases
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.json_schema import (
-    PROBLEMS,
-    best_error,
-    in_short,
-    metaschema_problem,
-    reference_problems,
-    validator,
-)
+from forge_cli.core.json_schema import best_error, in_short, metaschema_problem, reference_problems, validator
 from forge_cli.core.marks import Loc, where_in
+from forge_cli.core.schema import PROBLEMS
 from forge_cli.core.wire import NESTING, JsonObject
 from forge_cli.files.document import parse_document
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import Usage
+from forge_cli.engine.turns.limits import UNLISTED, Price
 from forge_cli.files.settings import ModelOptions
 from forge_cli.files.worker import Limits
 
@@ -19,17 +20,7 @@ if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
 MILLION = 1_000_000
-UNLISTED = frozenset({"script"})
-"""Providers that no table of prices will ever know, so that none is loaded for them."""
 _THIS_MACHINE = re.compile(r"localhost|127\.[\d.]+|::1")
-
-
-class Price(Protocol):
-    """What the tokens of one model cost."""
-
-    def cost(self, usage: Usage) -> float | None:
-        """The cost of one turn, in dollars; None when nobody knows it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -137,25 +128,3 @@ def require_price(model_name: str, price: Price | None, *limits: Limits) -> None
             hint=f'leave max_cost out, or say in config.yaml what a million tokens cost: models: {{"{model_name}": '
             "{price: {input: 1.0, output: 5.0}}}",
         )
-
-
-@dataclass(frozen=True)
-class LatePrice:
-    """A price that is looked up when the first answer has come: to load the table takes a while."""
-
-    model_name: str
-    options: ModelOptions
-
-    @cached_property
-    def price(self) -> Price | None:
-        return price_of(self.model_name, self.options)
-
-    def cost(self, usage: Usage) -> float | None:
-        return self.price.cost(usage) if self.price else None
-
-    def require(self, stated: Sequence[Limits], settings: Limits) -> None:
-        """Refuse ``max_cost`` where the price is unknown; what a user limits everywhere means no scripted model."""
-        provider = self.model_name.partition(":")[0]
-        limits = stated if provider in UNLISTED else [*stated, settings]
-        if any(each.max_cost is not None for each in limits):
-            require_price(self.model_name, self.price, *limits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
-from forge_cli.files.keys import find_key
+from forge_cli.files.key_store import find_key
 from forge_cli.models.failures import Endpoint
 
 KEY, TOKEN, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"

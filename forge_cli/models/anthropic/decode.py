@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
-from forge_cli.core.call_ids import is_legal
-from forge_cli.core.calls import ToolCall, read_args
+from forge_cli.core.calls import ToolCall, is_legal_id, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.surrogates import mend
 from forge_cli.core.wire import JsonObject
@@ -101,7 +100,7 @@ class MessageAnswer:
             value = None
         block["input"] = value if isinstance(value, dict) else {}
         taken = (*self.taken, {call.id for call in self.calls})
-        own = isinstance(block["id"], str) and is_legal(block["id"])
+        own = isinstance(block["id"], str) and is_legal_id(block["id"])
         if not own or any(block["id"] in ids for ids in taken):
             block["id"] = f"toolu_{token_hex(12)}"
         return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)

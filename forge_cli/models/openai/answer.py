@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Literal
 
-from forge_cli.core.call_ids import is_legal
-from forge_cli.core.calls import ToolCall, read_args
+from forge_cli.core.calls import ToolCall, is_legal_id, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.surrogates import TextJoiner, mend
 from forge_cli.core.wire import JsonObject
@@ -102,7 +101,7 @@ class ChatAnswer:
             if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
                 continue
             unreadable = arguments if readable is None and arguments.strip() else None
-            own = is_legal(slot.id) and slot.id not in taken and slot.id not in {call.id for call in found}
+            own = is_legal_id(slot.id) and slot.id not in taken and slot.id not in {call.id for call in found}
             found.append(ToolCall(slot.id if own else new_call_id(), slot.name, readable or {}, unreadable))
         return found
 

@@ -51,7 +51,7 @@ def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
         read = list(wanted.read)
     reached, limits = network.rules.narrowest(wanted.network, parent.network), wanted.limits & parent.limits
     where = parent.network_where if wanted.network is True else wanted.network_where
-    return replace(wanted, level=level, network=reached, read=tuple(read), limits=limits, network_where=where)
+    return replace(wanted, level=level, network=reached, read=tuple(read), stated_limits=limits, network_where=where)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypedDict
 
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.notify import UNCONFINED_RULES, StatusLevel
+from forge_cli.core.events import StatusLevel
+from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox.files.protected import existing_files

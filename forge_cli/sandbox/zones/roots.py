@@ -6,8 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from forge_cli.sandbox import isolation
-from forge_cli.sandbox.names import shown
+from forge_cli import sandbox
 
 _PSEUDO = ("/proc", "/sys", "/dev")
 
@@ -17,10 +16,10 @@ def refusal(root: Path, user_home: Path) -> str | None:
     if _same(root, Path("/")):
         return "'/' is the whole machine"
     if _same(root, user_home):
-        return f"{shown(str(root))} is your home folder itself"
+        return f"{sandbox.names.shown(str(root))} is your home folder itself"
     for pseudo in map(Path, _PSEUDO):
         if root.is_relative_to(pseudo) or _on_device_of(root, pseudo):
-            return f"{shown(str(root))} lies in {pseudo}, which holds no files"
+            return f"{sandbox.names.shown(str(root))} lies in {pseudo}, which holds no files"
     return None
 
 
@@ -56,5 +55,5 @@ def unmakeable(root: Path) -> str | None:
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
     # whoever confined this process has asked before, outside, where it can be known
-    writable = isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
+    writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)

@@ -11,15 +11,15 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forge_cli import sandbox
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
-from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones import roots
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.rules import Network
+    from forge_cli.sandbox.processes.limits import ProcessLimits
     from forge_cli.sandbox.zones.config import SandboxConfig
 
 DEFAULT_ZONE = "workspace"
@@ -43,7 +43,7 @@ class NoDefaultZone(WorkerError):
 def checked_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
         raise ValueError(
-            f"{shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+            f"{_shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
         )
     return name
 
@@ -70,8 +70,13 @@ class Isolation:
     where: Mark | None = None
     read: tuple[Path, ...] = ()
     """Hidden parts of the home that confined processes may read."""
-    limits: ProcessLimits = DEFAULT_LIMITS
+    stated_limits: ProcessLimits | None = None
     network_where: Mark | None = None
+
+    @property
+    def limits(self) -> ProcessLimits:
+        """What one command may use."""
+        return self.stated_limits or sandbox.processes.limits.DEFAULT_LIMITS
 
 
 def open_zones(
@@ -106,9 +111,9 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
     except OSError as error:
         reason = error.strerror or str(error)
         hint = "make it first, or declare the zone with 'mode: rw'" if isinstance(error, FileNotFoundError) else None
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint) from None
+        raise WorkerError(zone.where, f"zone '{zone.name}': {_shown(root)}: {reason}", hint=hint) from None
     if not stat.S_ISDIR(found.st_mode):
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} is not a folder")
+        raise WorkerError(zone.where, f"zone '{zone.name}': {_shown(root)} is not a folder")
     return replace(zone, path=root)
 
 
@@ -123,7 +128,7 @@ def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
         names.add(zone.name)
         other = folders.setdefault(_identity(zone.path), zone)
         if other is not zone:
-            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.path))}"
+            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {_shown(zone.path)}"
             raise WorkerError(zone.where, message, hint="keep one of them")
     return opened
 
@@ -162,7 +167,7 @@ def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
     if refusal := roots.refusal(root, user_home):
         raise NoDefaultZone(refusal, file)
     if not root.is_dir():
-        raise WorkerError(None, f"the working directory {shown(str(root))} is not a folder", hint="use -C DIR")
+        raise WorkerError(None, f"the working directory {_shown(root)} is not a folder", hint="use -C DIR")
     return Zone(DEFAULT_ZONE, root, ZoneMode.RW, default=True)
 
 
@@ -180,15 +185,20 @@ def expanded(path: str, user_home: Path) -> Path:
     return Path(path)
 
 
+def _shown(path: Path | str) -> str:
+    """A path or a name in quotes, for a sentence."""
+    return sandbox.names.shown(str(path))
+
+
 def _resolved(zone: Zone) -> Path:
     try:
         return Path(os.path.realpath(zone.path))
     except (OSError, ValueError) as error:
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.path))}: {error}") from None
+        raise WorkerError(zone.where, f"zone '{zone.name}': {_shown(zone.path)}: {error}") from None
 
 
 def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
     problem = roots.make(root) if make else roots.unmakeable(root)
     if problem:
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}")
+        raise WorkerError(zone.where, f"zone '{zone.name}': {_shown(root)} cannot be made: {problem}")
     return replace(zone, path=root, made=make)

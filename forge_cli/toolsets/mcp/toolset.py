@@ -25,7 +25,8 @@ from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.files.mcp import McpServer, ServerName, expand, project_servers
+from forge_cli.files.mcp import McpServer, ServerName
+from forge_cli.files.mcp_project import expand, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.sandbox.isolation.inherited import inherited

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forge_cli.core.fields import FormField, derive_fields
+from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool, manual_tools
 from forge_cli.ui.chat.commands.table import COMMANDS, SlashCommand

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from forge_cli.core.fields import FormField, derive_fields
+from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Tool

@@ -29,7 +29,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS, UNCONFINED_RULES
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue, from_wire
+from forge_cli.core.result_forms import from_wire
+from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from forge_cli.core.results import read_result
+from forge_cli.core.result_forms import read_result
 from forge_cli.core.text import local_time, visible
 from forge_cli.record.log import random_end
 from forge_cli.ui.terminal.render import Indented, plain, render

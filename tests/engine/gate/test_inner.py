@@ -1,4 +1,7 @@
-"""Tools that call tools: through the same gate, with the caller named, and each call with a result of its own."""
+"""Tools that call tools: through the same gate, with the caller named, and each call with a result of its own.
+
+Covers forge_cli.engine.gate.contexts.
+"""
 
 from __future__ import annotations
 

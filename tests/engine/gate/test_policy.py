@@ -1,4 +1,7 @@
-"""The approval table: a tool's verdict, what the worker says, who answers, and the result."""
+"""The approval table: a tool's verdict, what the worker says, who answers, and the result.
+
+Covers forge_cli.engine.gate.own_word.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,7 +21,8 @@ from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalRes
 from forge_cli.core.results import Text
 from forge_cli.core.tool import NeedsApproval
 from forge_cli.core.toolset import ApprovalConfig
-from forge_cli.engine.gate.policy import SILENT, Policy, as_verdict
+from forge_cli.engine.gate.own_word import as_verdict
+from forge_cli.engine.gate.policy import SILENT, Policy
 from forge_cli.files.document import parse_document
 
 from ...rows import each_row

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli import __version__
-from forge_cli.engine.plugins.requirements import canonical, missing, unfit
+from forge_cli.core.source import canonical
+from forge_cli.engine.plugins.requirements import missing, unfit
 
 
 @pytest.fixture

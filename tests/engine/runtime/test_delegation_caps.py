@@ -1,4 +1,7 @@
-"""Attacks: a called worker that wants more than its caller has, and a caller that wants more through another worker."""
+"""Attacks: a called worker that wants more than its caller has, and a caller that wants more through another worker.
+
+Covers forge_cli.engine.gate.parents.
+"""
 
 import os
 from pathlib import Path

@@ -6,10 +6,9 @@ import pytest
 
 from forge_cli import ToolError, Usage, WorkerResult
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.ended import Ended, Interrupted
+from forge_cli.core.ended import Ended, Interrupted, Parked
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import TERMINATED
-from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.runtime.result import Ending, answer_or_raise
 from forge_cli.engine.turns.limits import LimitReached

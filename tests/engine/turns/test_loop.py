@@ -26,7 +26,7 @@ from forge_cli import (
     WorkerRuntime,
     load_worker,
 )
-from forge_cli.core.call_ids import is_legal
+from forge_cli.core.calls import is_legal_id
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, Interrupt, MessageEvent, StatusEvent, Streaming, ToolStarted
 from forge_cli.core.messages import Delta, Restart
@@ -352,7 +352,7 @@ def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(worker: Project,
     model = Told(*turns, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
     ids = [event.tool_call_id for event in seen.of(ToolStarted)]
-    assert (ids[0], len(set(ids)), is_legal(ids[1])) == ("a", 2, True)
+    assert (ids[0], len(set(ids)), is_legal_id(ids[1])) == ("a", 2, True)
     assert [message.native for message in model.requests[2].messages if message.calls] == ["x", None]
 
 

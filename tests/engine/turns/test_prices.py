@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.messages import Usage
-from forge_cli.engine.turns.prices import Price, StatedPrice, price_of, require_price
+from forge_cli.engine.turns.limits import Price
+from forge_cli.engine.turns.prices import StatedPrice, price_of, require_price
 from forge_cli.files.document import parse_document
 from forge_cli.files.settings import ModelOptions, Settings
 from forge_cli.files.worker import Limits

@@ -1,4 +1,7 @@
-"""The model's window: usage is told, old results go first, then a summary; the task and the plan never do."""
+"""The model's window: usage is told, old results go first, then a summary; the task and the plan never do.
+
+Covers forge_cli.engine.turns.room.
+"""
 
 import itertools
 import json
@@ -14,7 +17,8 @@ from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Strea
 from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.engine.turns.window import CROWDED, ROOMY, WHOLE_TURNS, turns_back
+from forge_cli.engine.turns.room import ROOMY, WHOLE_TURNS, turns_back
+from forge_cli.engine.turns.window import CROWDED
 from forge_cli.files.worker import Limits
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past

@@ -7,8 +7,7 @@ import base64
 
 import pytest
 
-from forge_cli.core.call_ids import is_legal
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.calls import ToolCall, is_legal_id
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.models.openai.forced import ForcedDialect
@@ -160,7 +159,7 @@ def test_a_history_with_bad_ids_is_repaired_in_requests(server, make, ids: tuple
     made = [call["id"] for message in sent for call in message.get("tool_calls", ())]
     assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == made
     assert len(set(made)) == 4
-    assert all(is_legal(each) for each in made)
+    assert all(is_legal_id(each) for each in made)
 
 
 @pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])

@@ -137,5 +137,6 @@ def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
 
 
 def test_a_child_has_the_stricter_limits() -> None:
-    wanted = Isolation(limits=ProcessLimits(processes=10, memory=100))
-    assert capped_isolation(wanted, Isolation(limits=ProcessLimits(20, 50, 7))).limits == ProcessLimits(10, 50, 7)
+    wanted = Isolation(stated_limits=ProcessLimits(processes=10, memory=100))
+    above = Isolation(stated_limits=ProcessLimits(20, 50, 7))
+    assert capped_isolation(wanted, above).limits == ProcessLimits(10, 50, 7)

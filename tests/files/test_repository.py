@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.files.branch import git_branch
+from forge_cli.files.repository import git_branch
 
 
 @pytest.fixture

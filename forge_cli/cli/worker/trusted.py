@@ -1,0 +1,51 @@
+"""Workers of the working directory, which run once the person trusts them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from forge_cli.cli.ask import ask
+from forge_cli.cli.worker.find import warn
+from forge_cli.cli.worker.grants import grants_of, lines_of_grants
+from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import NamedWorker
+from forge_cli.files.trust import TrustError, TrustStore, file_digests
+from forge_cli.files.worker import load_worker
+
+
+def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool) -> NamedWorker:
+    """What the working directory brings cannot take the place of another worker before it is trusted.
+
+    ``found`` are all of one name, that of the working directory first.
+    """
+    first, *others = [each for each in found if each.origin is not found[0].origin or each is found[0]]
+    trust = TrustStore(forge_home())
+    if trust.holds(first) or (interactive and _agrees(first, trust)):
+        return first
+    if others:
+        warn(f"{_shown(first)} is not trusted; '{first.name}' is the {others[0].origin} worker instead")
+        return others[0]
+    if runs:
+        hint = f"read it, then answer the question on a terminal, or name the file: {_shown(first)}"
+        raise TrustError(f"{_shown(first)} comes with this folder and is not trusted", hint=hint)
+    return first
+
+
+def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
+    """Ask on the terminal; a yes is kept until one of the worker's files changes."""
+    digests = file_digests(worker)
+    lines = lines_of_grants(grants_of(load_worker(worker.path), Path.cwd()))
+    sys.stderr.write(f"{visible(_shown(worker))} comes with this folder and is not trusted yet.\n")
+    sys.stderr.writelines(f"{visible(line)}\n" for line in lines)
+    agreed = ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
+    if agreed:
+        trust.add(worker, digests)
+    return agreed
+
+
+def _shown(worker: NamedWorker) -> str:
+    return os.path.relpath(worker.path)

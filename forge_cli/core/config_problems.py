@@ -1,0 +1,77 @@
+"""What is wrong with a file that people write: one sentence, with the place in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import Loc, dotted, where_in
+from forge_cli.core.text import cut, did_you_mean
+from forge_cli.core.wire import snake_case
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+SHOWN = 80
+"""Characters of a wrong value."""
+
+_SUBJECT = re.compile(r"^[A-Z]\w+ should ")
+_UNABLE = re.compile(r"( after validation)?, (unable to|got|not) .*", re.DOTALL)
+
+
+def unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
+    """What is said of a key that no field reads."""
+    known = sorted(names)
+    listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
+    remedy = did_you_mean(snake_case(key), known, listed)
+    return {"key": key, "problem": f"unknown key '{cut(key, SHOWN, 'middle')}'; {remedy}"}
+
+
+def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | None) -> WorkerError:
+    """What pydantic found, with the mark of its place."""
+    loc = tuple(step for step in error["loc"] if not (isinstance(step, str) and "[" in step))
+    context = error.get("ctx", {})
+    if error["type"] == "unknown_key":
+        mark = where_in(data, (*loc, context["key"]), key=True)
+    else:
+        mark = where_in(data, loc)
+    place = dotted((*at, *loc))
+    return WorkerError(
+        mark or (Mark(file) if file else None), f"{place}: {_problem(error)}" if place else _problem(error)
+    )
+
+
+def _problem(error: ErrorDetails) -> str:
+    message = error["msg"].removeprefix("Value error, ")
+    match error["type"]:
+        case "missing":
+            return "this key is required"
+        case "unknown_key" | "value_error":
+            return message
+        case "model_type" | "dict_type" | "model_attributes_type":
+            wanted = "be a mapping"
+        case "bool_type" | "bool_parsing":
+            wanted = "be true or false"
+        case "string_too_short" | "too_short" if not error["input"]:
+            return "must not be empty"
+        case _:
+            wanted = (
+                _UNABLE.sub("", _SUBJECT.sub("", message)).replace("a valid int", "an int").replace("a valid ", "a ")
+            )
+    return f"must {wanted}, not {_given(error.get('input'))}"
+
+
+def _given(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case str() | int() | float():
+            return cut(repr(value), SHOWN, "middle")
+        case _:
+            return f"a {type(value).__name__}"

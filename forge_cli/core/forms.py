@@ -1,0 +1,74 @@
+"""Forms: what a person fills in to call a tool by hand, a field for each that its schema declares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from forge_cli.core.errors import SchemaError
+from forge_cli.core.fields import alternatives, as_mapping, choices, kinds
+from forge_cli.core.signature import is_model, model_schema
+from forge_cli.core.wire import JsonObject
+
+FieldType = Literal["text", "number", "boolean", "select", "json"]
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field of the form that a person fills in to call a tool by hand; ``default`` counts with ``has_default``."""
+
+    name: str
+    type: FieldType
+    required: bool = False
+    default: Any = None
+    has_default: bool = False
+    description: str | None = None
+    options: tuple[Any, ...] = ()
+
+
+def derive_fields(schema_or_tool: Any) -> list[FormField]:
+    """The form of a JSON Schema, of a pydantic model, or of anything whose ``input_schema`` is one of these."""
+    schema = _schema_of(schema_or_tool)
+    required = schema.get("required", [])
+    return [
+        _form_field(name, declared, schema, required=name in required)
+        for name, declared in as_mapping(schema.get("properties")).items()
+    ]
+
+
+def _schema_of(source: Any) -> JsonObject:
+    if is_model(source):
+        return model_schema(source)
+    if isinstance(source, dict):
+        return source
+    for attribute in ("json_schema", "input_schema"):
+        if (inner := getattr(source, attribute, None)) is not None:
+            return _schema_of(inner)
+    raise SchemaError(f"no form can be derived from a {type(source).__name__}; give a schema, a model or a tool")
+
+
+def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -> FormField:
+    branches = [branch for branch in alternatives(declared, root) if kinds(branch) != {"null"}]
+    own = as_mapping(declared)
+    merged = {**(branches[0] if len(branches) == 1 else {}), **own}
+    listed = [choices(branch) for branch in branches]
+    options = tuple(value for values in listed for value in values or () if value is not None)
+    selectable = bool(options) and None not in listed
+    return FormField(
+        name=name,
+        type="select" if selectable else _field_type(branches),
+        required=required and "default" not in merged,
+        default=merged.get("default"),
+        has_default="default" in merged,
+        description=merged.get("description"),
+        options=options if selectable else (),
+    )
+
+
+def _field_type(branches: list[JsonObject]) -> FieldType:
+    admitted = frozenset().union(*map(kinds, branches)) - {"null"}
+    if admitted and admitted <= {"integer", "number"}:
+        return "number"
+    if admitted == {"boolean"}:
+        return "boolean"
+    return "text" if "string" in admitted and not admitted & {"array", "object"} else "json"

@@ -1,0 +1,113 @@
+"""Settings of a project: what its ``.forge/config.yaml`` may say, and how that goes together with the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.config import Config, parse_config
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import MarkedDict, MarkedList
+from forge_cli.files.mcp import McpServers
+from forge_cli.files.settings import Settings, read_settings
+from forge_cli.files.worker import ApprovalSection, Limits
+
+
+def read_project(file: Path) -> Settings:
+    """What the file of a project says, trusted or not; WorkerError where it would loosen consent."""
+    project = read_settings(file)
+    if project.approval.mode is ApprovalMode.APPROVE_ALL:
+        problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"
+        raise WorkerError(project.approval.where("mode"), problem)
+    if project.import_timeout is not None:
+        problem = "import_timeout: it depends on the machine; set it in your own config.yaml"
+        raise WorkerError(project.where("import_timeout"), problem)
+    for name in project.policy:
+        _check_policy(project, name)
+    return project
+
+
+def hook_files(project: Settings, workspace: Path) -> list[Path]:
+    """The files of a project that its hooks run, each of which is trusted by its content as well."""
+    files = dict.fromkeys(file for hook in project.hooks for file in hook.files)
+    return [file for file in files if file.is_relative_to(workspace)]
+
+
+def _check_policy(project: Settings, name: str) -> None:
+    """A project's rules ask or block; what approves, or is not a list of rules, could loosen what a person decided."""
+    section = project.section("policy", name)
+    for key, rules in (section or {}).items():
+        place = f"policy.{name}.{key}"
+        if not isinstance(rules, list):
+            where = project.where("policy", name, key)
+            raise WorkerError(where, f"{place}: a project can add rules, and nothing else")
+        for index, rule in enumerate(rules):
+            if not isinstance(rule, dict) or rule.get("approval") not in ("ask", "blocked"):
+                problem = f"{place}[{index}]: the rule of a project says 'approval: ask' or 'approval: blocked'"
+                hint = "what is approved in advance is for the worker, or your own config.yaml, to say"
+                raise WorkerError(project.where("policy", name, key, index), problem, hint=hint)
+
+
+def merged(user: Settings, project: Settings) -> Settings:
+    """Consent and limits as strict as the stricter of the two; of what is a preference the project's counts.
+
+    Of two servers with one name the user's counts: what a project brings cannot take its place.
+    """
+    both = user.model_copy(
+        update={
+            "model": project.model or user.model,
+            "trace": project.trace or user.trace,
+            "tool_share": user.tool_share if project.tool_share is None else project.tool_share,
+            "titles": project.titles and user.titles,
+            "approval": ApprovalSection(mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)),
+            "limits": _smaller(user.limits, project.limits),
+            "models": {**user.models, **project.models},
+            "aliases": {**user.aliases, **project.aliases},
+            "policy": {**user.policy, **project.policy},
+            "mcp": McpServers(servers={**project.mcp.servers, **user.mcp.servers}),
+            "hooks": [*user.hooks, *project.hooks],
+        }
+    )
+    sections = {name: _joined(user, project, name) for name in both.policy}
+    policy = _marked(sections, {name: (project if name in project.policy else user) for name in sections}, "policy")
+    aliases = {name: (project if name in project.aliases else user) for name in both.aliases}
+    data = {"policy": policy, "aliases": _marked(dict(both.aliases), aliases, "aliases")}
+    marks = {name: part.mark for name, part in data.items()}
+    both._source = MarkedDict(data.items(), mark=policy.mark, keys=marks, values=marks)
+    return both
+
+
+def _smaller(user: Limits, project: Limits) -> Limits:
+    """Each limit from the file that has the smaller one, with its mark."""
+    owners: dict[str, Settings | Limits] = {}
+    for name in Limits.model_fields:
+        stated = [(value, limits) for limits in (user, project) if (value := getattr(limits, name)) is not None]
+        if stated:
+            owners[name] = min(stated, key=lambda pair: pair[0])[1]
+    return parse_config(Limits, _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners))
+
+
+def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:
+    """The rules of a project before those of the user: the first that matches counts, and a blocked one anyway."""
+    sections = [settings.section("policy", name) or {} for settings in (project, user)]
+    keys = list(dict.fromkeys(key for section in sections for key in section))
+    mark = next((section.mark for section in sections if isinstance(section, MarkedDict)), Mark(""))
+    found: dict[str, Any] = {}
+    for key in keys:
+        parts = [section[key] for section in sections if key in section]
+        if all(isinstance(part, MarkedList) for part in parts):
+            items_at = [place for part in parts for place in part.items_at]
+            found[key] = MarkedList([item for part in parts for item in part], mark=parts[0].mark, items_at=items_at)
+        else:
+            found[key] = parts[-1]
+    marks = dict.fromkeys(found, mark)
+    return MarkedDict(found.items(), mark=mark, keys=marks, values=marks)
+
+
+def _marked(data: Mapping[str, Any], owners: Mapping[str, Config], *loc: str) -> MarkedDict:
+    """Data whose values stand where their owners have them."""
+    marks = {name: where for name, owner in owners.items() if (where := owner.where(*loc, name))}
+    mark = next(iter(marks.values()), Mark(""))
+    return MarkedDict(data.items(), mark=mark, keys=marks, values=marks)
