@@ -301,3 +301,9 @@ class ModelFactory:
     """The models that it is known to have, without asking anybody; nothing where any name may be one."""
     ask: Callable[[], Awaitable[Sequence[ListedModel]]] | None = None
     """Asks the server which models it has, for ``forge models list``; a ModelError says why there is no answer."""
+    names: Callable[[], Sequence[str]] | None = None
+    """The names in the catalog alone, where those are known sooner than the windows."""
+
+    def known_names(self) -> Sequence[str]:
+        """The names in the catalog, found as soon as they can be."""
+        return self.names() if self.names else [each.name for each in self.catalog()]

@@ -22,7 +22,7 @@ def model_names(workspace: Path) -> list[str]:
     for plugin in host.model_plugins():
         prefix = plugin.name.removeprefix(MODEL)
         try:
-            names += [f"{prefix}:{each.name}" for each in host.model(prefix).catalog()]
+            names += [f"{prefix}:{name}" for name in host.model(prefix).known_names()]
         except ForgeError:
             continue
     return list(dict.fromkeys(names))

@@ -39,7 +39,7 @@ async def check_model(worker: str, workspace: str) -> str | None:
     except WorkerError as error:
         error.where = where
         raise
-    names = [each.name for each in factory.catalog()]
+    names = factory.known_names()
     if not names or name in names or _DATE.sub("", name) in names:
         return None
     near = nearest(name, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ModelFactory
 from forge_cli.models.anthropic.access import KEY, TOKEN
-from forge_cli.models.anthropic.catalog import known_models
+from forge_cli.models.anthropic.catalog import known_models, known_names
 from forge_cli.models.anthropic.provider import AnthropicModel, make, missing
 
 __all__ = ["AnthropicModel", "forge_models", "make"]
@@ -13,4 +13,5 @@ __all__ = ["AnthropicModel", "forge_models", "make"]
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    return [ModelFactory("anthropic", make, needs=KEY, missing=missing, keys=(KEY, TOKEN), catalog=known_models)]
+    keys, catalog, names = (KEY, TOKEN), known_models, known_names
+    return [ModelFactory("anthropic", make, needs=KEY, missing=missing, keys=keys, catalog=catalog, names=names)]

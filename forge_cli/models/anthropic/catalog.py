@@ -50,6 +50,11 @@ def thinking(model: str, level: str | None, longest: int) -> JsonObject:
 
 
 def known_models() -> list[ListedModel]:
+    """Those of the names, with their windows."""
+    return [ListedModel(name, context_window(name), guessed=_is_guessed(name)) for name in known_names()]
+
+
+def known_names() -> list[str]:
     """The models that the SDK names, newest first; behind an address of the user's there may be any other.
 
     Its list is read as text: to import the SDK takes seconds.
@@ -60,8 +65,7 @@ def known_models() -> list[ListedModel]:
         text = Path(folders[0], "types", "model.py").read_text("utf-8") if folders else ""
     except OSError:
         text = ""
-    names = dict.fromkeys(re.findall(r"""["'](claude-[a-z0-9.-]+)["']""", text))
-    return [ListedModel(name, context_window(name), guessed=_is_guessed(name)) for name in names]
+    return list(dict.fromkeys(re.findall(r"""["'](claude-[a-z0-9.-]+)["']""", text)))
 
 
 def _is_guessed(model: str) -> bool:
