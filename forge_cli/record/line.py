@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
+from forge_cli.core.events import VERSION, AnyEvent, ApprovalDecided, ApprovalResponse, Event, read_event
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 from forge_cli.files.places import place_of
 
@@ -20,6 +21,8 @@ _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), (
 _line_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 """What the hash of a line was over in earlier logs."""
+Prove = Callable[[str], str | None]
+"""Gives the proof of a text, where there is a key."""
 NOWHERE = Mark("-")
 """Where a line is that does not come from a file."""
 
@@ -48,9 +51,17 @@ class Line:
 
     @classmethod
     def of(
-        cls, event: Event, *, session: str, worker: str, depth: int, redactor: Redactor, after: Line | None = None
+        cls,
+        event: Event,
+        *,
+        session: str,
+        worker: str,
+        depth: int,
+        redactor: Redactor,
+        after: Line | None = None,
+        prove: Prove | None = None,
     ) -> Line:
-        """The line of an event; ``after`` is the one before it in the chain."""
+        """The line of an event; ``after`` is the one before it in the chain, and ``prove`` proves consent."""
         data: JsonObject = {"v": VERSION}
         if not event.transient:
             data["seq"] = after.seq + 1 if after else 1
@@ -63,7 +74,8 @@ class Line:
         data["type"] = event.type
         data |= redactor.redact(event.payload())
         line = cls(data)
-        object.__setattr__(line, "_written", f"{_line_text(data)}\n" if event.transient else _seal(data, after))
+        prove = prove if line.is_consent else None
+        object.__setattr__(line, "_written", f"{_line_text(data)}\n" if event.transient else _seal(data, after, prove))
         return line
 
     @classmethod
@@ -82,7 +94,7 @@ class Line:
         return self._written or f"{_line_text(self.data)}\n"
 
     def copied(self, session: str, after: Line | None) -> Line:
-        """The same as a line of another session, in a chain of its own."""
+        """The same as a line of another session, in a chain of its own, where its consent is not proven."""
         data = {**self.data, "session": session}
         _seal(data, after)
         return Line(data, self.where)
@@ -160,6 +172,16 @@ class Line:
         return self.data.get("hash")
 
     @property
+    def is_consent(self) -> bool:
+        """Does it let a call be made?"""
+        decided = self.type == ApprovalDecided.type and self.data.get("approved") is True
+        return decided or self.type == ApprovalResponse.type
+
+    def unproven_text(self) -> str:
+        """The text that a proof is of."""
+        return _line_text({key: value for key, value in self.data.items() if key not in ("proof", "hash")})
+
+    @property
     def intact(self) -> bool:
         """Is it as it was written? Half a surrogate never was."""
         data = {key: value for key, value in self.data.items() if key != "hash"}
@@ -195,10 +217,13 @@ def line_at(data: bytes, place: int) -> Line | None:
         return None
 
 
-def _seal(data: JsonObject, after: Line | None) -> str:
+def _seal(data: JsonObject, after: Line | None, prove: Prove | None = None) -> str:
     """Tie a line to the one before it, and close it with the hash over everything in it; its text, with its end."""
     data.pop("hash", None)
+    data.pop("proof", None)
     data["prev"] = after.hash if after else None
+    if prove and (proof := prove(_line_text(data))):
+        data["proof"] = proof
     text = _line_text(data)
     data["hash"] = seal = _hash(text)
     return f'{text[:-1]}, "hash": "{seal}"}}\n'

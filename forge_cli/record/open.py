@@ -27,7 +27,7 @@ from forge_cli.record.log import (
     session_file,
     sessions_folder,
 )
-from forge_cli.record.proof import is_proven
+from forge_cli.record.proof import Proofs
 from forge_cli.record.writer import FULL, BatchLog, SessionLog, what_failed
 
 if TYPE_CHECKING:
@@ -97,37 +97,35 @@ def open_session(
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
-        past = record.resume.read_past(read.lines)
+        past = record.resume.read_past(read.lines, void=_void(read, log))
         if task == "" and not past.unfinished:
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
         if fork:
-            yield _forked(read, past.without_consent(), _new(stack, keep))
+            yield _forked(read, past, _new(stack, keep))
         else:
-            proven = log is not None and is_proven(path, read.lines)
-            resumed = _resumed(read, past if proven else past.without_consent())
-            yield OpenSession(read.session, log, resumed, read.lines)
+            yield OpenSession(read.session, log, _resumed(read, past), read.lines)
 
 
 @contextmanager
-def open_item_session(session: str) -> Iterator[tuple[OpenSession, BatchLog]]:
+def open_item_session(session: str, key: bytes | None = None) -> Iterator[tuple[OpenSession, BatchLog]]:
     """The session of an item of a batch, by its whole id: resumed where its log has lines, else a new one.
 
-    Other sessions are not looked at, and nothing is done without a log.
+    Other sessions are not looked at, and nothing is done without a log. ``key`` is that of somebody else's log.
     """
     path = session_file(session)
     try:
         log, read = BatchLog.resume(path) if is_there(path) else (BatchLog.create(path), Log(path, ()))
     except OSError as error:
         raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
+    log.proofs.given = key
     with log:
         if not read.lines:
             yield OpenSession(session, log), log
             return
         check_log(read)
-        past = record.resume.read_past(read.lines)
-        resumed = _resumed(read, past if is_proven(path, read.lines) else past.without_consent())
-        yield OpenSession(session, log, resumed, read.lines), log
+        past = record.resume.read_past(read.lines, void=_void(read, log))
+        yield OpenSession(session, log, _resumed(read, past), read.lines), log
 
 
 def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
@@ -146,7 +144,7 @@ def is_answered(session: str) -> bool:
     if not is_there(path):
         return True
     read = read_session(path)
-    past = record.resume.read_past(read.lines)
+    past = record.resume.read_past(read.lines, void=Proofs(path).unproven(read.lines))
     return all(waiting.answer is not None for waiting in record.pending.requests_of(past, read.lines))
 
 
@@ -179,6 +177,14 @@ def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
         session.log.copy(lines)
     resumed = replace(_resumed(read, past), last=lines[-1], forked_from=read.session)
     return replace(session, resumed=resumed, lines=lines)
+
+
+def _void(read: Log, log: SessionLog | None) -> frozenset[int]:
+    """The lines whose yes does not count: those that are not proven, and all of them in a copy and without a log.
+
+    A yes holds once, and nobody would know later that one was made use of in work that is not kept.
+    """
+    return log.proofs.unproven(read.lines) if log else frozenset(line.seq for line in read.lines if line.is_consent)
 
 
 def _resumed(read: Log, past: Past) -> Resumed:

@@ -1,7 +1,7 @@
-"""Proof that forge itself wrote the approvals in a log: a keyed hash, with a key in the user's home.
+"""Proof that this user's forge wrote the consent in a log: a keyed hash in each such line, with a key in the home.
 
-The chain of hashes shows that no line was changed, but anybody can make such a chain. The proof is of the last line
-that says anything about consent, and so of every line before it. A log without one is read, too; its calls ask again.
+The chain of hashes shows that no line was changed, but anybody can make such a chain. A line of consent without a proof
+is read, too; its call asks again.
 """
 
 from __future__ import annotations
@@ -10,103 +10,78 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forge_cli.core.events import ApprovalDecided, ApprovalResponse
 from forge_cli.files.home import forge_home, make_private
+from forge_cli.files.lock import locked
 from forge_cli.files.regular import read_regular
-from forge_cli.files.sync import sync_data
+from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
+from forge_cli.record.log import sessions_folder
 
-CONSENT = frozenset({ApprovalDecided.type, ApprovalResponse.type})
-FOLDER, _KEY = "proofs", ".key"
 _LENGTH = 32
 
 
 @dataclass
-class Proof:
-    """The proof of one log; opened with the first line that needs it."""
+class Proofs:
+    """The proofs in one log, with a key of its own: in a copy of the log nothing is proven."""
 
     log: Path
-    whole: bool = True
-    """Was everything proven so far? Otherwise a later line would prove what somebody else wrote."""
-    _fd: int = -1
-    _key: bytes = field(default=b"", repr=False)
+    given: bytes | None = field(default=None, repr=False)
+    """The key, where the log is kept for another user's forge."""
 
-    def write(self, line: Line) -> None:
-        """Prove a line that was written just now; where that fails, it is not proven."""
-        if line.type not in CONSENT or not self.whole:
-            return
-        with suppress(OSError):
-            if self._fd < 0:
-                self._open(proof_file(self.log))
-            os.pwrite(self._fd, _mac(self._key, line).encode(), 0)
-            if line.type == ApprovalResponse.type:
-                sync_data(self._fd)
+    @property
+    def key(self) -> bytes:
+        """A session is known by its name, any other log by its path; an OSError where there can be no key."""
+        if self.given is None:
+            real = self.log.resolve()
+            place = real.name if real.parent == sessions_folder().resolve() else str(real)
+            self.given = hmac.digest(_user_key(), os.fsencode(place), "sha256")
+        return self.given
 
-    def _open(self, file: Path) -> None:
-        make_private(file.parent)
-        self._key = _key(file.parent)
-        self._fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def prove(self, text: str) -> str | None:
+        """The proof of a line of consent; None where there can be no key: then its call asks again."""
+        try:
+            return _keyed_hash(self.key, text)
+        except OSError:
+            return None
 
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+    def unproven(self, lines: Iterable[Line]) -> frozenset[int]:
+        """The numbers of those lines of consent that forge did not write, in this very file."""
+        return frozenset(line.seq for line in lines if line.is_consent and not self._is_proven(line))
 
-
-def is_proven(log: Path, lines: Iterable[Line]) -> bool:
-    """Did this user's forge write the approvals in a log, in this very file?"""
-    last = next((line for line in reversed(tuple(lines)) if line.type in CONSENT), None)
-    if last is None:
-        return True
-    file = proof_file(log)
-    try:
-        return hmac.compare_digest(file.read_text(), _mac(_key(file.parent), last))
-    except (OSError, ValueError):
-        return False
+    def _is_proven(self, line: Line) -> bool:
+        said = line.data.get("proof")
+        proof = self.prove(line.unproven_text()) if isinstance(said, str) else None
+        return proof is not None and hmac.compare_digest(str(said).encode(errors="replace"), proof.encode())
 
 
 def prove(text: str) -> str:
     """The keyed hash of a text that only this user's forge can make."""
-    folder = forge_home() / FOLDER
-    make_private(folder)
-    return hmac.digest(_key(folder), text.encode(), "sha256").hex()
+    return _keyed_hash(_user_key(), text)
 
 
-def proof_file(log: Path) -> Path:
-    return forge_home() / FOLDER / log.stem
+def _keyed_hash(key: bytes, text: str) -> str:
+    return hmac.digest(key, text.encode(), "sha256").hex()
 
 
-def _mac(key: bytes, line: Line) -> str:
-    return hmac.digest(key, line.hash.encode(), "sha256").hex()
+def key_file() -> Path:
+    return forge_home() / "proofs" / ".key"
 
 
-def _key(folder: Path) -> bytes:
-    """The key among the proofs, made when it is missing; nobody else may read it."""
-    file = folder / _KEY
+def _user_key() -> bytes:
+    """The key in the home, made where there is none; nobody else may read it."""
+    file = key_file()
     try:
-        key: bytes | None = read_regular(file, _LENGTH + 1)
+        key = read_regular(file, _LENGTH + 1)
     except FileNotFoundError:
-        key = None
-    if key is not None and len(key) == _LENGTH:
+        make_private(file.parent)
+        key = b""
+    if len(key) == _LENGTH:
         return key
-    made = secrets.token_bytes(_LENGTH)
-    temporary = file.with_name(f".{_KEY}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, made)
-    finally:
-        os.close(descriptor)
-    try:
-        if key is None:
-            os.link(temporary, file)
-        else:
-            temporary.replace(file)
-    except FileExistsError:
-        return _key(folder)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return made
+    with locked(file):
+        if len(key := read_regular(file, _LENGTH + 1)) != _LENGTH:
+            key = secrets.token_bytes(_LENGTH)
+            replace_file(file, key, mode=0o600, durable=True)
+    return key

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Iterable
 
 from forge_cli.core.events import Event
-from forge_cli.record.line import Line
+from forge_cli.record.line import Line, Prove
 from forge_cli.record.log import SessionLost
+from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor
 
 Sink = Callable[[Line], None]
@@ -26,11 +27,15 @@ class Recorder:
         self._last = after
         self.shows = False
         """Does a sink take what is sent only?"""
+        self._prove: Prove | None = None
+        """Proves the consent in the log, where there is one."""
         self._busy = threading.RLock()
 
     def add_sink(self, sink: Sink) -> None:
         self._sinks.append(sink)
         self.shows = self.shows or not getattr(sink, "only_keeps", False)
+        if isinstance(sink, SessionLog):
+            self._prove = sink.proofs.prove
 
     def __call__(self, event: Event) -> None:
         if not self._busy.acquire(timeout=WAIT):
@@ -61,6 +66,7 @@ class Recorder:
             depth=self._depth,
             redactor=self._redactor,
             after=self._last,
+            prove=self._prove,
         )
         if not line.transient:
             self._last = line

@@ -7,14 +7,12 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError
 from forge_cli.record.changes import change_log
 from forge_cli.record.lock import lock, unlock
-from forge_cli.record.proof import proof_file
 
 
 def remove_session(path: Path) -> None:
     """Delete the session of this log; one that is in use stays, which is an error."""
     held = lock(path, hint="end that process, or wait for it, and remove the session then")
     try:
-        proof_file(path).unlink(missing_ok=True)
         change_log(path.stem).remove()
         path.unlink()
     except OSError as error:

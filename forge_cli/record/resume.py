@@ -74,8 +74,8 @@ class Past:
     """By call that is open: the workers that it called, in that order; one of them waits for a decision."""
     lost: tuple[PastChild, ...] = ()
     """Workers that were called by what was cut off, and were cut off with it."""
-    consented: bool = True
-    """Do approvals of calls that wait for a child worker still hold?"""
+    consented: frozenset[str] = frozenset()
+    """Calls of the last turn whose approval holds while they wait for a child worker."""
     mid_sentence: bool = False
     """Was the model stopped while it spoke?"""
     reply: tuple[Message, StopReason] | None = None
@@ -86,22 +86,6 @@ class Past:
     """What the model was told last of where the worker is."""
     tools: tuple[str, ...] = ()
     """Those that the last turn was offered."""
-
-    def without_consent(self) -> Past:
-        """The same without any yes in it, so that every call asks again.
-
-        For a log that this user's forge did not write, for a copy, since a yes holds once, and for work that is not
-        kept, since nobody would know later that a yes was made use of.
-        """
-        pending = {
-            call: replace(each, answer=None) if each.answer is not None and each.answer.approved else each
-            for call, each in self.pending.items()
-        }
-        children = {
-            call: tuple(replace(each, past=each.past.without_consent()) for each in workers)
-            for call, workers in self.children.items()
-        }
-        return replace(self, pending=pending, children=children, consented=False)
 
     @property
     def unfinished(self) -> bool:
@@ -153,18 +137,21 @@ class Resumed:
         return self.last.session if self.last else None
 
 
-def read_past(lines: Iterable[Line], delegation: str | None = None) -> Past:
-    """Read a session back; with ``delegation`` the part of it that the worker did which was given that task."""
-    reader, kept = _Reader(), tuple(lines)
+def read_past(lines: Iterable[Line], delegation: str | None = None, *, void: Container[int] = ()) -> Past:
+    """Read a session back; with ``delegation`` the part of it that the worker did which was given that task.
+
+    ``void`` are the numbers of lines whose yes does not count, so that the call asks again.
+    """
+    reader, kept = _Reader(void), tuple(lines)
     for line in kept:
         if line.delegation == delegation:
-            reader.take(line.event)
+            reader.take(line)
             continue
         match line.event:
             case WorkerUpdate() as update if update.within == delegation:
                 reader.delegated.setdefault(update.tool_call_id, {})[line.delegation or ""] = line.worker, update
             case ApprovalResponse() as answer:
-                reader.answered(answer)
+                reader.answered(answer, line)
     past = reader.past(kept)
     if delegation:
         return replace(past, reply=None)
@@ -224,7 +211,8 @@ def _in_flight_in_children(lines: tuple[Line, ...], waiting: Container[tuple[str
 class _Reader:
     """Takes the lines of one worker in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, void: Container[int] = ()) -> None:
+        self.void = void
         self.messages: list[Message] = []
         self.calls: tuple[ToolCall, ...] = ()
         self.results: dict[str, CallResult] = {}
@@ -234,6 +222,7 @@ class _Reader:
         self.inner: dict[str, ToolCall] = {}
         """Calls of tools that are open, the outer ones first."""
         self.in_flight: dict[str, str] = {}
+        self.consented: set[str] = set()
         self.counted: tuple[int, int] | None = None
         self.mid_sentence = False
         self.ended = False
@@ -242,7 +231,8 @@ class _Reader:
         self.last_environment: str | None = None
         self.tools: tuple[str, ...] = ()
 
-    def take(self, event: AnyEvent) -> None:
+    def take(self, line: Line) -> None:
+        event: AnyEvent = line.event
         match event:
             case MessageEvent():
                 self.message(event)
@@ -250,9 +240,9 @@ class _Reader:
                 pending = Pending(request.request_id, request.fingerprint, request.stamp)
                 self.requests[request.tool_call_id] = pending
             case ApprovalResponse():
-                self.answered(event)
+                self.answered(event, line)
             case ApprovalDecided():
-                self.decided(event)
+                self.decided(event, line)
             case ToolResult():
                 self.result(event)
             case ContextUsage():
@@ -296,16 +286,21 @@ class _Reader:
             results = [self.results.get(call.id) or interrupted_result(call, in_flight) for call in self.calls]
             self.messages.append(Message("tool", results=tuple(results)))
         self.calls, self.results, self.requests, self.delegated, self.inner = (), {}, {}, {}, {}
+        self.consented.clear()
 
-    def answered(self, event: ApprovalResponse) -> None:
+    def answered(self, event: ApprovalResponse, line: Line) -> None:
+        if event.decision.approved and line.seq in self.void:
+            return
         for call, pending in self.requests.items():
             if pending.request_id == event.request_id:
                 said = event.decision
                 decision = ApprovalDecision(said.approved, note=said.note, via=said.via)
                 self.requests[call] = replace(pending, answer=decision)
 
-    def decided(self, event: ApprovalDecided) -> None:
+    def decided(self, event: ApprovalDecided, line: Line) -> None:
         self.requests.pop(event.tool_call_id, None)
+        if event.approved and line.seq not in self.void:
+            self.consented.add(event.tool_call_id)
         calls = (*self.calls, *self.inner.values())
         call = next((call for call in calls if call.id == event.tool_call_id), None)
         if call is not None and event.approved:
@@ -356,6 +351,7 @@ class _Reader:
             counted=self.counted,
             children=children,
             lost=lost,
+            consented=frozenset(self.consented.intersection(children)),
             mid_sentence=self.mid_sentence,
             reply=self.reply(),
             environment=self.environment,
@@ -373,14 +369,13 @@ class _Reader:
     def children_of(self, call: ToolCall, lines: tuple[Line, ...]) -> tuple[PastChild, ...]:
         """The workers that a call started."""
         started = self.delegated.get(call.id, {}).items()
-        return tuple(_read_child(lines, delegation, worker, update) for delegation, (worker, update) in started)
+        return tuple(self.read_child(lines, delegation, worker, update) for delegation, (worker, update) in started)
 
-
-def _read_child(lines: tuple[Line, ...], delegation: str, worker: str, update: WorkerUpdate) -> PastChild:
-    past = read_past(lines, delegation)
-    answer = past.messages[-1].text if update.status == "completed" and past.messages else None
-    open = update.status in ("started", "resumed", "parked")
-    return PastChild(delegation, worker, update.tool_call_id, past, answer, open)
+    def read_child(self, lines: tuple[Line, ...], delegation: str, worker: str, update: WorkerUpdate) -> PastChild:
+        past = read_past(lines, delegation, void=self.void)
+        answer = past.messages[-1].text if update.status == "completed" and past.messages else None
+        open = update.status in ("started", "resumed", "parked")
+        return PastChild(delegation, worker, update.tool_call_id, past, answer, open)
 
 
 def without(message: Message, elided: Collection[str]) -> Message:

@@ -11,14 +11,14 @@ from typing import ClassVar, Self
 
 from anyio import CancelScope, Lock, to_thread
 
-from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
+from forge_cli.core.events import SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
 from forge_cli.files.line_file import FileSpoilt, LineFile
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.log import Log, SessionLost, read_session
-from forge_cli.record.proof import Proof, is_proven
+from forge_cli.record.proof import Proofs
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ACTED_UPON = frozenset({TurnStart.type, TurnEndEvent.type, SessionEnd.type})
@@ -30,13 +30,7 @@ def is_acted_upon(line: Line) -> bool:
     These are the consent to a call before the call is made, the request to a model, the end of a turn and that of the
     session. A result is acted upon by the next request or the next approved call, whose line brings it along.
     """
-    return line.type in _ACTED_UPON or is_consent(line)
-
-
-def is_consent(line: Line) -> bool:
-    """Does a line let a call be made?"""
-    kind = line.type
-    return kind == ApprovalResponse.type or (kind == ApprovalDecided.type and line.data.get("approved") is True)
+    return line.type in _ACTED_UPON or line.is_consent
 
 
 class SessionLog:
@@ -51,9 +45,9 @@ class SessionLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.proofs = Proofs(path)
         self._file: LineFile | None = None
         self._lost: SessionLost | None = None
-        self._proof = Proof(path)
         self._lock = lock(path)
 
     @classmethod
@@ -82,7 +76,6 @@ class SessionLog:
         except BaseException:
             log.close()
             raise
-        log._proof.whole = is_proven(path, read.lines)
         return log, read
 
     def __enter__(self) -> Self:
@@ -120,7 +113,6 @@ class SessionLog:
             raise self._lose(error) from None
         if self.waits and is_acted_upon(line):
             self.sync()
-        self._proof.write(line)
 
     def _begin(self) -> LineFile:
         file = LineFile(self.path)
@@ -152,7 +144,6 @@ class SessionLog:
 
     def close(self) -> None:
         """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
-        self._proof.close()
         if self._file:
             self._file.close()
         unlock(self.path, self._lock)

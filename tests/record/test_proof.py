@@ -1,7 +1,13 @@
-"""Whose yes a log carries: one that this user's forge wrote, in this very session, and once."""
+"""Whose yes a log carries: one that this user's forge wrote, in this very session, and once.
 
+Covers forge_cli.record.proof.
+"""
+
+import hashlib
 import json
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +38,19 @@ def parked(project: Project) -> Project:
     project.write("tools.py", TOOLS)
     project.write("script.yaml", SCRIPT)
     assert project.forge("run", "worker.yaml", "go", "--on-ask", "park").returncode == 10
-    (waiting,) = json.loads(project.forge("approvals", "list", "--json").stdout)
-    request = waiting.get("request") or waiting.get("id") or waiting.get("requestId")
-    assert project.forge("approvals", "answer", "last", str(request), "yes").returncode == 0
+    assert answer(project) == 0
     return project
+
+
+def answer(project: Project, word: str = "yes") -> int:
+    (waiting,) = json.loads(project.forge("approvals", "list", "--json").stdout)
+    return project.forge("approvals", "answer", "last", waiting["request"], word).returncode
+
+
+def answered(project: Project) -> bool | None:
+    """What the list says of the answer."""
+    (waiting,) = json.loads(project.forge("approvals", "list", "--json").stdout)
+    return waiting["answer"]["approved"] if waiting["answer"] else None
 
 
 def log(project: Project) -> Path:
@@ -68,22 +83,86 @@ def test_a_log_from_elsewhere_carries_no_yes(parked: Project) -> None:
     assert resumed(parked, "-r", str(there))[1] == ""
 
 
-@pytest.mark.parametrize("lost", [".key", "proof"])
-def test_without_key_or_proof_it_asks_again(parked: Project, lost: str) -> None:
-    if lost == "proof":
-        (parked.home / "proofs" / log(parked).stem).unlink()
-    else:
-        (parked.home / "proofs" / lost).unlink()
+def rewritten(project: Project, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the last line, and seal it as anybody can."""
+    *before, last = (json.loads(line) for line in log(project).read_text().splitlines())
+    change(last)
+    sealed = json.dumps({key: value for key, value in last.items() if key != "hash"}, ensure_ascii=False)
+    last["hash"] = hashlib.sha256(sealed.encode()).hexdigest()
+    log(project).write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in (*before, last)))
+
+
+def without_key(project: Project) -> None:
+    (project.home / "proofs" / ".key").unlink()
+
+
+def without_proof(project: Project) -> None:
+    """As an earlier version left it, whose proof was a file beside the log."""
+    rewritten(project, lambda line: line.pop("proof"))
+    (project.home / "proofs" / log(project).stem).write_text("0" * 64)
+
+
+def with_another_proof(project: Project) -> None:
+    rewritten(project, lambda line: line.update(proof="0" * 64))
+
+
+def with_nonsense(project: Project) -> None:
+    rewritten(project, lambda line: line.update(proof=["ä"]))
+
+
+def with_another_answer(project: Project) -> None:
+    rewritten(project, lambda line: line.update(note="other"))
+
+
+@pytest.mark.parametrize("lose", [without_key, without_proof, with_another_proof, with_nonsense, with_another_answer])
+def test_a_yes_that_is_not_proven_asks_again_and_another_counts(
+    parked: Project, lose: Callable[[Project], None]
+) -> None:
+    lose(parked)
+    assert answered(parked) is None
+    assert resumed(parked, "-r", log(parked).stem, "--on-ask", "park")[1] == ""
+    assert answer(parked) == 0
+    assert answered(parked) is True
+    assert resumed(parked, "-r", log(parked).stem) == (0, "x")
+
+
+def test_an_answer_given_now_needs_no_proof_but_its_own(parked: Project) -> None:
+    without_proof(parked)
+    assert answer(parked) == 0
+    assert resumed(parked, "-r", log(parked).stem) == (0, "x")
+
+
+def test_a_no_needs_no_proof(parked: Project) -> None:
+    assert answer(parked, "no") == 0
+    without_key(parked)
+    assert answered(parked) is False
     assert resumed(parked, "-r", log(parked).stem)[1] == ""
 
 
-def test_an_answer_does_not_prove_what_somebody_else_wrote(parked: Project) -> None:
-    """An own answer in a planted log must not make its other approvals count."""
-    (parked.home / "proofs" / log(parked).stem).write_text("0" * 64)
+def test_a_session_that_was_moved_with_its_home_keeps_its_yes(parked: Project, tmp_path: Path) -> None:
+    name = log(parked).stem
+    shutil.move(parked.home, tmp_path / "moved")
+    parked.home.symlink_to(tmp_path / "moved")
+    assert resumed(parked, "-r", name) == (0, "x")
+
+
+def test_a_record_elsewhere_takes_a_yes_of_its_own(parked: Project) -> None:
+    there = parked.folder / log(parked).name
+    shutil.copy(log(parked), there)
     (waiting,) = json.loads(parked.forge("approvals", "list", "--json").stdout)
-    request = waiting.get("request") or waiting.get("id") or waiting.get("requestId")
-    parked.forge("approvals", "answer", "last", str(request), "yes")
-    assert resumed(parked, "-r", log(parked).stem)[1] == ""
+    assert parked.forge("approvals", "answer", str(there), waiting["request"], "yes").returncode == 0
+    assert resumed(parked, "-r", str(there)) == (0, "x")
+
+
+def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
+    key = parked.home / "proofs" / ".key"
+    key.unlink()
+    key.mkdir()
+    (waiting,) = json.loads(parked.forge("approvals", "list", "--json").stdout)
+    done = parked.forge("approvals", "answer", "last", waiting["request"], "yes")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"forge: a yes would not count: {key} cannot prove it\n")
+    assert answer(parked, "no") == 0
 
 
 @pytest.mark.parametrize("change", ["worker", "workspace"])
@@ -108,16 +187,19 @@ def test_what_is_not_a_key_is_replaced(parked: Project, size: int) -> None:
 
 def test_the_key_is_the_users_alone(parked: Project) -> None:
     proofs = parked.home / "proofs"
-    assert {path.name: path.stat().st_mode & 0o777 for path in proofs.iterdir()} == {
-        ".key": 0o600,
-        log(parked).stem: 0o600,
-    }
-    parked.forge("sessions", "rm", "last")
-    assert [path.name for path in proofs.iterdir()] == [".key"]
+    assert {path.name: path.stat().st_mode & 0o777 for path in proofs.iterdir()} == {".key": 0o600}
+
+
+def test_many_that_make_the_key_at_once_have_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FORGE_HOME", str(tmp_path))
+    (tmp_path / "proofs").mkdir()
+    (tmp_path / "proofs" / ".key").write_bytes(b"torn")
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(prove, ["x"] * 8))) == 1
 
 
 def test_the_key_counts_that_is_there_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also within one process, which does not read it each time."""
+    """Also within one process."""
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
     key = tmp_path / "proofs" / ".key"
     first = prove("x")

@@ -23,6 +23,7 @@ from forge_cli.record.lock import holder
 from forge_cli.record.log import Log, find_session, read_session
 from forge_cli.record.open import check_log
 from forge_cli.record.pending import Waiting, open_requests, requests_of
+from forge_cli.record.proof import key_file
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import last_start, read_past
 from forge_cli.record.writer import SessionLog
@@ -70,8 +71,11 @@ def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tupl
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)
-        waiting = requests_of(read_past(read.lines), read.lines)
+        waiting = requests_of(read_past(read.lines, void=log.proofs.unproven(read.lines)), read.lines)
         chosen = _chosen(read, waiting, request)
+        if decision.approved and log.proofs.prove("") is None:
+            hint = "make that file one that you can read and write, and answer again"
+            raise ForgeError(f"a yes would not count: {key_file()} cannot prove it", hint=hint)
         _record(log, read, ApprovalResponse(chosen.id, decision))
     return read, chosen, waiting
 

@@ -18,6 +18,7 @@ from forge_cli.record.log import read_session
 from forge_cli.record.open import check_log
 from forge_cli.record.overview import Overview
 from forge_cli.record.pending import Waiting, may_be_asking, open_requests, requests_of
+from forge_cli.record.proof import Proofs
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
@@ -60,7 +61,7 @@ def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[
         check_log(log)
         if pid:
             return [replace(each, pid=pid) for each in open_requests(log.lines)]
-        return requests_of(read_past(log.lines), log.lines)
+        return requests_of(read_past(log.lines, void=Proofs(path).unproven(log.lines)), log.lines)
     except ForgeError as error:
         warn(str(error).partition("\n")[0])
         return []

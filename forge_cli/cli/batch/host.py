@@ -24,10 +24,8 @@ from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.home import make_private
 from forge_cli.record.line import Line
-from forge_cli.record.log import SessionLost, read_session, session_file
-from forge_cli.record.proof import Proof, proof_file
+from forge_cli.record.log import SessionLost, session_file
 from forge_cli.record.recorder import Sink
-from forge_cli.record.writer import is_consent
 from forge_cli.sandbox.processes.tree import kill_children
 
 PATIENCE = 60.0
@@ -46,6 +44,7 @@ class HostedItems:
         self._unkept: dict[str, int] = {}
         """By session, the number of the message with its latest consent."""
         self._runs: dict[str, int] = {}
+        self.keys: dict[str, bytes] = {}
         self._signals: dict[int, InterruptSignal] = {}
         self._reason: str | None = None
         self._perform = ItemPerformer(
@@ -88,14 +87,14 @@ class HostedItems:
             signal.interrupt(self._reason)
         log = session_file(item.session)
         try:
-            _put_log(log, order["log"], proven=order["proven"])
+            _put_log(log, order["log"])
+            self.keys[item.session] = bytes.fromhex(order["proofs"])
             end = await self._perform(item, signal)
         except (OSError, ForgeError) as error:
             end = self._perform.failed(item, ForgeError(f"the session cannot be resumed there: {error}"))
         del self._signals[run]
         self._unkept.pop(item.session, None)
-        for path in (log, proof_file(log)):
-            path.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
         facts = {"result": end.result, "opened": end.opened, "refused": end.refused}
         self._write({"type": "end", "run": run, **facts})
 
@@ -104,7 +103,7 @@ class HostedItems:
 
         def send(line: Line) -> None:
             if not line.transient:
-                waits = is_consent(line)
+                waits = line.is_consent
                 number = self._write({"type": "line", "run": run, "line": line.text(), "waits": waits})
                 if waits:
                     self._unkept[session] = number
@@ -133,18 +132,13 @@ class HostedItems:
             return self._number
 
 
-def _put_log(path: Path, text: str | None, *, proven: bool) -> None:
-    """Put what came back so far where it is resumed from; approvals count where they were proven there."""
+def _put_log(path: Path, text: str | None) -> None:
+    """Put what came back so far where it is resumed from."""
     if text is None:
         return
     make_private(path.parent)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     path.chmod(0o600)
-    if proven:
-        proof = Proof(path)
-        for line in read_session(path).lines:
-            proof.write(line)
-        proof.close()
 
 
 def main() -> None:

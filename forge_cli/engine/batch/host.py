@@ -30,7 +30,7 @@ LAST_WORDS = 400
 MODULE = "forge_cli.cli.batch.host"
 PARCEL, HOME, FILES, ERRORS, IN_USE = "parcel", "home", "files", "errors", "in-use"
 FOLDER, UNFINISHED = "forge-items-", "forge-made-"
-OWN = frozenset({"sessions", "proofs", SETTINGS})
+OWN = frozenset({"sessions", SETTINGS})
 """What a host has for itself; everything else is that of the machine."""
 
 Deliver = Callable[[Sequence[str]], object]

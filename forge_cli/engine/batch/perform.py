@@ -50,6 +50,9 @@ class BatchWork:
 class Away(Protocol):
     """Where the logs of sessions are kept that run here for somebody else."""
 
+    keys: dict[str, bytes]
+    """By session, that of the proofs in its log."""
+
     def sink(self, session: str) -> Sink:
         """Gets each line of a session."""
         ...
@@ -91,7 +94,7 @@ class ItemPerformer:
         current_pace.set(self.pace)  # each item is a task of its own
         try:
             _make_folder(item.workspace)
-            with open_item_session(item.session) as (session, log):
+            with open_item_session(item.session, self.away.keys[item.session] if self.away else None) as (session, log):
                 done = result_so_far(session.lines)
                 if done and done.get("status") == "completed":
                     return ItemEnd(item.key, dict(done))

@@ -18,8 +18,7 @@ from forge_cli.files.worker import Limits
 from forge_cli.record.line import Line
 from forge_cli.record.log import session_file
 from forge_cli.record.open import check_log
-from forge_cli.record.proof import is_proven
-from forge_cli.record.writer import BatchLog, is_consent
+from forge_cli.record.writer import BatchLog
 
 
 class MachineLost(ForgeError):
@@ -56,13 +55,11 @@ class RemoteItems:
         self._forget(item.key)
         text: str | None = None
         path = session_file(item.session)
-        proven = True
         if path.exists():
             log, read = BatchLog.resume(path)
             try:
                 if read.lines:
                     check_log(read)
-                    proven = is_proven(path, read.lines)
                     text = read_regular(path)[: read.size].decode("utf-8", "surrogatepass")
             except BaseException:
                 log.close()
@@ -72,7 +69,7 @@ class RemoteItems:
         run = next(self._runs)
         self._away[run] = _Away(item, log)
         facts = {"key": item.key, "task": item.task, "session": item.session, "workspace": item.workspace}
-        return json.dumps({"type": "order", "run": run, **facts, "log": text, "proven": proven})
+        return json.dumps({"type": "order", "run": run, **facts, "log": text, "proofs": log.proofs.key.hex()})
 
     def take(self, message: str) -> Taken:
         said = json.loads(message)
@@ -86,13 +83,13 @@ class RemoteItems:
                 return Taken(ItemEnd(away.item.key, said["result"], said["opened"], said["refused"]))
             line = Line.read(said["line"].encode("utf-8", "surrogatepass"))
             away.log(line)
-            if is_consent(line):
+            if line.is_consent:
                 away.log.sync()
         except ForgeError as error:  # the disk here is full, say
             self._forget(away.item.key)
             return Taken(self._performer.failed(away.item, error))
         self._count(line)
-        return Taken(reply=json.dumps({"type": "kept", "number": said["number"]}) if is_consent(line) else None)
+        return Taken(reply=json.dumps({"type": "kept", "number": said["number"]}) if line.is_consent else None)
 
     def interrupt(self, reason: str) -> str:
         return json.dumps({"type": "interrupt", "reason": reason})

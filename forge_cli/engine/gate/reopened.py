@@ -33,7 +33,7 @@ class ReopenedCalls:
         cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
         if past is None:
             return cls(cut_off=cut_off, redact=redact)
-        return cls(past.pending, past.children if past.consented else (), cut_off, redact)
+        return cls(past.pending, past.consented, cut_off, redact)
 
     def knows(self, call: ToolCall) -> bool:
         """Was it taken up before?"""
