@@ -31,7 +31,7 @@ class StampedCache:
     ) -> None:
         if self._changed and kind is None:
             with suppress(OSError):
-                replace_file(self._file, json.dumps(self._entries), mode=0o600)
+                replace_file(self._file, json.dumps(self._entries), mode=0o600, durable=False)
 
     def find(self, name: str, stamp: str) -> Any:
         """The value of an entry, if its stamp is still the same; else None."""

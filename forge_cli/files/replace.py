@@ -1,33 +1,99 @@
-"""Replacing a file as a whole: a reader sees the old content or the new, never a part."""
+"""Replacing a file as a whole: a reader sees the old content or the new, never a part, also after a power cut."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+import stat
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.home import make_private
 from forge_cli.files.sync import sync_data, sync_folder
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PREFIX, _SUFFIX = ".forge-", ".tmp"
+_STALE = 60.0
+"""Seconds after which a temporary file that nobody has locked was left by a process that was killed."""
+_swept = set[tuple[int, int]]()
+"""Folders that this process has looked through."""
 
 
-def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = False) -> None:
-    """Write ``content`` beside a file, then put it in the file's place; ``mode`` is subject to the umask.
+def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = True) -> None:
+    """Give a file new content; ``mode`` is subject to the umask. Folders on the way are made for this user alone.
 
-    Folders on the way are made for this user alone. What is ``durable`` is there after a power cut, too.
+    Only caches are not ``durable``: they need not be there after a power cut.
     """
     make_private(file.parent)
-    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(os.open(partial, _FLAGS, mode), "wb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
+        data = content.encode() if isinstance(content, str) else content
+        replace_in(folder, file.name, data, mode=mode, durable=durable)
+    finally:
+        os.close(folder)
+
+
+def replace_in(
+    folder: int,
+    name: str,
+    data: bytes,
+    *,
+    mode: int = 0o666,
+    like: os.stat_result | None = None,
+    durable: bool = True,
+) -> None:
+    """The same in an open folder; mode and owner may be ``like`` those of another file."""
+    info = os.fstat(folder)
+    if (info.st_dev, info.st_ino) not in _swept:
+        _swept.add((info.st_dev, info.st_ino))
+        sweep_folder(".", within=folder)
+    temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+    descriptor = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600 if like else mode, dir_fd=folder)
+    try:
+        try:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if like:
+                with suppress(OSError):
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, like.st_mode & 0o777)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
             if durable:
-                stream.flush()
-                sync_data(stream.fileno())
-        partial.replace(file)
+                sync_data(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
         raise
     if durable:
-        sync_folder(file.parent)
+        sync_folder(".", within=folder)
+
+
+def sweep_folder(folder: Path | str, *, within: int | None = None) -> None:
+    """Remove what processes that were killed left in a folder."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
+        try:
+            for name in os.listdir(opened):
+                if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+                    _remove_stale(opened, name)
+        finally:
+            os.close(opened)
+
+
+def _remove_stale(folder: int, name: str) -> None:
+    with suppress(OSError):
+        descriptor = os.open(name, _FLAGS, dir_fd=folder)
+        try:
+            info = os.fstat(descriptor)
+            if stat.S_ISREG(info.st_mode) and info.st_mtime < time.time() - _STALE:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(descriptor)

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -14,22 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.notify import Notify
 from forge_cli.files.home import make_private
+from forge_cli.files.line_file import LineFile
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
-from forge_cli.files.sync import sync_data
 from forge_cli.record.log import session_file
-from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
 
-FILE_MAX = 10 * 1024 * 1024
-"""Bytes of one file that are kept."""
 SESSION_MAX = 100 * 1024 * 1024
 """Bytes of all files of a session that are kept."""
 _INDEX = "changes.jsonl"
 
 State = tuple[str, str] | None
 """What a path held: its kind with the hash of a file or the target of a link; None where there was nothing."""
-_LARGE: State = ("file", "")
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,8 @@ class ChangeLog:
 
     log: Path
     """The session's own, beside which it is kept."""
+    notify: Notify | None = None
+    """Gets a sentence of what cannot be kept, before that is changed."""
     _known: dict[Path, ChangedFile] | None = None
     _size: int | None = None
     """Bytes of all files that are kept; counted with the first one."""
@@ -83,7 +83,7 @@ class ChangeLog:
             entry = known.get(held.place.real) or self._keep(held)
             if not entry.others and state_of(held) != entry.after:
                 entry = replace(entry, others=True)
-            self._write(known, replace(entry, after=None if data is None else ("file", sha256(data).hexdigest())))
+            self._write(known, replace(entry, after=None if data is None else ("file", _hash_of(data))))
         try:
             yield
         except BaseException:
@@ -116,7 +116,7 @@ class ChangeLog:
         """Delete all that was kept."""
         self._known, self._size = {}, None
         if self.folder.is_dir():
-            for file in self.folder.iterdir():
+            for file in sorted(self.folder.iterdir(), key=lambda file: file.name == _INDEX):
                 file.unlink()
             self.folder.rmdir()
 
@@ -128,9 +128,10 @@ class ChangeLog:
         state, data = _look(held)
         owner = place.info.st_uid, place.info.st_gid
         entry = replace(entry, before=state, after=state, mode=place.info.st_mode & 0o7777, owner=owner)
-        if state == _LARGE:
-            return replace(entry, unkept=f"it had more than {FILE_MAX >> 20} MB")
-        return replace(entry, unkept=self._store(state, data) if state and data is not None else None)
+        unkept = held.unkept or (self._store(state, data) if state and data is not None else None)
+        if unkept and self.notify:
+            self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
+        return replace(entry, unkept=unkept)
 
     def _store(self, state: tuple[str, str], data: bytes) -> str | None:
         """Keep the content of a file under its hash; returns why that was not possible."""
@@ -163,12 +164,9 @@ class ChangeLog:
         known[entry.path] = entry
         try:
             make_private(self.folder)
-            descriptor = os.open(self.folder / _INDEX, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, _dump(entry).encode())
-                sync_data(descriptor)
-            finally:
-                os.close(descriptor)
+            with closing(LineFile(self.folder / _INDEX)) as index:
+                index.append(_dump(entry).encode())
+                index.sync()
         except OSError:
             known[entry.path] = replace(entry, unkept=entry.unkept or "it could not be kept")
 
@@ -179,7 +177,7 @@ def change_log(session: str) -> ChangeLog:
 
 
 def state_of(held: HeldFile) -> State:
-    """What is at a place now; a file of more than ``FILE_MAX`` bytes is not read."""
+    """What is at a place now."""
     return _look(held)[0]
 
 
@@ -187,13 +185,17 @@ def _look(held: HeldFile) -> tuple[State, bytes | None]:
     kind, info = held.kind, held.place.info
     if kind is None or info is None:
         return None, None
-    if kind == "file" and info.st_size > FILE_MAX:
-        return _LARGE, None
     if kind == "file":
-        data = held.read()
-        return (kind, sha256(data).hexdigest()), data
+        data = held.read(KEPT_MAX)
+        return (kind, _hash_of(data, info.st_size)), data
     target = os.readlink(held.place.name, dir_fd=held.place.folder) if kind == "link" else ""
     return (kind, target), None
+
+
+def _hash_of(data: bytes, size: int | None = None) -> str:
+    """The hash of a file; of a large one that of its beginning and its size."""
+    size = len(data) if size is None else size
+    return sha256(data[:KEPT_MAX] + (b"%d" % size if size > KEPT_MAX else b"")).hexdigest()
 
 
 def _lines(file: Path) -> list[bytes]:

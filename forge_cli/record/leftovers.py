@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.lock import acquire
+from forge_cli.files.replace import sweep_folder
 from forge_cli.record.lock import lock_file
-from forge_cli.record.log import INDEX, SUFFIX
+from forge_cli.record.log import SUFFIX
 
 
 def sweep(folder: Path) -> None:
@@ -18,8 +19,7 @@ def sweep(folder: Path) -> None:
         for log, left in _leftovers(folder).items():
             with suppress(OSError):
                 _sweep_one(log, left)
-        for part in folder.glob(f".{INDEX}.*"):  # whoever writes one now does without an index
-            part.unlink()
+        sweep_folder(folder)
 
 
 def _leftovers(folder: Path) -> dict[Path, list[str]]:

@@ -83,5 +83,5 @@ def _user_key() -> bytes:
     with locked(file):
         if len(key := read_regular(file, _LENGTH + 1)) != _LENGTH:
             key = secrets.token_bytes(_LENGTH)
-            replace_file(file, key, mode=0o600, durable=True)
+            replace_file(file, key, mode=0o600)
     return key

@@ -57,7 +57,7 @@ def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
     now = state_of(held)
     if now == file.before:
         return Undoing(file, "nothing")
-    if now != file.after:
+    if now not in (file.after, None):
         return Undoing(file, action, newer="it was changed after the session")
     if file.others:
         return Undoing(file, action, newer="somebody else changed it during the session")
@@ -66,7 +66,10 @@ def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
 
 def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
     file = plan.file
-    if plan.left or plan.action == "nothing":
+    if plan.left:
+        return plan
+    if plan.action == "nothing":
+        _remove_folders(file)
         return plan
     if plan.newer and not confirm(file, plan.newer):
         return Undoing(file, plan.action, plan.newer, left=plan.newer)
@@ -95,9 +98,14 @@ def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
 
 
 def _remove(file: ChangedFile) -> None:
-    """Delete a file that the session made, and the folders that it made for it, if nothing else is in them."""
+    """Delete a file that the session made, and the folders that it made for it."""
     with _held(file, Access.DELETE) as held:
         held.delete()
+    _remove_folders(file)
+
+
+def _remove_folders(file: ChangedFile) -> None:
+    """Delete the folders that the session made for a file, if nothing is in them; whatever is there stays."""
     for folder in list(file.path.parents)[: file.made]:
         with suppress(ToolError, OSError):
             _sandbox(file).delete(str(folder))

@@ -98,7 +98,7 @@ class SessionLog:
         """Start with the lines of another session; all of them, or there is no session."""
         data = "".join([line.text() for line in lines]).encode()
         try:
-            replace_file(self.path, data, mode=0o600, durable=True)
+            replace_file(self.path, data, mode=0o600)
             self._file = LineFile(self.path)
         except OSError as error:
             raise self._lose(error) from None

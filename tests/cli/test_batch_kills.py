@@ -6,6 +6,7 @@ Covers forge_cli.engine.batch.store, forge_cli.engine.batch.plan.
 import json
 import random
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -74,3 +75,29 @@ def test_every_item_is_completed_exactly_once(cli, start, project: Project, seed
 @pytest.mark.parametrize("seed", range(3))
 def test_every_item_of_many_is_completed_exactly_once(cli, start, project: Project, seed: int) -> None:
     try_it(cli, start, project, 300, seed)
+
+
+def test_it_goes_on_whatever_a_killed_process_left_among_the_sessions(cli, start, project: Project) -> None:
+    """Logs that are empty, torn or full of zeros, parts of logs, locks and answers of nobody."""
+    left = ["", '{"v": 1, "seq"', "\0" * 64]
+    write_items(sorter(project), {"i0": ""} | {f"i{index}": "hang" for index in range(1, 7)})
+    words = ("batch", "worker.yaml", "items.jsonl", "--json", "--concurrency", "6")
+    forge = start(*words)
+    with deadline(60):
+        while len(list(project.folder.glob("hangs-*"))) < 6:
+            assert forge.process.poll() is None
+            time.sleep(0.01)
+    forge.signal(signal.SIGKILL)
+    forge.process.wait(20)
+    logs = sorted((project.home / "sessions").glob("*.jsonl"))
+    for index, log in enumerate(log for log in logs if "sessionEnd" not in log.read_text()):
+        if index < len(left):
+            log.write_text(left[index])
+        elif index == len(left):
+            log.unlink()
+        for ending in ("part", "answer", "lock", "0123abcd"):
+            log.with_name(f".{log.name}.{ending}").write_text("1")
+    project.write("released", "")
+    done = cli(*words)
+    assert (done.code, [line["result"]["status"] for line in results(project)]) == (0, ["completed"] * 7), done.err
+    assert cli("sessions", "verify").code == 0

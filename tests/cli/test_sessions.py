@@ -468,6 +468,11 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
     assert cli("sessions", "verify", second.stem).code == 1
     rows = {row["session"]: row for row in json.loads(cli("sessions", "verify", "--json").out)}
     assert [rows[path.stem]["ok"] for path in (third, second, first)] == [True, False, False]
+    for torn in ("\0" * 64, '{"v": 1, "seq": 1'):
+        second.write_text(torn)
+        assert cli("sessions", "verify", second.stem).out.startswith(
+            f"{second.stem}: ok, 0 lines, and an unfinished one"
+        )
     first.write_text("")
     assert cli("sessions", "verify", first.stem).err.startswith(f"forge: there is no session '{first.stem}'\n")
 

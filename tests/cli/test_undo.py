@@ -18,9 +18,11 @@ from forge_cli.core.zones import Zone
 from forge_cli.record import changes
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.undo import undo
+from forge_cli.sandbox.files import held
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.testing import Project, call, calls
 
+from ..deadline import deadline
 from .logs import script, sessions
 
 WORKER = """
@@ -133,11 +135,74 @@ def test_a_session_that_goes_on_after_an_undo(coder: Project, cli) -> None:
 
 
 def test_what_was_not_kept_is_said(coder: Project, cli, monkeypatch) -> None:
-    monkeypatch.setattr(changes, "FILE_MAX", 6)
+    for module in (changes, held):
+        monkeypatch.setattr(module, "KEPT_MAX", 6)
     work(coder, cli, call("write_file", path="app.py", content="x"), call("write_file", path="old.txt", content="y"))
     done = cli("undo")
     assert (done.code, coder.read("app.py"), coder.read("old.txt")) == (1, "x", "old\n")
-    assert "left      app.py: it had more than" in done.out
+    assert "left      app.py: files of more than" in done.out
+
+
+def test_a_large_file_that_the_session_made_is_removed(coder: Project, cli, monkeypatch) -> None:
+    for module in (changes, held):
+        monkeypatch.setattr(module, "KEPT_MAX", 6)
+    work(
+        coder,
+        cli,
+        call("write_file", path="a.txt", content="x" * 9),
+        call("write_file", path="a.txt", content="long" * 3),
+    )
+    assert (cli("undo").code, (coder.folder / "a.txt").exists()) == (0, False)
+
+
+@pytest.mark.parametrize("made", [call("write_file", path="vast", content="x"), call("delete_file", path="vast")])
+def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_restored(coder: Project, cli, made) -> None:
+    """A sparse file of 1 TiB, which nobody could read to its end."""
+    with (coder.folder / "vast").open("wb") as stream:
+        stream.truncate(1 << 40)
+    script(coder, calls(made), "done")
+    with deadline(30):
+        done = cli("run", "worker.yaml", "go", "--output-format", "stream-json")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    told = next(event for event in events if event["type"] == "status" and "vast" in event["message"])
+    result = next(event for event in events if event["type"] == "toolResult")
+    assert (told["level"], result["status"]) == ("warning", "success")
+    why = "files of more than 10 MB are not kept"
+    assert told["message"] == f"forge undo will not restore {coder.folder / 'vast'}: {why}"
+    assert told["seq"] < result["seq"]
+    undone = cli("undo")
+    assert (undone.code, undone.out) == (1, f"left      vast: {why}\n")
+
+
+def test_whoever_is_asked_for_a_change_learns_that_it_is_not_restored(coder: Project, cli) -> None:
+    coder.write("worker.yaml", WORKER.replace("write: preApproved, delete: preApproved", "write: ask, delete: ask"))
+    with (coder.folder / "vast").open("wb") as stream:
+        stream.truncate(1 << 40)
+    script(coder, calls(call("write_file", path="vast", content="x"), call("delete_file", path="vast")), "done")
+    with deadline(30):
+        done = cli("run", "worker.yaml", "go", "--output-format", "stream-json", "--on-ask", "park")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    recaps = [event["recap"] for event in events if event["type"] == "approvalRequired"]
+    why = "forge undo will not restore it: files of more than 10 MB are not kept"
+    assert recaps == [why] * 2
+    assert cli("approvals", "list").out.count(f"  {why}\n") == 2
+
+
+def test_half_a_line_in_the_index_is_a_change_that_did_not_happen(coder: Project, cli) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    (index,) = (coder.home / "sessions").glob("*.undo/changes.jsonl")
+    index.write_text(index.read_text() + '{"zone": "/no')
+    script(coder, calls(call("write_file", path="old.txt", content="y")), "done")
+    assert cli("run", "worker.yaml", "go on", "-c", "-p").code == 0
+    assert cli("undo").code == 0
+    assert (coder.read("app.py"), coder.read("old.txt")) == ("one\ntwo\n", "old\n")
+
+
+def test_what_was_deleted_since_is_restored(coder: Project, cli) -> None:
+    """Nothing is overwritten by that."""
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    (coder.folder / "app.py").unlink()
+    assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")
 
 
 def test_no_more_than_a_session_may_keep(coder: Project, cli, monkeypatch) -> None:

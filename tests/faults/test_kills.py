@@ -1,6 +1,7 @@
 """Killed at any system call that changes a file: sessions stay whole, nothing is done twice, and the end is reached."""
 
 import random
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -19,8 +20,20 @@ KILLED = Path(__file__).with_name("killed.py")
 WORKER = """
 name: busy
 model: script:script.yaml
-sandbox: {zones: [{name: work, path: ./work, mode: rw, approval: {write: preApproved}}]}
+sandbox: {zones: [{name: work, path: ./work, mode: rw, approval: {write: preApproved, delete: preApproved}}]}
 toolsets: {filesystem: {}, custom: {module: ./tools.py, tools: [leave]}}
+"""
+CHANGES = """
+turns:
+  - calls:
+      - {tool: write_file, input: {path: /work/old.txt, content: x}}
+      - {tool: write_file, input: {path: /work/a/b/new.txt, content: x}}
+      - {tool: delete_file, input: {path: /work/gone.txt}}
+      - {tool: delete_file, input: {path: /work/empty}}
+      - {tool: write_file, input: {path: /work/empty, content: x}}
+      - {tool: delete_file, input: {path: /work/link}}
+      - {tool: write_file, input: {path: /work/link, content: x}}
+  - text: done
 """
 TURNS = 4
 MOST = 400
@@ -38,6 +51,8 @@ def busy(project: Project) -> Project:
         for n in range(TURNS)
     )
     project.write("script.yaml", f"turns:\n{turns}  - text: done\n")
+    project.write("changes.yaml", WORKER.replace("script.yaml", "changes-script.yaml").replace("busy", "changing"))
+    project.write("changes-script.yaml", CHANGES)
     return project
 
 
@@ -82,7 +97,8 @@ def resume_to_the_end(busy: Project, number: int) -> None:
     assert max(counts.values(), default=0) <= 1, (number, counts)
     with busy.environment():
         sweep(sessions_folder())
-    left = [entry.name for entry in (busy.home / "sessions").iterdir() if entry.suffix not in (".jsonl", ".undo")]
+    kept = (".jsonl", ".undo", ".tmp")  # what is temporary goes a minute later
+    left = [entry.name for entry in (busy.home / "sessions").iterdir() if entry.suffix not in kept]
     assert left in ([], [INDEX]), number
     check_logs(busy, 1, number)
 
@@ -105,7 +121,35 @@ def survive_fork(busy: Project, number: int) -> int:
     return count
 
 
-CASES = {"run": survive_run, "fork": survive_fork}
+def survive_undo(busy: Project, number: int) -> int:
+    """Whatever is undone only by half is undone the next time, folders included."""
+    work = busy.folder / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "empty").mkdir(parents=True)
+    (work / "link").symlink_to("old.txt")
+    for name in ("old.txt", "gone.txt"):
+        busy.write(f"work/{name}", name)
+    before = tree(work)
+    assert busy.forge("run", "changes.yaml", "go", "-p").returncode == 0
+    assert tree(work) != before
+    code, count = killed(busy, number, "undo")
+    assert code == (-9 if number <= count else 0), number
+    done = busy.forge("undo")
+    assert (done.returncode, tree(work)) == (0, before), (number, done.stderr)
+    assert not list((busy.home / "sessions").glob("*.undo")), number
+    return count
+
+
+def tree(folder: Path) -> dict[str, str | None]:
+    """Every name below a folder with what it holds; what a killed process left is swept by the next one."""
+    return {
+        str(path.relative_to(folder)): path.read_text() if path.is_file() and not path.is_symlink() else None
+        for path in folder.rglob("*")
+        if not path.name.startswith(".forge-")
+    }
+
+
+CASES = {"run": survive_run, "fork": survive_fork, "undo": survive_undo}
 
 
 def moments(count: int, seed: int) -> list[tuple[str, int]]:
@@ -113,7 +157,7 @@ def moments(count: int, seed: int) -> list[tuple[str, int]]:
     return [(draw.choice(list(CASES)), draw.randint(1, 60)) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("case", "number"), [("run", 3), ("fork", 4), *moments(1, seed=12)])
+@pytest.mark.parametrize(("case", "number"), [("run", 3), ("fork", 4), ("undo", 12), *moments(1, seed=12)])
 def test_a_few_system_calls(busy: Project, case: str, number: int) -> None:
     CASES[case](busy, number)
 
@@ -122,8 +166,7 @@ def test_a_few_system_calls(busy: Project, case: str, number: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_every_system_call(busy: Project, case: str) -> None:
     for number in range(1, MOST):
-        for path in (*logs(busy), busy.folder / "left"):
-            path.unlink(missing_ok=True)
+        shutil.rmtree(busy.home / "sessions", ignore_errors=True)
         busy.write("left", "")
         if CASES[case](busy, number) < number:
             return

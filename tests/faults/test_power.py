@@ -51,12 +51,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def cut(disk: Path, at: int) -> Path:
-    """What the disk holds when so many files are there, as an image; forge stands still while it is copied."""
+    """What the disk holds when so many files are written, as an image; forge stands still while it is copied."""
     command = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-p", "--max-turns", "999"]
     process = subprocess.Popen(command, cwd=disk, env={"FORGE_HOME": str(disk / "home"), "PATH": "/usr/bin:/bin"})
     try:
         deadline = time.monotonic() + 60
-        while len(list((disk / "work").glob("f*"))) < at:
+        while sum(path.read_text() == "x" for path in (disk / "work").glob("f*")) < at:
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.001)
@@ -86,3 +86,18 @@ def test_a_power_cut_loses_no_approval_and_at_most_one_result(disk: Path, number
         env = {"FORGE_HOME": str(after / "home"), "PATH": "/usr/bin:/bin"}
         resumed = subprocess.run(command, cwd=after, env=env, capture_output=True, text=True, timeout=60, check=False)
         assert (resumed.returncode, resumed.stdout) == (0, "done\n"), resumed.stderr
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_power_cut_leaves_what_undo_restores(disk: Path, number: int) -> None:
+    (disk / "work").mkdir()
+    for turn in range(TURNS):
+        (disk / f"work/f{turn}.txt").write_text("old")
+    subprocess.run(["sync", "-f", disk / "work/f0.txt"], check=True)
+    image = cut(disk, 1 + number * 20)
+    with mounted(image, disk) as after:
+        env = {"FORGE_HOME": str(after / "home"), "PATH": "/usr/bin:/bin"}
+        command = [sys.executable, "-m", "forge_cli", "undo"]
+        undone = subprocess.run(command, cwd=after, env=env, capture_output=True, text=True, timeout=60, check=False)
+        left = [path.name for path in (after / "work").glob("f*") if path.read_text() != "old"]
+    assert (undone.returncode, left) == (0, []), undone.stdout

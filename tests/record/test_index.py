@@ -186,8 +186,9 @@ def test_several_processes_at_once() -> None:
 def test_what_a_killed_process_left_of_it_is_removed() -> None:
     keep("s1", "one", DONE)
     seen_by_index()
-    part = sessions_folder() / f".{FILE}.0123abcd"
+    part = sessions_folder() / ".forge-0123abcd.tmp"
     part.write_text("{")
+    os.utime(part, (1, 1))
     sweep(sessions_folder())
     assert not part.exists()
     assert index_file().exists()

@@ -86,4 +86,5 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "pid": waiting.pid,
         "held_secret": has_mark(dict(request.args)),
         "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
+        **({"recap": request.recap} if request.recap else {}),
     }

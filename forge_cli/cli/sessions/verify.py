@@ -44,7 +44,7 @@ def verified(path: Path) -> dict[str, Any]:
     except WorkerError as error:
         place = f"line {error.where.line}: " if error.where else ""
         return {"session": path.stem, "ok": False, "problem": f"{place}{error.message}"}
-    problem = broken_link(log) if log.lines else "there is no line in it"
+    problem = broken_link(log)
     return {
         "session": log.session,
         "ok": problem is None,

@@ -194,7 +194,7 @@ def _files_of(package: str) -> list[str]:
 def _keep(file: Path, found: dict[str, Any]) -> None:
     """A home that cannot be written only costs the time of the next scan."""
     with suppress(OSError):
-        replace_file(file, json.dumps(found))
+        replace_file(file, json.dumps(found), durable=False)
 
 
 def _stamp(path: str) -> list[int] | None:

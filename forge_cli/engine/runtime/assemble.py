@@ -281,8 +281,20 @@ class Assembler:
             spare=spare,
             added=self.added,
             read_only=self._only_reads,
-            open_changes=outer.open_changes if outer else self.open_changes,
+            open_changes=outer.open_changes if outer else self._keep_changes(),
         )
+
+    def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
+        open_changes = self.open_changes
+        if open_changes is None:
+            return None
+
+        def open_telling() -> ChangeKeeper:
+            keeper = open_changes()
+            keeper.notify = self.notify
+            return keeper
+
+        return open_telling
 
     async def _open_toolsets(self, make_env: Callable[..., ToolsetEnv]) -> Toolbox:
         prepared, parent = self.prepared, self.parent.toolbox if self.parent else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio
 
@@ -22,7 +22,7 @@ from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.title import ask_for_title, clean_title
 from forge_cli.files.worker import load_worker
-from forge_cli.record.changes import change_log
+from forge_cli.record.changes import ChangeLog
 from forge_cli.record.log import find_kept
 from forge_cli.record.overview import overview
 from forge_cli.record.undo import Undoing, look, undo
@@ -224,7 +224,7 @@ class SessionCommands:
         spec = self._session.opened.spec
         if spec.wiring.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
-        log, only_list = change_log(spec.session_id), list(args) == ["--list"]
+        log, only_list = cast(ChangeLog, spec.wiring.open_changes()), list(args) == ["--list"]
         if args and not only_list:
             raise UsageError(f"undo takes no '{args[0]}'", hint="undo [--list]")
         found = [look(file) for file in log.changed()] if only_list else undo(log, lambda file, why: False)

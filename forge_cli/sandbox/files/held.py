@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from io import BufferedReader
 from typing import Protocol
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.notify import Notify
 from forge_cli.core.sandbox import FileInfo, FileKind
-from forge_cli.sandbox.files.atomic import replace_file
+from forge_cli.files.replace import replace_in
 from forge_cli.sandbox.files.lines import read_lines
-from forge_cli.sandbox.files.place import Place, kind_of, make_parent
+from forge_cli.sandbox.files.place import Place, kind_of, make_parent, state_of
 from forge_cli.sandbox.files.virtual import ParsedPath
 
 READ_MAX = 64 * 1024 * 1024
 """Bytes of a file that is read as a whole."""
+KEPT_MAX = 10 * 1024 * 1024
+"""Bytes of a file that is kept before it is changed."""
+_WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class ChangeKeeper(Protocol):
     """Keeps what files held before they are changed."""
+
+    notify: Notify | None
+    """Gets a sentence of what cannot be kept, before that is changed."""
 
     def changing(self, held: HeldFile, data: bytes | None) -> AbstractContextManager[None]:
         """Around a change to ``data``; None deletes."""
@@ -87,9 +96,18 @@ class HeldFile:
             return read_lines(file, first, count, at_most=READ_MAX, name=self.asked.text)
 
     def digest(self) -> str:
-        """Equal for equal content of a file, however large."""
+        """Another one after any change of the file: that of its content, or of its state where that is very large."""
+        if self._existing().st_size > READ_MAX:
+            return sha256(repr(state_of(self._existing())).encode()).hexdigest()
         with self._reading() as file:
             return file_digest(file, "sha256").hexdigest()
+
+    @property
+    def unkept(self) -> str | None:
+        """Why its content is not kept before a change."""
+        if self.kind != "file" or self._existing().st_size <= KEPT_MAX:
+            return None
+        return f"files of more than {KEPT_MAX >> 20} MB are not kept"
 
     def write(self, data: bytes, like: os.stat_result | None = None) -> None:
         """Replace the file as a whole, or make it, with the folders above it.
@@ -97,7 +115,8 @@ class HeldFile:
         A file that is replaced keeps its mode; with ``like`` it gets another's.
         """
         with self._changing(data), make_parent(self.place) as folder:
-            replace_file(folder, self.place.name, data, like)
+            old = _writable(folder, self.place.name)
+            replace_in(folder, self.place.name, data, like=like or old)
             self.changed(self.place, os.stat(self.place.name, dir_fd=folder, follow_symlinks=False))
 
     def delete(self) -> None:
@@ -130,3 +149,22 @@ class HeldFile:
         if self.place.info is None:
             raise ToolError(f"{self.asked} does not exist")
         return self.place.info
+
+
+def _writable(folder: int, name: str) -> os.stat_result | None:
+    """The file to be replaced: a rename would also replace what its owner made read-only, so it is opened first."""
+    try:
+        descriptor = os.open(name, _WRITE_FLAGS, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:
+            raise
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    try:
+        info = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return info

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from forge_cli.core.sandbox import FileKind
 from forge_cli.core.zones import Zone
+from forge_cli.files.sync import sync_folder
 from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS
 from forge_cli.sandbox.files.virtual import virtual
 
@@ -91,6 +92,7 @@ def make_parent(place: Place) -> Iterator[int]:
         for name in place.missing:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
+                sync_folder(".", within=folder)
             below = os.open(name, FOLDER_FLAGS, dir_fd=folder)
             os.close(folder)
             folder = below

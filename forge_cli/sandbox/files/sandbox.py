@@ -198,7 +198,7 @@ class Sandbox:
             return held.read(limit)
 
     def digest(self, path: str) -> str:
-        """Equal for equal content of a file, however large."""
+        """Another one after any change of a file; of equal content the same, unless the file is very large."""
         with self.hold(path, Access.READ) as held:
             return held.digest()
 

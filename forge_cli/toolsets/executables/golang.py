@@ -96,8 +96,8 @@ class GoBuilder:
 
     def _move_in(self, binary: Path, made: Path) -> None:
         content = binary.read_bytes()
-        replace_file(self._seals / made.name, hashlib.sha256(content).hexdigest())
-        replace_file(made, content, mode=0o755)
+        replace_file(self._seals / made.name, hashlib.sha256(content).hexdigest(), durable=False)
+        replace_file(made, content, mode=0o755, durable=False)
         _prune(made.parent)
 
     def _is_ours(self, made: Path) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.files.document import parse_document
 from forge_cli.files.home import make_private
+from forge_cli.files.replace import replace_file
+from forge_cli.files.sync import sync_folder
 from forge_cli.toolsets.executables.languages import LANGUAGES
 from forge_cli.toolsets.executables.manifest import FILE, Parameter, parse_manifest
 from forge_cli.toolsets.executables.registry import RESERVED
@@ -52,8 +54,9 @@ class Scaffold:
             place = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
             try:
                 for file, content in self.files.items():
-                    (place / file).write_text(content, encoding="utf-8")
+                    replace_file(place / file, content)
                 place.rename(root / self.name)
+                sync_folder(root)
             finally:
                 shutil.rmtree(place, ignore_errors=True)
         except OSError as error:

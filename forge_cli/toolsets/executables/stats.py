@@ -15,6 +15,7 @@ from typing import Any, Literal
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.lock import locked
 from forge_cli.files.replace import replace_file
+from forge_cli.files.sync import sync_data
 
 FILE = ".stats.jsonl"
 LIMIT = 1024 * 1024
@@ -103,6 +104,7 @@ class Stats:
         with suppress(OSError):
             with locked(self._file, shared=True) as descriptor:
                 os.write(descriptor, line.encode())
+                sync_data(descriptor)
                 size = os.fstat(descriptor).st_size
             if size > LIMIT:
                 self._compact()

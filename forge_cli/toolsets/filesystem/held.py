@@ -49,6 +49,11 @@ def entry_stamp(file: HeldFile) -> str:
     return file.digest() if file.kind == "file" else str(file.kind)
 
 
+def not_restored(file: HeldFile) -> str | None:
+    """What whoever is asked for a change should know of a file that could not be restored."""
+    return f"forge undo will not restore it: {file.unkept}" if file.unkept else None
+
+
 def diff(path: str, before: bytes | None, content: str) -> Diff:
     try:
         return Diff.of(path, None if before is None else before.decode(), content)

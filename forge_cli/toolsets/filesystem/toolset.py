@@ -34,7 +34,7 @@ from forge_cli.sandbox.search.tree import list_dir
 from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
-from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, spell
+from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, not_restored, spell
 from forge_cli.toolsets.filesystem.reading import read_cached, read_text
 
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
@@ -228,7 +228,8 @@ class FilesystemToolset(Toolset):
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
             before, stamp = await look_at(current, file)
-        return Preview(diff(spell(context.sandbox, args["path"]), before, args["content"]), stamp, shows=("content",))
+        shown = diff(spell(context.sandbox, args["path"]), before, args["content"])
+        return Preview(shown, stamp, shows=("content",), recap=not_restored(file))
 
     async def _preview_edit(self, args: Args, context: ToolContext) -> Preview:
         edit = await _planned_edit(args, context.sandbox)
@@ -240,7 +241,7 @@ class FilesystemToolset(Toolset):
             info = file.info()
             size = f" ({info.size} bytes)" if info.kind == "file" else ""
             what = f"deletes the {info.kind} {spell(context.sandbox, path)}{size}"
-            return Preview(Text(what), await look_at(entry_stamp, file))
+            return Preview(Text(what), await look_at(entry_stamp, file), recap=not_restored(file))
 
 
 def _tool(texts: PathTexts, method: Callable[..., Any], access: Access, **given: Any) -> Tool:

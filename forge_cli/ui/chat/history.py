@@ -10,6 +10,7 @@ from pathlib import Path
 
 from forge_cli.files.home import make_private
 from forge_cli.files.replace import replace_file
+from forge_cli.files.sync import sync_data
 
 KEPT = 1000
 """Entries of a history; the older ones are forgotten."""
@@ -37,6 +38,8 @@ class InputHistory:
                 make_private(self._file.parent)
                 with open(os.open(self._file, _FLAGS, 0o600), "a", encoding="utf-8") as stream:
                     stream.write(json.dumps(text) + "\n")
+                    stream.flush()
+                    sync_data(stream.fileno())
 
     def _read(self) -> list[str]:
         try:

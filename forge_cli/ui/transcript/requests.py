@@ -34,6 +34,8 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
         console.print(Indented(plain(block.text.rstrip("\n")), 6, hang=2), end="")
     if preview is not None:
         console.print(Indented(render(preview, find, row["distribution"], exact=True), 4, bar=True), end="")
+    if recap := row.get("recap"):
+        line(f"  {recap}")
     place = f" ({row['where']})" if row["where"] else ""
     line(f"  why: {row['reason']}{place}", "dim")
     if row["held_secret"] and row["pid"] is None:

@@ -142,6 +142,15 @@ def test_files_that_are_no_text(repo: Repo) -> None:
     assert "+gr\ufffdn" in patch
 
 
+def test_an_index_that_nobody_could_copy_is_told(repo: Repo) -> None:
+    repo.commit(a="1\n")
+    with (repo.folder / ".git/index").open("wb") as index:
+        index.truncate(1 << 40)
+    outcome = repo.call("git_diff")
+    assert outcome.status == "error"
+    assert str(outcome.error).endswith("and git_diff copies an index of at most 536870912")
+
+
 def test_an_index_that_is_a_pipe_is_told_and_never_waited_for(repo: Repo) -> None:
     repo.commit(a="1\n")
     (repo.folder / ".git/index").unlink()

@@ -455,6 +455,25 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     assert said[-1] == "this session changed no file that is not as it was"
 
 
+def test_what_changes_after_an_undo_is_undone_as_well(worker: Project) -> None:
+    worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
+    worker.write("old.txt", "before\n")
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+    write = calls(call("write_file", path="old.txt", content="y\n"))
+    steps = [lambda: say(bus, "go"), lambda: command(bus, "undo")]
+    with open_session(loaded) as session:
+        converse(
+            worker,
+            bus,
+            *(write, "done", write, "done"),
+            begin=in_turn(bus, *steps, *steps),
+            session=session,
+            approval_mode="approve_all",
+            workspace=worker.folder,
+        )
+    assert worker.read("old.txt") == "before\n"
+
+
 def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)

@@ -40,6 +40,8 @@ CONFINED = {
     "unable to access": "it has the network only with 'sandbox: {network: true}'",
 }
 """What confinement may have to do with a complaint of git."""
+INDEX_MAX = 1 << 29
+"""Bytes of an index; those of the largest repositories have a tenth of that."""
 SUBMODULES = ("--ignore-submodules=dirty",)  # else git starts a second git in each, under settings of its own
 
 
@@ -165,6 +167,8 @@ class Repository:
             if place.exists() and not place.is_file():
                 raise ToolError(f"{place} is not a regular file, so there is no index to compare with")
             if place.exists():
+                if (size := place.stat().st_size) > INDEX_MAX:
+                    raise ToolError(f"{place} has {size} bytes, and git_diff copies an index of at most {INDEX_MAX}")
                 shutil.copy2(place, copy)  # with its time, by which git knows what may have changed since
             found = await self.read("diff", *cached, *PLAIN_DIFF, *SUBMODULES, *argv, "--", *pathspecs, index=copy)
         return found.stdout

@@ -1,0 +1,83 @@
+"""What forge keeps in its home is on the disk when a command says that it is done; only caches and locks are not.
+
+Covers forge_cli.files.sync, forge_cli.files.home.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forge_cli.testing import Project
+
+from .effects import TOOLS
+from .test_consent import ASK
+
+DURABLE = Path(__file__).with_name("durable.py")
+WORKER = """
+name: keeper
+model: script:script.yaml
+sandbox: {zones: [{name: work, path: ./work, mode: rw, approval: {write: preApproved}}]}
+toolsets:
+  filesystem: {}
+  memory: {approval: {default: preApproved}}
+  custom: {module: ./tools.py, tools: [leave, ask]}
+"""
+SCRIPT = """
+turns:
+  - calls:
+      - {tool: write_file, input: {path: /work/old.txt, content: new}}
+      - {tool: write_file, input: {path: /work/made/new.txt, content: new}}
+      - {tool: save_memory, input: {memory_id: a, content: b}}
+      - {tool: ask, input: {word: x}}
+  - text: done
+"""
+
+
+@pytest.fixture
+def keeper(project: Project) -> Project:
+    project.write("tools.py", TOOLS + ASK)
+    project.write("left", "")
+    project.write("worker.yaml", WORKER)
+    project.write("AGENTS.md", "Be kind.")
+    project.write("script.yaml", SCRIPT)
+    project.write("work/old.txt", "old")
+    project.write("items.jsonl", '{"key": "a"}\n{"key": "b"}\n')
+    return project
+
+
+def lost(keeper: Project, code: int, *argv: str, stdin: str = "") -> list[str]:
+    """What a power cut after a command may take away."""
+    report = keeper.home.with_name("report")
+    command = [sys.executable, str(DURABLE), str(report), *argv]
+    with keeper.environment():
+        done = subprocess.run(
+            command, cwd=keeper.folder, input=stdin, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert done.returncode == code, (argv, done.stderr)
+    home = str(keeper.home.resolve())
+    found = [line.replace(f"{home}/", "") for line in report.read_text().splitlines()]
+    return [f"{argv}: {line}" for line in found if not is_cache(line.split(" ", 1)[1])]
+
+
+def is_cache(path: str) -> bool:
+    return path == "cache" or path.startswith("cache/") or path.endswith((".lock", ".index.json"))
+
+
+def test_what_a_command_has_kept_is_on_the_disk(keeper: Project) -> None:
+    run = ("run", "worker.yaml", "-p", "--on-ask", "park")
+    failures = lost(keeper, 0, "keys", "set", "ANTHROPIC_API_KEY", stdin="secret\n")
+    failures += lost(keeper, 0, "trust", ".")
+    failures += lost(keeper, 10, *run, "go")
+    rows = json.loads(keeper.forge("approvals", "list", "--json").stdout)
+    for row in rows:
+        failures += lost(keeper, 0, "approvals", "answer", row["session"], row["request"], "yes")
+    session = rows[0]["session"]
+    failures += lost(keeper, 10, *run, "-r", session, "--fork")
+    failures += lost(keeper, 0, *run, "-r", session)
+    failures += lost(keeper, 0, "undo", session)
+    batch = ("batch", "worker.yaml", "items.jsonl", "--task", "{key}", "-y")
+    failures += lost(keeper, 0, *batch)
+    assert failures == []
