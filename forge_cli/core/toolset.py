@@ -243,14 +243,14 @@ class Toolset(Generic[ConfigT]):
 
     @classmethod
     def zones_for(cls, config: Any, places: ToolsetPlaces) -> Sequence[Zone]:
-        """The same where the zones depend on the toolset's section, not checked yet, or on where it works."""
+        """The same where the zones depend on the toolset's section, read by ``Config``, or on where it works."""
         return cls.zones(places.home)
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterable[Path]:
         """Files that decide what the toolset does, existing or not: writing one always asks; ``*`` is any name.
 
-        ``config`` is the toolset's section as the worker file in ``folder`` has it, not checked yet.
+        ``config`` is the toolset's section, read by ``Config``; ``folder`` is that of the worker file.
         """
         return ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -82,11 +82,10 @@ class CustomToolset(Toolset):
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
         """The module, what it imports of the files beside it or would if it were there, and all others there."""
-        module = config.get("module") if isinstance(config, Mapping) else None
-        if isinstance(module, str):
-            yield from importable_beside(folder / module)
-            yield (folder / module).parent / "*.py"
-            yield (folder / module).parent / "*" / "__init__.py"
+        module = folder / config.module
+        yield from importable_beside(module)
+        yield module.parent / "*.py"
+        yield module.parent / "*" / "__init__.py"
 
     def _tools_at_hand(self) -> Sequence[Tool] | None:
         """What this session or an earlier one has found, if the files are as they were."""

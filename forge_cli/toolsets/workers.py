@@ -20,7 +20,7 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.allowed import allowed_by, find_allowed, places
+from forge_cli.files.allowed import find_allowed, places
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker
 
@@ -59,7 +59,7 @@ class WorkersToolset(Toolset):
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
         """Every place where an allowed worker is looked for."""
-        for entry in allowed_by(config):
+        for entry in config.allowed:
             yield from places(folder, entry)
 
     async def __aenter__(self) -> Self:

@@ -18,7 +18,7 @@ from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import LocalPlugin
 from forge_cli.engine.plugins.scan import MODEL, Plugin
-from forge_cli.engine.runtime.prepared import protected_files
+from forge_cli.engine.runtime.prepared import NamedToolset, protected_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.regular import read_regular
 from forge_cli.files.settings import load_settings
@@ -153,9 +153,8 @@ def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str
             with suppress(ForgeError):  # whoever opens the worker says what is wrong with it
                 cls, plugin = host.beside(each).toolset(name)
                 needs |= _installed(plugin)
-                section = each.section("toolsets", name)
-                for part in section if isinstance(section, list) else [section]:
-                    needs |= cls.machine_needs(part, forge_home())
+                for config in NamedToolset(each, name, cls, plugin).configs:
+                    needs |= cls.machine_needs(config, forge_home())
         needs |= _provider(each.config.model, host.beside(each))
     return needs | _provider(model, host)
 

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
+from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Parked
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, SessionGrant
 from forge_cli.core.phrases import NOBODY_TO_ASK
-from forge_cli.core.wire import error_text
+from forge_cli.core.wire import error_text, jsonable
 from forge_cli.engine import gate
 
 if TYPE_CHECKING:
     from forge_cli.core.grants import GrantOffer, Needs
     from forge_cli.engine.gate.grants import SessionGrants
 
-ApprovalCallback = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
+Answer = ApprovalDecision | bool | Mapping[str, Any]
+"""What a program says to a request; a mapping has the fields of a decision."""
+ApprovalCallback = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
 
 
 class ApprovalController:
@@ -86,10 +89,10 @@ class ApprovalController:
     ) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time.
 
-        ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given;
-        ``needs`` are the rules that would allow the call.
+        ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given, or
+        one of its tool and args; ``needs`` are the rules that would allow the call.
         """
-        fingerprint = None if request.once else fingerprint or request.fingerprint
+        fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
         call = gate.grants.AskedCall(fingerprint, needs)
         async with self._one_prompt:
             decision = self.settled(fingerprint, needs)
@@ -140,8 +143,22 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
         decision = await answer if inspect.isawaitable(answer) else answer
     except Exception as error:  # third-party code: a callback that fails has not said yes
         return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}")
-    if not isinstance(decision, ApprovalDecision):
-        return ApprovalDecision(
-            False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision"
-        )
-    return replace(decision, by="user")
+    match decision:
+        case ApprovalDecision():
+            return replace(decision, by="user")
+        case bool():
+            return ApprovalDecision(decision)
+        case Mapping() if decision.keys() <= {"approved", "remember", "note", "grant"}:
+            match [decision.get(name) for name in ("approved", "remember", "note", "grant")]:
+                case [
+                    bool(approved),
+                    (None | "session") as remember,
+                    (None | str()) as note,
+                    (None | GrantOffer()) as grant,
+                ]:
+                    return ApprovalDecision(approved, remember, note, grant=grant)
+    return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision")
+
+
+def _fingerprint(request: ApprovalRequest) -> str:
+    return fingerprint_of(worker="", source="", digest=None, tool=request.tool_name, args=jsonable(request.args))

@@ -1,17 +1,16 @@
-"""A conversation: what people say, call and command arrives as events on the bus, and is done in order."""
+"""A conversation: what people say and command arrives as events on the bus, and is done in order."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, StatusEvent, UserInput
+from forge_cli.core.events import CommandEvent, Event, StatusEvent, UserInput
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.engine.runtime.result import WorkerResult
@@ -22,10 +21,10 @@ Said = UserInput | CommandEvent
 
 
 class Conversation:
-    """Takes ``userInput``, ``command`` and ``manualToolInvoke`` from a bus, until it is closed.
+    """Takes ``userInput`` and ``command`` from a bus, until it is closed.
 
-    Input that answers no open question is a task. Tasks and commands wait for one another; a tool that a person calls
-    does not wait. ``interrupt`` stops the task at hand, and the next one begins afresh.
+    Input that answers no open question is a task. Tasks and commands wait for one another. ``interrupt`` stops the task
+    at hand, and the next one begins afresh.
     """
 
     def __init__(
@@ -34,7 +33,6 @@ class Conversation:
         interrupt: InterruptSignal,
         *,
         run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
-        call: Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, object]],
         obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
         find_title: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
@@ -42,7 +40,6 @@ class Conversation:
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
-        self._call = call
         self._obey = obey
         self._find_title = find_title
         self._naming = anyio.CancelScope()
@@ -57,8 +54,8 @@ class Conversation:
     async def go(self, *, resume: bool = False) -> WorkerResult | None:
         """Converse; returns the result of the last task. With ``resume`` what was left undone is done first."""
         result = None
-        async with anyio.create_task_group() as calls:
-            unsubscribe = self._bus.subscribe(lambda event: self._hear(event, calls))
+        async with anyio.create_task_group() as beside:
+            unsubscribe = self._bus.subscribe(self._hear, only=(UserInput, CommandEvent))
             try:
                 if resume:
                     result = await self._run("", ())
@@ -67,7 +64,7 @@ class Conversation:
                         case UserInput():
                             is_first, result = result is None, await self._work(said)
                             if is_first and result.status == "completed":
-                                calls.start_soon(self._name_session)
+                                beside.start_soon(self._name_session)
                         case CommandEvent():
                             if message := await self._obey(said):
                                 result = await self._work(message)
@@ -81,7 +78,7 @@ class Conversation:
         with self._naming:
             await self._find_title()
 
-    def _hear(self, event: Event, calls: TaskGroup) -> None:
+    def _hear(self, event: Event) -> None:
         match event:
             case UserInput() if self._bus.is_open(event.request_id):
                 pass
@@ -89,8 +86,6 @@ class Conversation:
                 self._take(event)
             case CommandEvent():
                 self._take(event)
-            case ManualToolInvoke(tool_call_id=None):
-                calls.start_soon(self._call, event.tool_name, event.args)
 
     def _take(self, event: Said) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -71,9 +72,20 @@ class NamedToolset:
         self.plugin.announce()
         return parse_config(self.cls.Config, part, at=at, file=self._file)
 
-    def zones(self, places: ToolsetPlaces) -> list[Zone]:
-        """Those that it brings along."""
-        return _declared(self.name, self.plugin, self.cls.zones_for, self._section, places)
+    def declared(self, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
+        """What its class says of itself for its settings, before it is opened; else nobody knows what to protect."""
+        try:
+            title = toolset_title(self.name, self.plugin.source)
+            return [
+                each
+                for config in self.configs
+                for each in call_within(CALL_LIMIT, title, lambda config=config: list(declare(config, *args)))
+            ]
+        except ForgeError:
+            raise
+        except Exception as error:  # third-party code
+            what = f"{declare.__name__.removesuffix('_for')}() failed"
+            raise toolset_failure(self.name, self.plugin.source, None, what, error) from error
 
 
 class PreparedFolder:
@@ -169,8 +181,9 @@ class PreparedWorker:
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""
         places = ToolsetPlaces(self.worker.folder, workspace, self.home)
-        named = [zone for each in self.toolsets for zone in each.zones(places)]
-        return [*named, *(zone for each in self.worker.toolsets for zone in each.zones_for(each.config, places))]
+        named = [zone for each in self.toolsets for zone in each.declared(each.cls.zones_for, places)]
+        given = [zone for each in self.worker.toolsets for zone in each.zones_for(each.config, places)]
+        return list(dict.fromkeys(replace(zone, path=workspace / zone.path) for zone in (*named, *given)))
 
     @cached_property
     def protected(self) -> tuple[Path, ...]:
@@ -245,24 +258,11 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
         yield from engine.plugins.local.plugin_files(worker)
     for name in worker.config.toolsets:
         try:
-            cls, plugin = host.toolset(name)
+            toolset = NamedToolset(worker, name, *host.toolset(name))
+            toolset.configs  # noqa: B018
         except ForgeError:  # whoever opens the worker says what is wrong with it
             continue
-        section = worker.section("toolsets", name)
-        for part in section if isinstance(section, list) else [section]:
-            yield from _declared(name, plugin, cls.own_files, part, worker.folder)
-
-
-def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
-    """What a toolset class says of itself before it is opened; without that, nobody knows what has to be protected."""
-    try:
-        return call_within(CALL_LIMIT, toolset_title(name, plugin.source), lambda: list(declare(*args)))
-    except ForgeError:
-        raise
-    except Exception as error:  # third-party code
-        raise toolset_failure(
-            name, plugin.source, None, f"{declare.__name__.removesuffix('_for')}() failed", error
-        ) from error
+        yield from toolset.declared(toolset.cls.own_files, worker.folder)
 
 
 def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolicies:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from forge_cli.core.messages import Attachment, ModelProvider
     from forge_cli.core.tool import Tool
     from forge_cli.engine.gate.controller import ApprovalCallback
+    from forge_cli.engine.runtime.by_hand import CallsByHand
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
     from forge_cli.engine.runtime.conversation import Conversation
@@ -139,6 +140,8 @@ class WorkerRuntime:
         self._owner: Owner[OpenWorker] | None = None
         """Of a worker that was opened anew; the first one stays open in ``_stack``."""
         self._stream: EventStream | None = None
+        self._working = False
+        self._by_hand: CallsByHand | None = None
 
     @property
     def worker(self) -> Worker:
@@ -197,6 +200,9 @@ class WorkerRuntime:
     async def initialize(self) -> None:
         """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
         spec = self._spec
+        if asyncio._get_running_loop() is None:
+            hint = "elsewhere, give a thread the work: await trio.to_thread.run_sync(run_sync, worker, task)"
+            raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
             shared = spec.parent or spec.wiring.pool
             async with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
@@ -204,6 +210,7 @@ class WorkerRuntime:
             self._open, self._started = opened, True
             self._start_children(opened.as_parent)
             if self.is_root:
+                self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
                 if spec.wiring.log:
                     self._take_answers(spec.wiring.log)
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
@@ -236,8 +243,19 @@ class WorkerRuntime:
     async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
         """Work on one task; at the root the conversation so far is kept for the next one.
 
-        A resumed session may be given no task: then it continues with what it was doing.
+        A resumed session may be given no task: then it continues with what it was doing. One task is done at a time:
+        a second ``run`` meanwhile is a UsageError.
         """
+        if self._working:
+            hint = "await it first, let converse() queue tasks, or make a WorkerRuntime for each"
+            raise UsageError("the runtime works on a task already", hint=hint)
+        self._working = True
+        try:
+            return await self._run(task, attachments)
+        finally:
+            self._working = False
+
+    async def _run(self, task: str, attachments: Sequence[Attachment]) -> WorkerResult:
         opened, task = self.opened, _task(task, self._past)
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
@@ -337,16 +355,13 @@ class WorkerRuntime:
         return await self.opened.loop.guard.call(call, caller)
 
     async def converse(self, *, resume: bool = False) -> WorkerResult | None:
-        """Do what ``userInput``, ``command``, ``manualToolInvoke`` and ``interrupt`` on the bus say.
+        """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
 
         With ``resume`` it begins with what a resumed session has left undone, without a message.
         It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
         last task. ``next_session`` then says which session is to be opened instead, if any.
         """
         self._commands = commands = parts.commands.SessionCommands(self, lambda: conversation.close())
-
-        async def call(tool: str, args: Mapping[str, Any]) -> None:
-            await self.opened.loop.guard.call(ToolCall(new_id("manual"), tool, dict(args)), Caller.PERSON)
 
         async def run(task: str, attachments: Sequence[Attachment]) -> WorkerResult:
             await commands.notice_edits()
@@ -355,9 +370,19 @@ class WorkerRuntime:
             return result
 
         self._conversation = conversation = parts.conversation.Conversation(
-            self.bus, self.interrupt_signal, run=run, call=call, obey=commands.obey, find_title=commands.find_title
+            self.bus, self.interrupt_signal, run=run, obey=commands.obey, find_title=commands.find_title
         )
-        return await conversation.go(resume=resume)
+        result = await conversation.go(resume=resume)
+        if self._by_hand:
+            await self._by_hand.wait()
+        return result
+
+    def _call_by_hand(self, event: Event) -> None:
+        """Call the tool that somebody has asked for on the bus; ``invoke`` tells of its calls, which have an id."""
+        if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
+            call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
+            self._by_hand = self._by_hand or parts.by_hand.CallsByHand(self.bus)
+            self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
 
     def stop_conversing(self) -> None:
         """Take nothing more that is said; ``converse`` ends with what is at hand."""
@@ -408,6 +433,8 @@ class WorkerRuntime:
         self.stop_conversing()
         if self._stream:
             await self._stream.aclose()
+        if self._by_hand:
+            await self._by_hand.aclose()
         await self.conclude()
         self._open = None
         if self._owner:

@@ -114,7 +114,7 @@ class ExecutablesToolset(Toolset):
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        wanted = config.get("tools") if isinstance(config, Mapping) else None
+        wanted = config.tools
         programs = Registry(home / "tools").scan()
         return {
             f"the executable '{each.name}'": f"{each.manifest.version} ({each.digest[:8]})"

@@ -45,11 +45,8 @@ class ExternalToolset(Toolset):
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        package = config.get("package") if isinstance(config, Mapping) else None
-        top = str(package).partition(".")[0]
-        if not isinstance(package, str) or find_spec(top) is None:
-            return {}
-        return {f"the package '{top}'": _origin(top)}
+        top = config.package.partition(".")[0]
+        return {f"the package '{top}'": _origin(top)} if find_spec(top) else {}
 
     async def tools(self) -> Sequence[Tool]:
         if not hasattr(self, "_tools"):

@@ -69,11 +69,8 @@ class McpToolset(Toolset):
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        servers = config.get("servers") if isinstance(config, Mapping) else None
-        given = servers.values() if isinstance(servers, Mapping) else ()
-        commands = (server.get("command") for server in given if isinstance(server, Mapping))
-        found = (command for command in commands if isinstance(command, str) and shutil.which(command))
-        return {f"the command '{command}'": "there" for command in found}
+        commands = (server.command for server in config.servers.values() if server and server.command)
+        return {f"the command '{command}'": "there" for command in commands if shutil.which(command)}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

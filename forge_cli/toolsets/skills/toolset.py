@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -44,8 +44,7 @@ class SkillsToolset(Toolset):
     @classmethod
     def zones_for(cls, config: Any, places: ToolsetPlaces) -> Sequence[Zone]:
         """The file tools, and commands, read the files of skills, and write none of them."""
-        claude = config.get("claude") if isinstance(config, Mapping) else getattr(config, "claude", False)
-        return [Zone(each.zone, each.path) for each in skill_folders(places, claude=claude is True)]
+        return [Zone(each.zone, each.path) for each in skill_folders(places, claude=config.claude)]
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

@@ -12,6 +12,7 @@ from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.phrases import NOBODY_TO_ASK
 
 from ...approval import new_request
+from ...rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +96,7 @@ async def test_a_grant_is_for_its_fingerprint_only() -> None:
     assert await controller.request_approval(REQUEST, "f1") == replace(yes, grant=THIS_CALL)
     assert await controller.request_approval(REQUEST, "f1") == remembered
     assert await controller.request_approval(REQUEST, "f2") == no
-    assert await controller.request_approval(REQUEST) == yes
+    assert await controller.request_approval(replace(REQUEST, once=True)) == yes
     assert await controller.request_approval(REQUEST) == no
     assert await controller.request_approval(REQUEST, "f2") == no
 
@@ -143,3 +144,46 @@ async def test_the_request_is_told_before_the_answer() -> None:
     await ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus).request_approval(REQUEST)
     await ApprovalController("interactive", bus=bus).request_approval(REQUEST)
     assert seen == ["approvalRequired", "approvalResponse", "approvalRequired"]
+
+
+SESSION = ApprovalDecision(True, remember="session")
+
+
+@each_row(
+    ("answer", "decision"),
+    [
+        (True, ApprovalDecision(True)),
+        (False, ApprovalDecision(False)),
+        ({"approved": True}, ApprovalDecision(True)),
+        ({"approved": True, "remember": "session"}, replace(SESSION, grant=THIS_CALL)),
+        ({"approved": False, "note": "later"}, ApprovalDecision(False, note="later")),
+        (None, None),
+        (1, None),
+        ("yes", None),
+        ({}, None),
+        ({"approved": "yes"}, None),
+        ({"approved": 1}, None),
+        ({"approved": True, "by": "rule"}, None),
+        ({"approved": True, "remeber": "session"}, None),
+        ({"approved": True, "remember": "for ever"}, None),
+        ({"approved": True, "note": 7}, None),
+        ({"approved": True, "grant": "everything"}, None),
+    ],
+)
+def test_a_callback_answers_with_a_decision_a_bool_or_a_dict(answer: Any, decision: ApprovalDecision | None) -> None:
+    controller = ApprovalController(approval_callback=callback(answer))
+    found = anyio.run(controller.request_approval, REQUEST)
+    if decision is None:
+        assert (found.approved, "is not a decision" in str(found.note)) == (False, True)
+    else:
+        assert found == decision
+
+
+async def test_alone_it_knows_a_request_by_its_tool_and_args() -> None:
+    no = ApprovalDecision(False)
+    controller = ApprovalController(approval_callback=callback(SESSION, no, no))
+    request = replace(REQUEST, fingerprint=None)
+    assert (await controller.request_approval(request)).by == "user"
+    assert (await controller.request_approval(replace(request, request_id="r2"))).by == "memory"
+    assert not await controller.request_approval(replace(request, args={"other": 1}))
+    assert not await controller.request_approval(replace(request, tool_name="other"))

@@ -1,6 +1,6 @@
 """Workers that a program makes without a file: functions, toolsets and zones of its own, behind the same gate.
 
-Covers forge_cli.core.loop, forge_cli.engine.runtime.stream, forge_cli.engine.sync.
+Covers forge_cli.core.loop, forge_cli.engine.runtime.by_hand, forge_cli.engine.runtime.stream, forge_cli.engine.sync.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,8 @@ import pytest
 from forge_cli import (
     ApprovalDecision,
     ApprovalRequest,
+    Event,
+    EventBus,
     ExecutablesToolset,
     FilesystemToolset,
     InterruptSignal,
@@ -28,10 +30,12 @@ from forge_cli import (
     WorkerError,
     WorkerRuntime,
     Zone,
+    load_worker,
     open_session,
     run_sync,
     tool,
 )
+from forge_cli.core.errors import UsageError
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 
@@ -283,3 +287,147 @@ async def test_a_yes_for_the_session_does_not_outlive_other_settings() -> None:
     assert plain.content() == Worker.of(name="w", tools=[greet]).content()
     assert plain.content() != changed.content()
     assert plain.content() != Worker.of(name="w", tools=[greet], approval={"default": "ask"}).content()
+
+
+async def test_where_a_loop_runs_one_is_told_to_await() -> None:
+    with pytest.raises(UsageError, match="event loop") as caught:
+        run_sync(Worker.of(name="w"), "go", model=scripted_model("done"))
+    assert "await runtime.run(task)" in str(caught.value.hint)
+
+
+def test_without_asyncio_one_sentence_says_so() -> None:
+    """As under trio."""
+    opening = WorkerRuntime(worker=Worker.of(name="w"), model=scripted_model("done")).initialize()
+    with pytest.raises(UsageError, match="a WorkerRuntime runs under asyncio"):
+        opening.send(None)
+
+
+async def test_one_task_at_a_time() -> None:
+    begun, done = anyio.Event(), anyio.Event()
+
+    @tool(needs_approval=False)
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await done.wait()
+        return "waited"
+
+    worker = Worker.of(name="w", tools=[wait])
+    with anyio.fail_after(30):
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model(calls(call("wait")), "{result}", "more")
+        ) as runtime:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(runtime.run, "go")
+                await begun.wait()
+                with pytest.raises(UsageError, match="the runtime works on a task already"):
+                    await runtime.run("go, too")
+                done.set()
+            assert runtime.result
+            assert runtime.result.response == "waited"
+            assert (await runtime.run("and now?")).response == "more"
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_work: bool) -> None:
+    called, ended = list[str](), anyio.Event()
+    bus, results = EventBus(), list[ToolResult]()
+
+    @tool(manual="both")
+    async def note(text: str) -> str:
+        """Note something."""
+        called.append(text)
+        return text
+
+    @tool(needs_approval=False)
+    async def work() -> str:
+        """Work until the call of the person has ended."""
+        bus.emit("manualToolInvoke", {"toolName": "note", "args": {"text": "x"}})
+        await ended.wait()
+        return "worked"
+
+    def hear(event: Event) -> None:
+        assert isinstance(event, ToolResult)
+        results.append(event)
+        if event.tool_name == "note":
+            ended.set()
+
+    bus.subscribe(hear, only=(ToolResult,))
+    asked = list[ApprovalRequest]()
+    worker, model = Worker.of(name="w", tools=[note, work]), scripted_model(calls(call("work")), "done")
+    with anyio.fail_after(30):
+        async with WorkerRuntime(
+            worker=worker, model=model, bus=bus, approval_callback=lambda request: not asked.append(request)
+        ) as runtime:
+            if at_work:
+                assert (await runtime.run("go")).response == "done"
+            else:
+                bus.emit("manualToolInvoke", {"toolName": "note", "args": {"text": "x"}})
+                await ended.wait()
+    assert (called, [request.tool_name for request in asked]) == (["x"], ["note"])
+    assert [result.status for result in results] == ["success"] * (2 if at_work else 1)
+
+
+async def test_a_call_by_hand_ends_with_the_runtime() -> None:
+    begun = anyio.Event()
+
+    @tool(needs_approval=False, manual="both")
+    async def hang() -> str:
+        """Never end."""
+        begun.set()
+        await anyio.sleep_forever()
+        return ""
+
+    worker = Worker.of(name="w", tools=[hang])
+    with anyio.fail_after(30):
+        async with WorkerRuntime(worker=worker, model=scripted_model("done")) as runtime:
+            runtime.bus.emit("manualToolInvoke", {"toolName": "hang", "args": {}})
+            await begun.wait()
+
+
+FOLDERS = '''
+from forge_cli import Toolset, ToolsetConfig, Zone, hookimpl, tool
+
+
+class NotesConfig(ToolsetConfig):
+    folder: str = "notes"
+
+
+class Notes(Toolset[NotesConfig]):
+    name = "notes"
+    repeatable = True
+
+    @classmethod
+    def zones_for(cls, config, places):
+        return [Zone(config.folder, config.folder, "rw")]
+
+    @classmethod
+    def own_files(cls, config, folder):
+        return [folder / config.folder / "rules.txt"]
+
+    @tool(needs_approval=False)
+    def where(self) -> str:
+        """Tell where the notes are."""
+        return self.config.folder
+
+
+@hookimpl
+def forge_toolsets():
+    return [Notes]
+'''
+
+
+@pytest.mark.parametrize(
+    ("section", "made"),
+    [("{}", ["notes"]), ("{folder: a}", ["a"]), ("[{folder: a}, {folder: b, prefix: b_}]", ["a", "b"])],
+)
+def test_a_toolset_declares_by_its_settings_and_in_the_working_directory(
+    project: Project, tmp_path: Path, section: str, made: list[str]
+) -> None:
+    project.write("tools.py", FOLDERS)
+    project.write("worker.yaml", f"name: w\nplugins: [./tools.py]\ntoolsets: {{notes: {section}}}\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    result = run_sync(load_worker("worker.yaml"), "go", model=scripted_model("done"), workspace=elsewhere)
+    assert (result.status, names_in(str(elsewhere))) == ("completed", made)
+    assert not (project.folder / made[0]).exists()

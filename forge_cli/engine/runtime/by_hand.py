@@ -1,0 +1,47 @@
+"""Calls that people make on the bus, beside whatever the worker does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from forge_cli.core.bounds import SHUTDOWN_GRACE
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import StatusEvent
+from forge_cli.core.wire import error_text
+from forge_cli.record.log import SessionLost
+
+
+class CallsByHand:
+    """Those of one runtime, which ends them when it is closed."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._calls = set[asyncio.Task[object]]()
+
+    def start(self, call: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[object]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            with suppress(SessionLost):
+                self._bus.emit(StatusEvent("error", error_text(error)))
+
+    async def wait(self) -> None:
+        """Wait until all have ended."""
+        if self._calls:
+            await asyncio.wait(self._calls)
+
+    async def aclose(self) -> None:
+        """Cancel what has not ended."""
+        for task in self._calls:
+            task.cancel()
+        with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
+            await self.wait()
