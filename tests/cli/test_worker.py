@@ -3,6 +3,7 @@
 Covers forge_cli.cli.models.names, forge_cli.cli.worker.check, forge_cli.files.worker.
 """
 
+import json
 import re
 
 import pytest
@@ -195,3 +196,28 @@ def test_a_variable_that_is_not_set_is_said_where_it_stands(cli, project, monkey
     column = len(f"      s: {server}".partition("'$")[0]) + 1
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith(f"forge: w.yaml:5:{column}: ${{NOPE}}: the environment has no such variable\n")
+
+
+def test_what_is_found_as_an_object(project, cli) -> None:
+    project.write("tools.py", 'def look() -> str:\n    """Look."""\n    return ""\n')
+    section = "{custom: {module: ./tools.py, tools: [look], approval: {default: preApproved}}}"
+    project.write("w.yaml", f"name: w\ntoolsets: {section}\n")
+    done = cli("worker", "check", "w.yaml", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == {
+        "path": "w.yaml",
+        "ok": True,
+        "worker": "w",
+        "toolsets": 1,
+        "tools": 1,
+        "grants": [
+            {"kind": "code", "detail": "./tools.py runs in forge's own process, unconfined"},
+            {"kind": "call", "detail": "every tool of custom that says nothing itself"},
+        ],
+        "hooks": [],
+    }
+    project.write("w.yaml", "name: w\ntoolset: {}\n")
+    done = cli("worker", "check", "w.yaml", "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["ok"], found["where"]) == (3, False, "w.yaml:2:1")
+    assert found["error"] in done.err

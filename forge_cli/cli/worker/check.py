@@ -8,13 +8,16 @@ from pathlib import Path
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.models.names import check_model, check_script
 from forge_cli.cli.opening import opened
-from forge_cli.cli.options import DirectoryOption, new_app, work_folder
+from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.table import print_json
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
-from forge_cli.cli.worker.grants import grants_of, hooks_beside, lines_of_grants
+from forge_cli.cli.worker.grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.worker import load_worker
 
 app = new_app()
@@ -24,28 +27,40 @@ app = new_app()
 def check(
     worker: WorkerArgument,
     directory: DirectoryOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Say whether a worker file is sound.
 
     Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
     it starts, and what it allows in advance, is listed.
     """
+    path, folder = find_worker(worker), work_folder(directory)
+    try:
+        facts, grants = check_worker(path, folder)
+    except ForgeError as error:
+        if as_json:
+            where = str(error.where) if error.where else None
+            print_json({"path": path, "ok": False, "error": error.message, "where": where, "hint": error.hint})
+        raise
+    hooks = hooks_beside(folder)
+    if as_json:
+        lists = {"grants": [vars(each) for each in grants], "hooks": [vars(each) for each in hooks]}
+        print_json({"path": path, "ok": True, **facts, **lists})
+        return
+    told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']})"
+    lines = [told, *lines_of_grants(grants), *(lines_of_grants(hooks, "hooks run beside it") if hooks else ())]
     with data_output() as out:
-        out.write(check_worker(worker, find_worker(worker), work_folder(directory)))
+        out.writelines(f"{visible(line)}\n" for line in lines)
 
 
-def check_worker(named: str, path: str, folder: Path) -> str:
-    """That it is sound, and what it grants itself; what is odd is said on standard error."""
+def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
+    """What a sound worker has, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
     toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
     if odd := look(check_model, path, str(folder), worker=path, folder=folder):
         sys.stderr.write(f"warning: {visible(odd)}\n")
     check_script(found, folder)
-    told = f"{visible(named)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})"
-    lines = [told, *lines_of_grants(grants_of(found, folder))]
-    if hooks := hooks_beside(folder):
-        lines += lines_of_grants(hooks, "hooks run beside it")
-    return "".join(f"{visible(line)}\n" for line in lines)
+    return {"worker": found.name, "toolsets": toolsets, "tools": tools}, grants_of(found, folder)
 
 
 async def count_tools(worker: str, workspace: str) -> tuple[int, int]:

@@ -1,4 +1,7 @@
-"""The hooks of one worker: each is run within its time, confined like the shell, and what it says goes on record."""
+"""The hooks of one worker: each is run within its time, and what it says goes on record.
+
+Those of the person's own config run as that person; those of a project are confined as the worker's commands are.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError, WorkerE
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.hookspecs import HookName
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
-from forge_cli.core.processes import Processes
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import Judged
@@ -27,6 +29,7 @@ from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.hooks.answers import SECONDS, Heard, HookFailed, checked, read_finished, tighten
 from forge_cli.files.hooks import HookConfig
 from forge_cli.files.trust import TrustStore
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
 
 FindObserver = Callable[[str], Observer]
 
@@ -46,7 +49,7 @@ class Hook:
     """``hooks[0]``, as it stands in its file."""
     where: Mark | None
     of_project: bool = False
-    """Then its files count only as they were trusted."""
+    """Then its files count only as they were trusted, and it is confined."""
 
     @property
     def title(self) -> str:
@@ -77,7 +80,7 @@ class Hooks:
     worker: str
     workspace: Path
     store: TrustStore
-    processes: Processes
+    processes: WorkerProcesses
     bus: EventBus
     find_observer: FindObserver
     heard: dict[str, list[tuple[Hook, Heard]]] = field(default_factory=dict)
@@ -210,7 +213,10 @@ class Hooks:
                 raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
         text = json.dumps(jsonable(told.wire()), ensure_ascii=False)
         try:
-            done = await self.processes.run(hook.config.argv, input=text, timeout=SECONDS, readable=files)
+            if hook.of_project:
+                done = await self.processes.run(hook.config.argv, input=text, timeout=SECONDS, readable=files)
+            else:
+                done = await self.processes.run_as_person(hook.config.argv, input=text, timeout=SECONDS)
         except ToolError as error:
             raise HookFailed(str(error)) from None
         return read_finished(done)

@@ -132,6 +132,13 @@ class WorkerProcesses(Processes):
             interrupted=interrupted,
         )
 
+    async def run_as_person(self, argv: Sequence[str], *, input: str, timeout: float) -> Finished:
+        """Run what the person's own config names: with the person's whole environment, and never confined."""
+        options = self._options(argv, None, None, input, UNCONFINED)
+        options["env"] = {**os.environ, "FORGE_WORKSPACE": str(self._workspace)}
+        options["limits"] = NO_LIMITS
+        return await self.children.run(argv, **options, timeout=timeout)
+
     def stream(
         self,
         argv: Sequence[str],

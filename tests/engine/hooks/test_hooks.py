@@ -239,13 +239,27 @@ def test_children_are_covered(hooked: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_it_is_confined_like_the_shell(hooked: Project) -> None:
+def test_one_of_a_project_is_confined_like_the_shell(hooked: Project) -> None:
     hooked.write("worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]"))
     text = "touch a/inside; touch outside 2>/dev/null && exit 2; exit 0"
-    seen = said_by(hooked, text, call("act"))
+    hooked.write(".forge/check.sh", f"#!/bin/sh\n{text}\n").chmod(0o755)
+    hooked.write(".forge/config.yaml", f"hooks: [{on('before_tool')}]\n")
+    assert hooked.forge("trust", ".").returncode == 0
+    seen = hooked.run(calls(call("act")), "done")
     assert seen.statuses == ["success"], warnings(seen)
     assert (hooked.folder / "a" / "inside").exists()
     assert not (hooked.folder / "outside").exists()
+
+
+def test_one_of_ones_own_runs_as_the_person(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the desktop in its environment, and the whole home to write to, whatever confines the worker."""
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus")
+    hooked.write("worker.yaml", WORKER.replace("isolation: off", "network: [example.com]"))
+    log = hooked.home / "hooks.log"
+    text = f'echo "$DBUS_SESSION_BUS_ADDRESS $HTTPS_PROXY $FORGE_WORKSPACE" > {log}; cat > /dev/null'
+    seen = said_by(hooked, text, call("act"))
+    assert (seen.statuses, warnings(seen)) == (["success"], [])
+    assert log.read_text() == f"unix:path=/run/user/0/bus  {hooked.folder}\n"
 
 
 @pytest.mark.needs("bwrap")
