@@ -12,7 +12,7 @@ from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.zones import Zone
 
 RESULT, SESSION = "shell.result", "shell.session"
-FORGE_COMPILES = "forge compiles what lies in /tools itself: call the tool, and errors of the compiler come back"
+COMPILED_BY_FORGE = "forge compiles what lies in /tools itself: call the tool, and errors of the compiler come back"
 _GO = re.compile(r"\bgo\s+(?:build|install|run)\b")
 READ_AT_ONCE = MODEL_LIMIT - 200
 """Bytes of a session's output in one result: what the model would not get to read comes with the next."""
@@ -26,7 +26,7 @@ def result(command: str, done: Finished, seconds: float, *, tools: Zone | None =
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else describe_end(done)
     told = _with_hint(state, done, done.stderr)
     if done.exit_code and tools and _GO.search(command) and (f"/{tools.name}" in command or str(tools.path) in command):
-        told += f"\n{FORGE_COMPILES}"
+        told += f"\n{COMPILED_BY_FORGE}"
     value = _value(command, done, state, told)
     if done.timed_out:
         raise ToolTimeout(state, value=value)
