@@ -48,7 +48,7 @@ def answer_on(judged: Judged, hooks: Sequence[JsonObject] = ()) -> VerdictAnswer
         rule=verdict.rule,
         where=str(verdict.where) if verdict.where else None,
         by=verdict.by,
-        risk=judged.offer.tool.risk,
+        risk=verdict.risk or judged.offer.tool.risk,
         **({"details": list(verdict.details)} if verdict.details else {}),
         **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
         **({"hooks": hooks} if hooks else {}),

@@ -127,7 +127,7 @@ class Consent:
             args=copy_args(judged.args),
             description=f"{self._who(judged)} call {tool.name}",
             reason=verdict.reason,
-            risk=tool.risk,
+            risk=verdict.risk or tool.risk,
             rule=verdict.rule,
             where=verdict.where,
             preview=preview.value,

@@ -128,7 +128,7 @@ def _join(verdict: Verdict, path: Verdict) -> Verdict:
         return path
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason
     details = (*verdict.details, *path.details)
-    return replace(path, reason=reason, details=details, parts=verdict.parts, basis=verdict.basis)
+    return replace(path, reason=reason, details=details, parts=verdict.parts, risk=verdict.risk, basis=verdict.basis)
 
 
 def _rule(approval: Approval | None, where: Mark | None, rule: str) -> Verdict | None:

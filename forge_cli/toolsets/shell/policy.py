@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -99,9 +99,16 @@ class ShellPolicy:
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
         plain = found.approval is Approval.PRE_APPROVED or found.grantable
         files = tuple(_redirected(command, moved)) if plain else ()
-        details, grants = _details(found), self._grants(files, found)
         verdict = Verdict(
-            found.approval, found.reason, rule, where, by="rule", details=details, parts=parts, grants=grants
+            found.approval,
+            found.reason,
+            rule,
+            where,
+            by="rule",
+            details=_details(found),
+            parts=parts,
+            risk="low" if self._only_reads(found.parts) else None,
+            grants=self._grants(files, found),
         )
         if found.approval is not Approval.PRE_APPROVED:
             return verdict
@@ -111,6 +118,12 @@ class ShellPolicy:
         if judged is verdict and any(part.row for part in found.parts):
             judged = self._inside_zones(command, moved, verdict)
         return self._with_written_files(command, moved, verdict) if judged is verdict else judged
+
+    def _only_reads(self, parts: Sequence[CommandPart]) -> bool:
+        """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
+        sections = dict(self._sections())
+        used = [sections[str(part.origin)].rules[part.rule].use for part in parts if part.rule is not None]
+        return bool(parts) and used == ["reading"] * len(parts) and not any(part.why for part in parts)
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""

@@ -97,9 +97,10 @@ def test_approve_names_the_row(repository: Project) -> None:
     assert done.returncode == 0
     assert "part:   git log -3 -> preApproved (toolsets.shell.rules[0] git log)" in done.stdout
     assert "part:   head -5 -> preApproved (toolsets.shell.rules[0] head)" in done.stdout
+    assert "risk:   low" in done.stdout
     answer = json.loads(repository.forge("approve", "coder", "shell", "command=mypy src", "--json").stdout)
     assert answer["reason"] == "'mypy src' is 'mypy' in the rule set linting"
-    assert answer["rule"] == "toolsets.shell.rules[2]"
+    assert (answer["rule"], answer["risk"]) == ("toolsets.shell.rules[2]", "high")
 
 
 @pytest.mark.parametrize(
