@@ -10,5 +10,6 @@ if TYPE_CHECKING:
     from forge_cli.engine import plugins as plugins
     from forge_cli.engine import replay as replay
     from forge_cli.engine import runtime as runtime
+    from forge_cli.engine import turns as turns
 
 __getattr__ = lazy_modules(__name__)

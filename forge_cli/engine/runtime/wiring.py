@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from forge_cli import engine
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
 from forge_cli.core.zones import Zone
-from forge_cli.engine import turns
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
@@ -132,7 +132,7 @@ class RuntimeSpec:
         """What the program says of the answer, else what an unfinished task was begun with."""
         before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
         return (
-            turns.output.OutputSchema(before)
+            engine.turns.output.OutputSchema(before)
             if self.output_schema is None and before is not None
             else self.output_schema
         )
