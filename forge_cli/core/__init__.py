@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from forge_cli.core import debugging as debugging
     from forge_cli.core import executors as executors
     from forge_cli.core import forms as forms
+    from forge_cli.core import found_paths as found_paths
     from forge_cli.core import json_schema as json_schema
     from forge_cli.core import model_input as model_input
     from forge_cli.core import observers as observers
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from forge_cli.core import sandbox as sandbox
     from forge_cli.core import signature as signature
     from forge_cli.core import threads as threads
+    from forge_cli.core import unwritable as unwritable
     from forge_cli.core import wrap as wrap
 
 __getattr__ = lazy_modules(__name__)

@@ -18,7 +18,7 @@ from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict,
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.paths import PathUse, declared_accesses, declared_paths, flat_paths
+from forge_cli.core.paths import PathUse, declared_accesses
 from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.source import Source as Source
@@ -215,7 +215,7 @@ class Tool:
             return []
         flat = self._flat_paths
         if flat is None:
-            declared = declared_paths(self.schema.json_schema, args)
+            declared = core.found_paths.declared_paths(self.schema.json_schema, args)
         else:
             given = [(args.get(name), access, kind, name) for name, access, kind in flat]
             declared = [
@@ -225,7 +225,7 @@ class Tool:
 
     @cached_property
     def _flat_paths(self) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
-        return flat_paths(self.schema.json_schema)
+        return core.found_paths.flat_paths(self.schema.json_schema)
 
     def validate_input(self, input: Any) -> Validated:
         """The args as the tool would get them, or what is wrong with them; nothing is raised."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum
 from functools import cache
 from pathlib import PurePath
@@ -186,28 +186,6 @@ def _nested(value: Any, enclosing: tuple[int, ...]) -> Any:
     if hasattr(value, "model_dump"):
         return _plain(value.model_dump(), enclosing)
     return clean_text(str(value) if isinstance(value, PurePath) else _safe_text(value))
-
-
-def find_unwritable(value: Any, enclosing: tuple[int, ...] = ()) -> str | None:
-    """The first part of a value that JSON cannot carry, where its text would stand; None where it can carry all."""
-    if value is None or isinstance(value, str | bool | Enum | PurePath):
-        return None
-    if isinstance(value, int | float | bytes | bytearray | memoryview):
-        odd = isinstance(value, float) and not math.isfinite(value)
-        text = _plain(value, ())
-        return text.strip("[]") if odd or (isinstance(text, str) and text.startswith("[")) else None
-    if id(value) in enclosing or len(enclosing) >= MAX_DEPTH:
-        return "something that holds itself" if id(value) in enclosing else "something nested too deep"
-    if isinstance(value, Mapping):
-        parts: Iterable[Any] = value.values()
-    elif isinstance(value, Set | Sequence):
-        parts = value
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
-    else:
-        return None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
-    found = (find_unwritable(part, (*enclosing, id(value))) for part in parts)
-    return next((part for part in found if part), None)
 
 
 def decode_text(data: bytes) -> str:

@@ -1,4 +1,7 @@
-"""Paths among the arguments of a call: what a tool declares, and what is found in valid args."""
+"""Paths among the arguments of a call: what a tool declares, and what is found in valid args.
+
+Covers forge_cli.core.found_paths.
+"""
 
 from typing import Annotated, Any, Optional
 
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from forge_cli import DeletePath, PathUse, ReadPath, Tool, WritePath
-from forge_cli.core.paths import declared_paths, with_paths
+from forge_cli.core.found_paths import declared_paths, with_paths
 
 
 class Edit(BaseModel):

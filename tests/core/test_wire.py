@@ -1,6 +1,6 @@
 """From frozen values to JSON: camelCase keys, absent things left out, and nothing that JSON cannot carry.
 
-Covers forge_cli.core.reading.
+Covers forge_cli.core.reading, forge_cli.core.unwritable.
 """
 
 import json

@@ -25,7 +25,7 @@ from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import FunctionCall
-from forge_cli.core.wire import JsonObject, error_text, find_unwritable
+from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import (
@@ -340,7 +340,7 @@ class Guard:
         except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
             return ToolOutcome.failed(call, "error", error_text(error))
         self._check_kind(call, value)
-        if only_looks() and (part := find_unwritable(returned)):
+        if only_looks() and (part := core.unwritable.find_unwritable(returned)):
             problem = f"its result has {part} in it, which JSON cannot carry"
             self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
         return ToolOutcome(call, "success", value)

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forge_cli import core
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import READ_ONLY, Args, Tool
@@ -118,7 +118,7 @@ class Judged:
     @cached_property
     def resolved(self) -> Args:
         """The args with every path resolved, wherever it stands in them."""
-        return with_paths(self.args, {path.use.at: path.place for path in self.places if path.use.at})
+        return core.found_paths.with_paths(self.args, {path.use.at: path.place for path in self.places if path.use.at})
 
 
 class Refusal(Exception):

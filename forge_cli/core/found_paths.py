@@ -1,0 +1,59 @@
+"""Paths among the arguments of a call: where they are found, for tools that declare some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Literal
+
+from forge_cli.core.fields import alternatives, member, subschemas
+from forge_cli.core.marks import Loc
+from forge_cli.core.paths import ACCESS, KIND, PathUse
+from forge_cli.core.wire import JsonObject
+from forge_cli.core.zones import Access
+
+
+def flat_paths(schema: JsonObject) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
+    """The properties that are paths; None where a schema declares paths in any other place than a plain property."""
+    named = [(name, each) for name, each in schema["properties"].items() if isinstance(each, dict) and ACCESS in each]
+    declared = sum(ACCESS in each for each in subschemas(schema))
+    if len(named) != declared or any(each.get("type") != "string" for _, each in named) or _branches(schema):
+        return None
+    return tuple((name, Access(each[ACCESS]), each.get(KIND)) for name, each in named)
+
+
+def _branches(schema: JsonObject) -> bool:
+    """May the schema of a property stand elsewhere, too?"""
+    return bool({"$ref", "allOf", "anyOf", "oneOf", "patternProperties"} & schema.keys())
+
+
+def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]:
+    """The paths among valid args that the schema declares, at any depth, each once."""
+    return list({use.at: use for use in _found(schema, args, schema, ())}.values())
+
+
+def _found(schema: Any, value: Any, root: JsonObject, at: Loc) -> Iterator[PathUse]:
+    if not isinstance(value, str | Mapping | list):
+        return
+    for branch in alternatives(schema, root):
+        match value:
+            case str():
+                if ACCESS in branch:
+                    yield PathUse(value, branch[ACCESS], branch.get(KIND), at=at)
+            case Mapping():
+                for name, item in value.items():
+                    yield from _found(member(branch, name), item, root, (*at, name))
+            case list():
+                for index, item in enumerate(value):
+                    yield from _found(member(branch, index), item, root, (*at, index))
+
+
+def with_paths(args: Mapping[str, Any], paths: Mapping[Loc, str]) -> dict[str, Any]:
+    """The args with the values at these places replaced."""
+    changed: Any = deepcopy(dict(args))
+    for at, path in paths.items():
+        around = changed
+        for step in at[:-1]:
+            around = around[step]
+        around[at[-1]] = path
+    return dict(changed)
