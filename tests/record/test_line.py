@@ -237,6 +237,7 @@ def test_what_was_recorded_long_ago_would_be_written_again_byte_for_byte(file: P
         line = Line.read(piece)
         order = list(line.data)
         envelope = {key: line.data[key] for key in order[: order.index("type") + 1]}
-        again = Line({**envelope, **line.event.payload(), "prev": line.prev, "hash": line.hash})
+        seal = {key: line.data[key] for key in ("prev", "proof", "hash") if key in line.data}
+        again = Line({**envelope, **line.event.payload(), **seal})
         assert again.text().encode() == piece + b"\n"
         assert again.intact
