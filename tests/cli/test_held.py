@@ -57,7 +57,7 @@ def prepare(project: Project, body: str, kind: str = "async def", options: str =
 
 def statuses(project: Project) -> list[str]:
     """How the calls of the last session ended, whose log has to be whole: one result a call, and an end."""
-    log = max((project.home / "sessions").glob("*.jsonl"))
+    log = max((project.home / "sessions").glob("*.jsonl"), key=lambda log: log.stat().st_mtime_ns)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     started = [line["toolCallId"] for line in lines if line["type"] == "toolStarted"]
     assert [line["toolCallId"] for line in lines if line["type"] == "toolResult"] == started

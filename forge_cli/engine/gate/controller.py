@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from forge_cli import core
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bus import EventBus
@@ -154,8 +155,8 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
                     bool(approved),
                     (None | "session") as remember,
                     (None | str()) as note,
-                    (None | GrantOffer()) as grant,
-                ]:
+                    grant,
+                ] if grant is None or isinstance(grant, core.grants.GrantOffer):
                     return ApprovalDecision(approved, remember, note, grant=grant)
     return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision")
 

@@ -222,7 +222,7 @@ async def test_a_callback_that_fails_has_not_said_yes(gate: OpenGate) -> None:
     assert act.executed == []
 
 
-@pytest.mark.parametrize("answer", [None, True, "yes", 1])
+@pytest.mark.parametrize("answer", [None, "yes", 1])
 async def test_a_callback_that_gives_no_decision_has_not_said_yes(gate: OpenGate, answer: Any) -> None:
     async def vague(request: Any) -> Any:
         return answer

@@ -81,7 +81,7 @@ def leave_all(window: Window, keys: tuple[str, ...]) -> None:
 
 
 def check_that_nothing_was_called(clerk: Project, questions: int) -> None:
-    session = max((clerk.home / "sessions").glob("*.jsonl"))
+    session = max((clerk.home / "sessions").glob("*.jsonl"), key=lambda log: log.stat().st_mtime_ns)
     lines = list(map(json.loads, session.read_text().splitlines()))
     assert [line["status"] for line in lines if line["type"] == "toolResult"] == ["interrupted"] * questions
     said = [line["content"] for line in lines if line["type"] == "userInput"]
