@@ -18,6 +18,8 @@ PATIENCE = 60
 MODELS = '''
 """A model that says what somebody writes into a pipe, line by line, until that is closed."""
 
+import os
+
 import anyio
 
 from forge_cli import ModelFactory, TextDelta, TurnEnd, hookimpl
@@ -28,9 +30,15 @@ class PipeModel:
     context_window = 1000
 
     async def stream(self, request):
-        words = await anyio.to_thread.run_sync(open, "words", abandon_on_cancel=True)
-        while line := await anyio.to_thread.run_sync(words.readline, abandon_on_cancel=True):
-            yield TextDelta(line.removesuffix("\\n").replace("|", "\\n"))
+        words = os.open("words", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                await anyio.wait_readable(words)
+                if not (said := os.read(words, 65536).decode()):
+                    break
+                yield TextDelta(said.replace("\\n", "").replace("|", "\\n"))
+        finally:
+            os.close(words)  # at once, so that nobody writes to a model that was interrupted
         yield TurnEnd("end")
 
     async def aclose(self):
