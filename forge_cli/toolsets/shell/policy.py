@@ -31,7 +31,7 @@ from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
-from forge_cli.toolsets.shell.sets.secrets import find_secret, reads_all_below
+from forge_cli.toolsets.shell.sets.secrets import hidden_reads
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
@@ -204,12 +204,9 @@ class ShellPolicy:
             if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
                 return replace(verdict, approval=approval, reason=f"{operand} leads out of the zones", rule=None)
         for words, places in _argvs(command, moved):
-            if reads_all_below(words):
-                here = [self.workspace / place for place in places]
-                named = [path for root in here for word in words[1:] if below(word) and (path := root / word).is_dir()]
-                folders = named or here
-                if found := next(filter(None, map(find_secret, folders)), None):
-                    return replace(verdict, approval=approval, reason=f"it would read {found}", rule=None)
+            reads = hidden_reads(words)
+            if reads and (found := reads.find_secret(words, (self.workspace / place for place in places))):
+                return replace(verdict, approval=approval, reason=f"it would read {found}", rule=None)
         return verdict
 
     def _with_written_files(self, command: str, moved: str, verdict: Verdict) -> Verdict:

@@ -25,7 +25,7 @@ from forge_cli.toolsets.shell.block.patterns import Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
 from forge_cli.toolsets.shell.programs.wrappers import wrapper_named
-from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow, is_program, rows_of
+from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow, rows_of
 
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
@@ -140,9 +140,7 @@ class _Match:
         return self.start + len(self.tokens)
 
     def covers(self, words: tuple[str, ...]) -> bool:
-        if self.tokens[0] == ANY_PROGRAM:
-            return self.tokens[1:] == words[1:] and is_program(words[0])
-        return self.tokens == words[: len(self.tokens)]
+        return self.row.covers(self.tokens, words) if self.row else self.tokens == words[: len(self.tokens)]
 
 
 def judge_line(

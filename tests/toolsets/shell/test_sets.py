@@ -60,6 +60,7 @@ def test_everyday_lines_seldom_ask(repository: Project) -> None:
 
 
 def test_harmful_lines_always_ask(repository: Project) -> None:
+    repository.write(".env", "KEY=1\n")
     found = verdicts(repository, (CASES / "harmful.txt").read_text().splitlines())
     assert {line: said for line, said in found.items() if said[0] == "preApproved"} == {}
 

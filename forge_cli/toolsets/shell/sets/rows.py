@@ -15,7 +15,6 @@ import yaml
 
 from forge_cli.files.parsing import LOADER
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
-from forge_cli.toolsets.shell.programs.table import table_index
 
 DATA = Path(__file__).with_name("data")
 SetName = Literal["reading", "testing", "linting"]
@@ -33,12 +32,20 @@ class SetRow:
     operands: Literal["files", "script", "text", "format", "none"] = "files"
     options: str = ""
     never: str = ""
+    programs: str = ""
+    refuses: str = ""
     vouched: bool = False
     match: str = ""
     not_match: str = ""
 
     def tokens(self) -> Iterator[tuple[str, ...]]:
         return (tuple(line.split()) for line in self.patterns.splitlines())
+
+    def covers(self, tokens: Sequence[str], words: Sequence[str]) -> bool:
+        """Do the words of a command start with one of the patterns?"""
+        if tokens[0] == ANY_PROGRAM:
+            return tuple(tokens[1:]) == tuple(words[1:]) and words[0] in self.programs.split()
+        return tuple(tokens) == tuple(words[: len(tokens)])
 
     def misfit(self, words: Sequence[ShellWord], reach: int, readable: Sequence[str]) -> str | None:
         """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones."""
@@ -47,6 +54,8 @@ class SetRow:
         for text in texts:
             if any(never.startswith(text.partition("=")[0]) for never in self.never.split() if len(text) > 2):
                 return f"{text} names files in a file"
+            if self.refuses and re.search(self.refuses, text):
+                return f"{text} may name files that are not seen here"
             option = text.startswith("-") and text != "-"
             if option and self.vouched and self.operands == "none":
                 return f"with {text} it is another command"
@@ -88,18 +97,13 @@ def _in_option(text: str) -> Iterator[str]:
 
 def is_outside(text: str, readable: Sequence[str]) -> bool:
     """May this be a path that leads out of the working directory and of the folders ``readable``?"""
-    if text.startswith("~"):
+    if text.startswith(("~", "@")):  # some programs read options from @FILE
         return True
     if text.startswith("/"):
         path = posixpath.normpath(text)
         inside = any(path == root or path.startswith(root.rstrip("/") + "/") for root in readable)
         return not inside and path not in ("/dev/null", "/dev/stdin")
     return ".." in text.replace(":", "/").split("/")
-
-
-def is_program(word: str) -> bool:
-    """Is it a bare name that the tables of programs know?"""
-    return word in table_index()
 
 
 @lru_cache(maxsize=8)
