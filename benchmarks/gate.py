@@ -14,7 +14,7 @@ from pathlib import Path
 from table import Row, main
 
 CASES = Path(__file__).resolve().parent.parent / "tests" / "cases"
-FILES = "src/app.py src/util.py tests/test_util.py README.md setup.py package.json a.txt b.txt data.csv names.txt"
+FILES = "src/app.py src/util.py tests/test_util.py README.md setup.py package.json a.txt b.txt data.csv names.txt .env"
 
 
 def verdicts(folder: Path, lines: Sequence[str]) -> tuple[list[str], float]:

@@ -22,16 +22,19 @@ from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import protected_among
-from forge_cli.toolsets.shell.allow.folders import Folders
+from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.hazards import innermost
-from forge_cli.toolsets.shell.allow.parser import Simple, read_line
+from forge_cli.toolsets.shell.allow.lexer import Unknown
+from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret
+from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.hooks import hook_folders
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
-from forge_cli.toolsets.shell.sets.secrets import hidden_reads
+from forge_cli.toolsets.shell.sets.listings import listed
+from forge_cli.toolsets.shell.sets.secrets import FilesBelow, hidden_reads
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
@@ -98,7 +101,7 @@ class ShellPolicy:
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
         plain = found.approval is Approval.PRE_APPROVED or found.grantable
-        files = tuple(_redirected(command, moved)) if plain else ()
+        files = tuple(self._redirected(command, moved)) if plain else ()
         verdict = Verdict(
             found.approval,
             found.reason,
@@ -114,7 +117,7 @@ class ShellPolicy:
             return verdict
         judged = self._with_zones(files, verdict)
         if judged is verdict:
-            judged = self._with_secrets(_operands(command, moved), verdict)
+            judged = self._with_secrets(self._operands(command, moved), verdict)
         if judged is verdict and any(part.row for part in found.parts):
             judged = self._inside_zones(command, moved, verdict)
         return self._with_written_files(command, moved, verdict) if judged is verdict else judged
@@ -199,13 +202,18 @@ class ShellPolicy:
         """The verdict of a rule set unless it would read a file outside the zones, or one of secrets below a folder."""
         approval = Approval.strictest(Approval.ASK, self.worker.default)
         roots = [os.path.realpath(path) for path in (self.workspace, *(zone.path for zone in self.sandbox.zones))]
-        for operand in _operands(command, moved):
+        for operand in self._operands(command, moved):
             path = self.workspace / operand
             if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
                 return replace(verdict, approval=approval, reason=f"{operand} leads out of the zones", rule=None)
-        for words, places in _argvs(command, moved):
-            reads = hidden_reads(words)
-            if reads and (found := reads.find_secret(words, (self.workspace / place for place in places))):
+        for simple, places in self._placed(command, moved):
+            words = _innermost([word.text for word in simple.words])
+            folders = [self.workspace / place for place in places]
+            reads = hidden_reads(words) if words else None
+            found = reads.find_secret(folders) if reads else None
+            for listing in _listings(simple):
+                found = found or listing.find_odd(folders, lambda real: _is_in_any(real, roots))
+            if found:
                 return replace(verdict, approval=approval, reason=f"it would read {found}", rule=None)
         return verdict
 
@@ -213,7 +221,9 @@ class ShellPolicy:
         """The verdict unless a command runs or loads a file that was written without asking, by a link or as a hook."""
         around = os.path.realpath(self.workspace)
         written = [real for root in self._written_unasked() if (real := os.path.realpath(root)) != around]
-        for words, places in _argvs(command, moved) if written else ():
+        for simple, places in self._placed(command, moved) if written else ():
+            if not (words := _innermost([word.text for word in simple.words])):
+                continue
             git = words[0] == "git" and not only_reads(words)
             paths = [str(folder) for folder in hook_folders(self.workspace)] if git else []
             if not leaves_operands_alone(words):
@@ -226,6 +236,31 @@ class ShellPolicy:
                 )
                 return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
         return verdict
+
+    def _placed(self, command: str, moved: str) -> Iterator[tuple[Simple, list[str]]]:
+        """The commands of a plain line, with the folders in which each may run."""
+        place = CommandPlace(is_link=self._is_link)
+        for earlier in read_line(moved):
+            place = place.after(earlier)
+        for simple in read_line(command):
+            yield simple, sorted(folder for folder in place.folders.possible if folder is not None)
+            place = place.after(simple)
+
+    def _redirected(self, command: str, moved: str) -> Iterator[_Redirected]:
+        """The files that the redirections of a plain line open, in each folder where it may run."""
+        for simple, places in self._placed(command, moved):
+            for operator, target, _ in simple.redirects:
+                copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
+                if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
+                    access = Access.WRITE if ">" in operator else Access.READ
+                    paths = (os.path.normpath(os.path.join(place, target.text)) for place in places)
+                    yield from (_Redirected(path, access) for path in paths)
+
+    def _operands(self, command: str, moved: str) -> Iterator[str]:
+        """The words of a plain line that may name files below the working directory, wherever it may run."""
+        for simple, places in self._placed(command, moved):
+            words = [word.text for word in simple.words[1:] if below(word.text)]
+            yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
@@ -264,43 +299,19 @@ class _Redirected:
     access: Access
 
 
-def _redirected(command: str, moved: str) -> Iterator[_Redirected]:
-    """The files that the redirections of a plain line open, in each folder where it may run."""
-    for simple, places in _placed(command, moved):
-        for operator, target, _ in simple.redirects:
-            copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
-            if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
-                access = Access.WRITE if ">" in operator else Access.READ
-                yield from (_Redirected(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
+def _innermost(words: list[str]) -> list[str]:
+    """The words of a command behind its wrappers."""
+    return words[innermost(words, len(words))[0] :] if words else []
 
 
-def _operands(command: str, moved: str) -> Iterator[str]:
-    """The words of a plain line that may name files below the working directory, in each folder where it may run."""
-    for simple, places in _placed(command, moved):
-        words = [word.text for word in simple.words[1:] if below(word.text)]
-        yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
-
-
-def _argvs(command: str, moved: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The words of each command of a plain line behind its wrappers, with the folders in which it may run."""
-    for simple, places in _placed(command, moved):
-        words = [word.text for word in simple.words]
-        if words:
-            yield words[innermost(words, len(words))[0] :], places
+def _listings(command: Simple) -> Iterator[FilesBelow]:
+    """The names of files that a command gets where a word is not known."""
+    unknown = [word.unknown or (Unknown("", glob=word.text) if word.glob else None) for word in command.words]
+    return filter(None, (listed(each) for each in (*unknown, command.fed) if each))
 
 
 def _is_in_any(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
-
-
-def _placed(command: str, moved: str) -> Iterator[tuple[Simple, list[str]]]:
-    """The commands of a plain line, with the folders in which each may run."""
-    folders = Folders()
-    for earlier in read_line(moved):
-        folders = folders.after(earlier)
-    for simple in read_line(command):
-        yield simple, sorted(folder for folder in folders.possible if folder is not None)
-        folders = folders.after(simple)
 
 
 def _pattern_rule(pattern: str) -> GrantRule:

@@ -15,11 +15,12 @@ from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
-from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
-from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Redirect, Simple, read_line
+from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown, UnreadableLine
+from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
-from forge_cli.toolsets.shell.allow.redirects import redirect_hazard, secret_hazard
+from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
 from forge_cli.toolsets.shell.allow.suggest import grantable_patterns, suggestion_for
+from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
@@ -31,6 +32,7 @@ _SHOWN_MAX = 160
 _NESTED_MAX = 2000
 _NOTHING = "there is no command in it"
 _TIMED = ("timeout", "time")
+_XARGS = re.compile(r"xargs (?:(?:-0|--null|-r|--no-run-if-empty|-t|-[nLP] ?[0-9]+|-I ?\{\}) )*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOKEN = re.compile(r"[^ \t\r\n]+")
 
@@ -234,17 +236,21 @@ class LineJudge:
         matches = self._matches(words)
         match, approval = self._strictest(matches)
         why = None
-        if matches or approval is Approval.PRE_APPROVED or not words:
+        unknown = any(word.unknown for word in command.words)
+        if matches or approval is Approval.PRE_APPROVED or not words or unknown:
             reach = max((match.reach for match in matches), default=0)
-            vouched = False
-            if match and match.row:
-                vouched = match.row.vouched
-                why = match.row.misfit(command.words, match.reach, self._readable)
-            why = why or self._hazard(command, reach, place, vouched=vouched)
+            row = match.row if match else None
+            if match and row:
+                fed = _fed_words(command, match)
+                why = row.misfit(fed, match.reach, self._readable)
+                if not why and fed is not command.words:
+                    why = command_hazard(fed[match.start :], match.reach - match.start)
+            why = why or self._hazard(command, reach, place, row)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
         said = " ".join(match.tokens) if match and match.row else None
-        return CommandPart(_shown(command), words, *_named(match), approval=approval, why=why, row=said)
+        shown = _shown(command)
+        return CommandPart(shown, words, *_named(match), approval=approval, why=why, nested=command.nested, row=said)
 
     def _strictest(self, matches: Sequence[_Match]) -> tuple[_Match | None, Approval]:
         if not matches:
@@ -252,25 +258,29 @@ class LineJudge:
         approval = Approval.strictest(*(match.rule.approval for match in matches))
         return next(match for match in matches if match.rule.approval is approval), approval
 
-    def _hazard(self, command: Simple, reach: int, place: CommandPlace, *, vouched: bool = False) -> str | None:
-        """What a pattern of ``reach`` tokens does not cover of a command; a ``vouched`` one starts nothing."""
+    def _hazard(self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None) -> str | None:
+        """What a pattern of ``reach`` tokens does not cover of a command; a ``row`` has judged what nobody knows."""
         if not command.words:
             return _NOTHING
+        if row is None and (unknown := next((word.unknown for word in command.words if word.unknown), None)):
+            return unknown.why
         moved, unsure = place.folders.moved, place.unsure
         hazards = (
             redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
         )
-        why = None if vouched else command_hazard(command.words, reach)
+        starts_none = row is not None and (row.vouched or command.words[0].text == "xargs")
+        why = None if starts_none else command_hazard(command.words, reach)
         why = why or next(filter(None, hazards), None)
         why = why or secret_hazard(command.words, reach)
         words = [word.text for word in command.words]
+        why = why or (CD_LEAVES if place.leaves(words) else None)
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 
     def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
         """Why a command that is not blocked, as far as anybody can see, may still come to one that is."""
         if not self._blocked_names:
             return None
-        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
+        if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
             return "file names may become words that are blocked"
         if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
             return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
@@ -361,13 +371,31 @@ def _first(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Matc
 
 
 def _first_inside(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
-    """What a rule set says of a command that only has its time limited or taken."""
+    """What a rule set says of a command that only has its time limited or taken, or gets words by xargs."""
     wrapper = wrapper_named(words[0]) if words[0] in _TIMED else None
-    start = wrapper.inner(words, 0) if wrapper else None
+    start = wrapper.inner(words, 0) if wrapper else _behind_xargs(words)
     found = _first(by_name, words[start:]) if start else None
     if found is None or found.row is None or start is None:
         return None
     return replace(found, start=start)
+
+
+def _behind_xargs(words: tuple[str, ...]) -> int | None:
+    """Where the command begins that xargs starts, if its options only say how often and where words are put."""
+    options = _XARGS.match(" ".join(words)) if words[0] == "xargs" else None
+    start = len(options[0].split()) if options else len(words)
+    return start if start < len(words) and not words[start].startswith("-") else None
+
+
+def _fed_words(command: Simple, match: _Match) -> Sequence[ShellWord]:
+    """The words of a command with those that xargs adds: at the end, or in the place of ``{}``."""
+    if command.words[0].text != "xargs":
+        return command.words
+    added = ShellWord("$(...)", False, unknown=command.fed or Unknown(SUBSTITUTION))
+    before, inner = command.words[: match.start], command.words[match.start :]
+    if not any("-I" in word.text for word in before):
+        return [*command.words, added]
+    return [*before, *(added if "{}" in word.text else word for word in inner)]
 
 
 def _base(word: str) -> str:
@@ -388,7 +416,7 @@ def _because(text: str, match: _Match) -> str:
 
 
 def _shown(command: Simple) -> str:
-    words = [_quoted(word.text) for word in command.words]
+    words = [word.text if word.unknown else _quoted(word.text) for word in command.words]
     return visible(" ".join([*words, *map(_shown_redirect, command.redirects)]))
 
 

@@ -61,7 +61,7 @@ NEVER_OFFERED = [
     *("uv run pytest", "npx tsc", "docker run x", "kubectl exec pod ls", "eval ls", "export A=1", "vim x"),
     *("./run.sh", "/bin/ls", "git -C elsewhere status", "git", "git -c a=b status"),
     *("ls $(x)", "ls `x`", "ls $X", "FOO=1 ls", "ls > out", "ls &> out", "find . -delete", "sed -i s/a/b/ x"),
-    *("if true; then ls; fi", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
+    *("case a in a) ls;; esac", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
     *("pytest && python x.py", "ls | sh", "l*", "'a b' c"),
 ]
 

@@ -27,7 +27,8 @@ WRITES = [
 ]
 MOVED = [
     ("cd src && ls", True), ("cd src && cat a.txt | grep x", True), ("cd src && git status", True),
-    ("cd src; git log | head", True), ("cd . && ./x", True), ("cd src/.. && ./x", False), ("(cd src && pwd)", True),
+    ("cd src; git log | head", True), ("cd . && ./x", True), ("cd src/.. && ./x", True), ("cd src/../.. && ls", False),
+    ("(cd src && pwd)", True),
     ("ls src && ./x", True), ("./x && cd src", True), ("make && cd src && ls", True), ("echo cd src; ./x", True),
     ("git -C src status", True), ("git -C src -C sub log", True), ("cd src && git -C sub diff", True),
     ("cd src && ./x", False), ("cd src; ./x", False), ("cd src || ./x", False), ("cd src & ./x", False),

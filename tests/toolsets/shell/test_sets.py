@@ -19,7 +19,7 @@ CASES = Path(__file__).parents[2] / "cases"
 MOST_ASKED = 0.1
 FILES = (
     "src/app.py src/util.py tests/test_util.py README.md pyproject.toml setup.py package.json a.txt b.txt data.csv "
-    "data.txt names.txt Makefile"
+    "data.txt names.txt Makefile .env"
 )
 
 
@@ -60,7 +60,6 @@ def test_everyday_lines_seldom_ask(repository: Project) -> None:
 
 
 def test_harmful_lines_always_ask(repository: Project) -> None:
-    repository.write(".env", "KEY=1\n")
     found = verdicts(repository, (CASES / "harmful.txt").read_text().splitlines())
     assert {line: said for line, said in found.items() if said[0] == "preApproved"} == {}
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from forge_cli.toolsets.shell.allow.hazards import innermost
-from forge_cli.toolsets.shell.allow.parser import Simple
 from forge_cli.toolsets.shell.allow.redirects import is_inside
+from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.programs.git import git_folders
-from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, makes_no_links, only_reads
 
 _FOLDERS_AT_MOST = 16
@@ -34,20 +33,24 @@ class Folders:
         return self.possible != {"."}
 
     def joined(self, target: str | None) -> Folders:
-        """The folders that ``target`` names in these."""
-        if target is None or not below(target) or len(self.possible) > _FOLDERS_AT_MOST:
+        """The folders that ``target`` names in these; None for one outside the working directory."""
+        if not target or target.startswith(("/", "-", "~")) or len(self.possible) > _FOLDERS_AT_MOST:
             return Folders(frozenset({None}))
-        return Folders(frozenset(folder and posixpath.normpath(f"{folder}/{target}") for folder in self.possible))
+        paths = (folder and posixpath.normpath(f"{folder}/{target}") for folder in self.possible)
+        return Folders(frozenset(None if path is None or path.startswith("..") else path for path in paths))
 
-    def after(self, command: Simple) -> Folders:
-        """The folders in which the next command may run."""
+    def after(self, command: Simple, is_link: Callable[[str], bool] = no_links) -> Folders:
+        """The folders in which the next command may run; a ``cd`` that surely runs does not fail in a real folder."""
         words = [word.text for word in command.words]
         start, _ = innermost(words, len(words)) if "cd" in words else (0, None)
         if words[start : start + 1] != ["cd"]:
             return self
         operands = [word for word in words[start + 1 :] if word != "--"]
-        known = len(operands) == 1 and not any(word.glob for word in command.words)
-        return Folders(self.possible | self.joined(operands[0] if known else None).possible)
+        known = len(operands) == 1 and not any(word.glob or word.unknown for word in command.words)
+        there = self.joined(operands[0] if known else None)
+        looked = is_link is not no_links and not any(folder is None or is_link(folder) for folder in there.possible)
+        sure = command.sure and not command.background and not command.redirects and start == 0 and looked
+        return there if sure else Folders(self.possible | there.possible)
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,27 @@ class CommandPlace:
     is_link: Callable[[str], bool] = no_links
     unsure: str | None = None
     """A command before this one, or beside it, that may have made links of what were files and folders."""
+    steady: bool = True
+    """Whether every folder is still there: the commands before this one only read."""
 
     def after(self, command: Simple) -> CommandPlace:
         """Where the next command runs."""
-        folders, unsure = self.folders.after(command), self.unsure or link_maker(command)
-        unchanged = (folders, unsure) == (self.folders, self.unsure)
-        return self if unchanged else replace(self, folders=folders, unsure=unsure)
+        folders = self.folders.after(command, self.is_link if self.steady else no_links)
+        unsure = self.unsure or link_maker(command)
+        steady = self.steady and _leaves_folders(command)
+        unchanged = (folders, unsure, steady) == (self.folders, self.unsure, self.steady)
+        return self if unchanged else replace(self, folders=folders, unsure=unsure, steady=steady)
+
+    def leaves(self, words: Sequence[str]) -> bool:
+        """May ``cd`` with these words, one of which goes up, lead out of the working directory?"""
+        start, _ = innermost(list(words), len(words))
+        target = "".join(word for word in words[start + 1 :] if word != "--")
+        return words[start] == "cd" and ".." in target.split("/") and None in self.folders.joined(target).possible
+
+
+def _leaves_folders(command: Simple) -> bool:
+    words = [word.text for word in command.words]
+    return not words or words[0] == "cd" or only_reads(words)
 
 
 def link_maker(command: Simple) -> str | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class UnreadableLine(Exception):
@@ -20,12 +21,38 @@ class UnreadableLine(Exception):
         self.at = at
 
 
+class Expanded(NamedTuple):
+    """What the shell replaces in a word: a variable by its value, or commands by their output."""
+
+    variable: str = ""
+    commands: Sequence[Any] = ()
+    """The simple commands of a substitution."""
+    quoted: bool = False
+
+
+class Unknown(NamedTuple):
+    """Why nobody knows a word before the line runs, and what is known of it all the same."""
+
+    why: str
+    quoted: bool = False
+    """It stays one word, whatever it becomes."""
+    printed_by: tuple[tuple[str, ...], ...] = ()
+    """The words of the commands of one pipeline, whose output it is."""
+    glob: str = ""
+    """It is the name of a file that fits this."""
+
+
 class ShellWord(NamedTuple):
-    """One word after quote removal; ``bare`` when no part of it was quoted, ``glob`` when file names may replace it."""
+    """One word after quote removal; ``bare`` when no part of it was quoted, ``glob`` when file names may replace it.
+
+    One that the shell expands has ``pieces`` while the line is read; afterwards it is known, or ``unknown``.
+    """
 
     text: str
     bare: bool = True
     glob: bool = False
+    pieces: tuple[str | Expanded, ...] = ()
+    unknown: Unknown | None = None
 
 
 class ShellToken(NamedTuple):
@@ -48,6 +75,8 @@ SUBSTITUTION = "a substitution is replaced by the output of a command"
 ARITHMETIC = "arithmetic can start commands"
 VARIABLE = "a variable is replaced by its value"
 BRACES = "braces can become several words"
+LEADING_GLOB = "a word that starts with a glob can become an option"
+CONTROL_FLOW = "control flow is not analysed"
 _AFTER_DOLLAR = {
     "'": "$'...' is decoded by the shell",
     '"': '$"..." is translated by the shell',
@@ -56,6 +85,11 @@ _AFTER_DOLLAR = {
     "{": VARIABLE,
 }
 _SPECIAL_PARAMETERS = frozenset("@*#?-$!_")
+_PARAMETER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*)\})(?!\\\n)")
+_NESTED_AT_MOST = 8
+
+ReadSubstitution = Callable[["Lexer"], Sequence[Any]]
+"""Reads the commands from where a lexer stands up to the parenthesis that ends them."""
 
 _ENDS_WORD = " \t\n;&|()<>"
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
@@ -93,9 +127,11 @@ def _is_invisible(char: str) -> bool:
 class Lexer:
     """Splits a line into tokens, one a call."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, read_substitution: ReadSubstitution, pos: int = 0, depth: int = 0) -> None:
         self.text = text
-        self.pos = 0
+        self.pos = pos
+        self.depth = depth
+        self._read_substitution = read_substitution
         self._heredocs: list[_Heredoc] = []
 
     def next(self) -> ShellToken:
@@ -132,6 +168,8 @@ class Lexer:
             self._stay_in_line(blanks[0])
             self.pos = blanks.end()
         if self.text.startswith("#", self.pos) and not self._after_word(self.pos):
+            if self.depth:
+                raise UnreadableLine("a substitution has a comment", self.pos)
             end = self.text.find("\n", self.pos)
             self.pos = len(self.text) if end < 0 else end
 
@@ -147,7 +185,9 @@ class Lexer:
                     self.pos = empty.end()
                 return ShellToken("newline", at, glued)
             case ";;" | ";;&" | ";&":
-                raise UnreadableLine("control flow is not analysed", at)
+                raise UnreadableLine(CONTROL_FLOW, at)
+            case "<<" | "<<-" if self.depth:
+                raise UnreadableLine("a substitution has a here-document", at)
             case "<<" | "<<-":
                 self._open_heredoc(tabs=operator == "<<-")
                 return ShellToken("heredoc", at, glued)
@@ -164,8 +204,9 @@ class Lexer:
         return ShellToken(kind, at, glued, word)
 
     def _word(self) -> ShellWord:
-        start, parts = self.pos, [""]
-        bare, glob = True, False
+        start = self.pos
+        parts: list[str | Expanded] = [""]
+        bare, glob, leading = True, False, False
         while self.pos < len(self.text):
             if plain := _PLAIN.match(self.text, self.pos):
                 parts.append(plain[0])
@@ -176,31 +217,38 @@ class Lexer:
                 break
             bare = bare and (char not in "'\"\\" or self.text.startswith("\\\n", self.pos))
             glob = glob or char in "*?["
-            if piece := self._piece(char, parts[-1][-1:]):
-                parts.append(piece)
-        text = "".join(parts)
+            leading = leading or (char in "*?[" and not any(parts))
+            last = parts[-1]
+            parts.extend(self._piece(char, last[-1:] if isinstance(last, str) else "$"))
         self._refuse_brace_expansion(start)
-        return ShellWord(text, bare, glob and text != "[")
+        raw = self.text[start : self.pos]
+        if any(isinstance(part, Expanded) for part in parts):
+            if "\\\n" in raw:
+                raise UnreadableLine("an expansion goes on behind a backslash", start)
+            return ShellWord(raw, bare, glob, tuple(part for part in parts if part))
+        text = "".join(part for part in parts if isinstance(part, str))
+        unknown = Unknown(LEADING_GLOB, glob=text) if leading and text != "[" else None
+        return ShellWord(text, bare, glob and text != "[", unknown=unknown)
 
-    def _piece(self, char: str, before: str) -> str:
+    def _piece(self, char: str, before: str) -> Sequence[str | Expanded]:
         """What the special character at ``pos`` adds, with what belongs to it, to a word that ends in ``before``."""
         match char:
             case "\\":
-                return self._escaped()
+                return [self._escaped()]
             case "'":
-                return self._single_quoted()
+                return [self._single_quoted()]
             case '"':
                 return self._double_quoted()
             case "$" | "`":
-                return self._dollar("\n\t ")
+                return [self._dollar("\n\t ", quoted=False)]
             case "*" | "?" | "[":
-                return self._glob(before)
+                return [self._take()]
             case "{" | "}":
-                return self._brace(before)
+                return [self._brace(before)]
             case "~" if before in ("", "=", ":"):
                 raise UnreadableLine("~ is replaced by a home directory", self.pos)
             case "~" | "#":
-                return self._take()
+                return [self._take()]
         raise UnreadableLine(f"{char!r} is not understood here", self.pos)
 
     def _take(self) -> str:
@@ -223,8 +271,9 @@ class Lexer:
         self._stay_in_line(self.text[start:end])
         return self.text[start:end]
 
-    def _double_quoted(self) -> str:
-        start, parts = self.pos, []
+    def _double_quoted(self) -> Sequence[str | Expanded]:
+        start = self.pos
+        parts: list[str | Expanded] = []
         self.pos += 1
         while self.pos < len(self.text):
             if plain := _IN_DOUBLE_QUOTES.match(self.text, self.pos):
@@ -233,31 +282,40 @@ class Lexer:
             elif self.text[self.pos] == '"':
                 self.pos += 1
                 self._stay_in_line(self.text[start : self.pos])
-                return "".join(parts)
+                return parts
             elif self.text[self.pos] == "\\":
                 escaped = self._escaped()
                 parts.append(escaped if escaped in ("", "$", "`", '"', "\\") else f"\\{escaped}")
             else:
-                parts.append(self._dollar('" |)/'))
+                parts.append(self._dollar('" |)/', quoted=True))
         raise UnreadableLine("a quote is not closed", start)
 
-    def _dollar(self, literal_before: str) -> str:
-        """A dollar that is only a dollar; any other, and a backtick, is refused."""
+    def _dollar(self, literal_before: str, *, quoted: bool) -> str | Expanded:
+        """A dollar that is only a dollar, a variable, or commands; any other, and a backtick, is refused."""
         after = self.text[self.pos + 1 : self.pos + 2]
         if self.text[self.pos] == "`":
             raise UnreadableLine(SUBSTITUTION, self.pos)
         if self.text.startswith("$((", self.pos):
             raise UnreadableLine(ARITHMETIC, self.pos)
+        if after == "(":
+            return self._substitution(quoted=quoted)
+        if parameter := _PARAMETER.match(self.text, self.pos):
+            self.pos = parameter.end()
+            return Expanded(parameter[1] or parameter[2], quoted=quoted)
         if after in literal_before:
             return self._take()
         named = after.isalnum() or after in _SPECIAL_PARAMETERS
         raise UnreadableLine(_AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos)
 
-    def _glob(self, before: str) -> str:
-        alone = self.text[self.pos] == "[" and self.text[self.pos + 1 : self.pos + 2] in ("", " ", "\t", "\n")
-        if not before and not alone:
-            raise UnreadableLine("a word that starts with a glob can become an option", self.pos)
-        return self._take()
+    def _substitution(self, *, quoted: bool) -> Expanded:
+        start = self.pos
+        if self.depth == _NESTED_AT_MOST:
+            raise UnreadableLine(SUBSTITUTION, start)
+        inner = Lexer(self.text, self._read_substitution, start + 2, self.depth + 1)
+        commands = self._read_substitution(inner)
+        self.pos = inner.pos
+        self._stay_in_line(self.text[start : self.pos])
+        return Expanded(commands=commands, quoted=quoted)
 
     def _brace(self, before: str) -> str:
         alone = not before and self.text[self.pos + 1 : self.pos + 2] in _ENDS_WORD

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.sandbox.secret import DOT_ENV
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
-from forge_cli.toolsets.shell.allow.parser import Redirect
+from forge_cli.toolsets.shell.allow.values import Redirect
 from forge_cli.toolsets.shell.programs.names import below
 
+CD_LEAVES = "cd may leave the working directory"
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WRITES = frozenset({">", ">>", ">|", ">&", "&>", "&>>", "<>"})
 _DATA = frozenset({"<<", "<<<"})
@@ -20,11 +21,11 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def directory_hazard(words: Sequence[str]) -> str | None:
-    """Why ``cd`` with these words may leave the working directory."""
+    """Why ``cd`` with these words may leave the working directory, but for ``..``, which depends on where it runs."""
     operands = words[2:] if words[1:2] == ["--"] else words[1:]
-    if len(operands) == 1 and below(operands[0]):
+    if len(operands) == 1 and operands[0] and not operands[0].startswith(("/", "-", "~")):
         return None
-    return "cd may leave the working directory"
+    return CD_LEAVES
 
 
 def redirect_hazard(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
-from forge_cli.toolsets.shell.allow.parser import Redirect, Simple, read_line
+from forge_cli.toolsets.shell.allow.parser import read_line
+from forge_cli.toolsets.shell.allow.values import Redirect, Simple
 from forge_cli.toolsets.shell.programs.git import GitWords, git_is, git_rows
 from forge_cli.toolsets.shell.programs.table import program_named
 
@@ -38,6 +39,8 @@ def _reader(text: str) -> int | None:
 def _reads_nothing(command: Simple) -> bool:
     if _has_own_input(command):
         return True
+    if any(word.unknown for word in command.words):
+        return False
     name, *rest = [word.text for word in command.words] or [":"]
     if any(map(_names_input, rest)):
         return False

@@ -15,12 +15,15 @@ import yaml
 
 from forge_cli.files.parsing import LOADER
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.sets.listings import is_revision, listed
 
 DATA = Path(__file__).with_name("data")
 SetName = Literal["reading", "testing", "linting"]
 ANY_PROGRAM = "*"
 _GIVES_SCRIPT = re.compile(r"-[A-Za-z]*[ef].*|--(?:regexp|expression|file|files|from-file)(?:=.*)?")
 """With one of these options, no operand is a script."""
+_UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
+_BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")
 _SCRIPT_VALUE = re.compile(r"-[A-Za-z]*e|--(?:regexp|expression)")
 
 
@@ -29,7 +32,9 @@ class SetRow:
     """Commands that a rule set pre-approves; ``README.md`` beside the files tells of each key."""
 
     patterns: str
-    operands: Literal["files", "script", "text", "format", "none"] = "files"
+    operands: Literal["files", "script", "text", "format", "test", "none"] = "files"
+    takes: Literal["", "names", "text"] = ""
+    known: int = 0
     options: str = ""
     never: str = ""
     programs: str = ""
@@ -49,6 +54,8 @@ class SetRow:
 
     def misfit(self, words: Sequence[ShellWord], reach: int, readable: Sequence[str]) -> str | None:
         """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones."""
+        if why := self._unknown_misfit(words[reach:], words[0].text):
+            return why
         texts = [word.text for word in words[reach:]]
         known = self.options.split()
         for text in texts:
@@ -69,6 +76,30 @@ class SetRow:
                 return f"{found} may lie outside the zones"
         return None
 
+    def _unknown_misfit(self, words: Sequence[ShellWord], name: str) -> str | None:
+        """Why the row does not take a word that nobody knows before the line runs, where it stands."""
+        if self.operands == "test":
+            return _test_misfit(words)
+        operands = [word for word in words if not word.text.startswith("-") or word.unknown]
+        for place, word in enumerate(words):
+            if (unknown := word.unknown) is None:
+                continue
+            if self.takes == "text" and not any(word is early for early in operands[: self.known]):
+                continue
+            listed_here = listed(unknown) is not None or (name == "git" and is_revision(unknown))
+            if self.takes == "names" and listed_here and not self._awaits_script(words[:place]):
+                continue
+            return unknown.why
+        return None
+
+    def _awaits_script(self, words: Sequence[ShellWord]) -> bool:
+        """Would the next operand be a script?"""
+        texts = [word.text for word in words]
+        if self.operands != "script" or any(map(_GIVES_SCRIPT.fullmatch, texts)):
+            return False
+        values = pairwise(["", *texts])
+        return all(text.startswith("-") or (text.isdigit() and before.startswith("-")) for before, text in values)
+
     def _paths(self, texts: Sequence[str]) -> Iterator[str]:
         """The words, and parts of options, that may name files."""
         scripts = self.operands == "script"
@@ -84,6 +115,19 @@ class SetRow:
                 script = text.isdigit() and before.startswith("-")
             else:
                 yield text
+
+
+def _test_misfit(words: Sequence[ShellWord]) -> str | None:
+    """In a test, a word that nobody knows is one operand of an operator that is spelled: it cannot be one itself."""
+    inner = [word for word in words if word.text not in ("]", "!")]
+    found = next((word.unknown for word in inner if word.unknown), None)
+    if found is None:
+        return None
+    texts = [word.text for word in inner]
+    plain = all(word.unknown.quoted for word in inner if word.unknown)
+    unary = len(inner) == 2 and not inner[0].unknown and _UNARY.fullmatch(texts[0])
+    binary = len(inner) == 3 and not inner[1].unknown and _BINARY.fullmatch(texts[1])
+    return None if plain and (unary or binary) else found.why
 
 
 def _in_option(text: str) -> Iterator[str]:

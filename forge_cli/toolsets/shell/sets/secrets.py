@@ -1,10 +1,10 @@
-"""Commands that read hidden files which no word names: those that hold secrets are looked for first."""
+"""Files that commands reach and no word names: those of secrets among them are looked for first."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -24,50 +24,83 @@ _RG = re.compile(
 _RG_GLOB = re.compile(r"-[A-Za-z]*g(.*)|--i?glob(?:=(.*))?")
 _GIT = ("--no-index", "--untracked", "--no-exclude-standard")
 _EXPANDS = re.compile(r"[{\[\\]")
+_ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
+"""A name that a program or the shell may take for something else: an option, several words, a glob."""
 
 
 @dataclass(frozen=True)
-class HiddenReads:
-    """What a command reads besides the files that its words name: below folders, where a name fits one of the globs."""
+class FilesBelow:
+    """The files below some folders whose names fit one of the globs, or all of them."""
 
+    roots: tuple[str, ...] = ()
+    """Where there are none, the folder in which the command runs."""
     globs: tuple[str, ...] = ()
-    """All names, where there are none."""
+    deep: bool = True
+    hidden: bool = True
     here: bool = True
-    """The folder where it runs, where its words name none."""
+    """Whether it is that folder where the roots are none."""
 
-    def find_secret(self, words: Sequence[str], here: Iterable[Path]) -> str | None:
-        """A file of secrets among what is read, or why that is not known."""
-        roots = [*here]
-        named = [path for root in roots for word in words[1:] if below(word) and (path := root / word).is_dir()]
-        return next(filter(None, map(self._find_below, named or (roots if self.here else ()))), None)
+    def find_secret(self, places: Iterable[Path]) -> str | None:
+        """A file of secrets among them, or why that is not known."""
+        return self._first(places, lambda entry: is_secret(entry.name))
 
-    def _find_below(self, folder: Path) -> str | None:
+    def find_odd(self, places: Iterable[Path], is_inside: Callable[[str], bool]) -> str | None:
+        """One that is no plain name of a file that may be read."""
+
+        def is_odd(entry: os.DirEntry[str]) -> bool:
+            leads_out = entry.is_symlink() and not is_inside(os.path.realpath(entry.path))
+            return leads_out or is_secret(entry.name) or _ODD_NAME.fullmatch(entry.name) is not None
+
+        return self._first(places, is_odd, folders=True)
+
+    def _first(
+        self, places: Iterable[Path], found: Callable[[os.DirEntry[str]], bool], *, folders: bool = False
+    ) -> str | None:
         seen = 0
-        for place, _, names in os.walk(folder):
-            if name := next((name for name in names if is_secret(name) and self._fits(name)), None):
-                return os.path.normpath(os.path.join(os.path.relpath(place, folder), name)) + ", which may hold secrets"
-            seen += len(names)
-            if seen > FILES_AT_MOST:
-                return f"more than {FILES_AT_MOST:,} files, of which some may hold secrets"
+        for place in places:
+            named = [place / root for root in self.roots if (place / root).is_dir()]
+            for folder in named or ([place] if self.here else []):
+                for entry in self._walk(str(folder)):
+                    seen += 1
+                    if seen > FILES_AT_MOST:
+                        return f"more than {FILES_AT_MOST:,} files, of which some may hold secrets"
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    fits = folders and self.deep if is_folder else self._fits(entry.name)
+                    if fits and found(entry):
+                        secret = ", which may hold secrets" if is_secret(entry.name) else ""
+                        return f"{os.path.relpath(entry.path, folder)}{secret}"
         return None
+
+    def _walk(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            if entry.name == ".git" or (not self.hidden and entry.name.startswith(".")):
+                continue
+            yield entry
+            if self.deep and entry.is_dir(follow_symlinks=False):
+                yield from self._walk(entry.path)
 
     def _fits(self, name: str) -> bool:
         ends = [glob.rsplit("/", 1)[-1] for glob in self.globs]
-        return not ends or any(_EXPANDS.search(end) or fnmatchcase(name, end.lower()) for end in ends)
+        return not ends or any(_EXPANDS.search(end) or fnmatchcase(name.lower(), end.lower()) for end in ends)
 
 
-def hidden_reads(words: Sequence[str]) -> HiddenReads | None:
+def hidden_reads(words: Sequence[str]) -> FilesBelow | None:
     """What a command reads that no word names; None where it skips hidden files, or reads none."""
+    folders = tuple(word for word in words[1:] if below(word))
     match program(words[0]):
         case "grep" | "egrep" | "fgrep" | "zgrep" if any(map(_GREP.fullmatch, words[1:])):
-            return HiddenReads(tuple(_values(words, "--include")))
+            return FilesBelow(folders, tuple(_values(words, "--include")))
         case "rg":
             globs = tuple(glob for glob in _rg_globs(words) if not glob.startswith("!"))
-            return HiddenReads(globs) if globs or any(map(_RG.fullmatch, words[1:])) else None
+            return FilesBelow(folders, globs) if globs or any(map(_RG.fullmatch, words[1:])) else None
         case "diff":
-            return HiddenReads(here=False)
+            return FilesBelow(folders, here=any("$" in word for word in words))
         case "git" if any(len(word) > 3 and option.startswith(word) for word in words for option in _GIT):
-            return HiddenReads()
+            return FilesBelow(folders)
     return None
 
 
