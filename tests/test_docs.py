@@ -58,7 +58,7 @@ TEST = "pip install nox && nox"
 
 FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 NEEDS = re.compile(r" *<!-- needs: (.+) -->")
-TYPED = re.compile(r"(.*(?:\[\?\] why|n goes back(?: \[1-\d\])?|write this\? \[y\]es, \[n\]o) > )(.*)")
+TYPED = re.compile(r"(.*(?:\[\?\] why|Enter writes it, Esc goes back) > )(.*)")
 SAYS_ALONE = re.compile(r" (-p|< /dev/null)( |$)")
 NOT_OURS = re.compile(r"FORGE_.*|PYTEST_.*|PYTHON.*|CI|.*_API_KEY|.*_TOKEN")
 

@@ -33,6 +33,8 @@ class GrantRule:
     """What it allows, in a few words."""
     user_at: tuple[str, ...] | None = field(default=None, compare=False)
     """The place in the user's own config.yaml, where such a rule works there, too."""
+    user_says: Any = field(default=None, compare=False)
+    """What it says there, where that is something else."""
     entry: Mapping[str, Any] | None = field(default=None, compare=False)
     """The whole entry that ``at`` leads through, for a file that does not have it yet."""
     key: str = field(default="", compare=False, repr=False, metadata={"wire": False})

@@ -56,6 +56,8 @@ class Zone:
     where: Mark | None = None
     write_where: Mark | None = None
     delete_where: Mark | None = None
+    write_stated: bool = False
+    """Whether the worker says itself what writing needs."""
     default: bool = False
     """Nobody declared it: it stands for the working directory."""
     made: bool = True
@@ -75,6 +77,7 @@ class Zone:
             where: Mark | None = None,
             write_where: Mark | None = None,
             delete_where: Mark | None = None,
+            write_stated: bool = False,
             default: bool = False,
             made: bool = True,
             stands_for: Path | None = None,

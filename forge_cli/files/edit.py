@@ -63,6 +63,8 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
         at = rule.user_at if user else rule.at
         if at is None:
             raise CannotEditError(f"{rule} has no place in {file.name}")
+        if user and rule.user_says is not None:
+            rule = replace(rule, says=rule.user_says)
         yaml_text = _add(yaml_text, at, rule, file)
     after = yaml_text + rest
     return FileEdit(file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode())

@@ -12,7 +12,7 @@ from forge_cli.testing import Project
 from ..warm import Warm
 from .screen import Screen
 
-PROMPT = r"\[y\]es once, (?:\[[sa]\]\w+, )*\[n\]o, \[\?\] why >(?: |(?=\x1b))"
+PROMPT = r"\[y\]es once, (?:\[[esa]\]\w+, )*\[n\]o, \[t\]ell why not, \[\?\] why >(?: |(?=\x1b))"
 """A blank at the end is drawn by moving the cursor, where that can be moved."""
 
 TOOLS = '''
@@ -85,11 +85,14 @@ class Keyboard:
         self.seen += self.child.before + self.child.after
         return self.child.before
 
-    def allow_this_very_call(self) -> None:
-        """Say yes for the session, and choose the narrowest of the rules that are listed."""
-        self.type("s\n")
-        self.expect("n goes back [1-2] > ")
-        self.type("\n")
+    def press(self, key: str, until: str) -> None:
+        """Press a key again and again until the screen shows this: keys that come close together do not count."""
+        for _ in range(60):
+            self.type(key)
+            if self.child.expect_exact([until, pexpect.TIMEOUT], timeout=1) == 0:
+                self.seen += self.child.before + self.child.after
+                return
+        raise AssertionError(f"{until!r} is not shown after {key!r}")
 
     def type(self, text: str) -> None:
         self.child.send(text)

@@ -35,8 +35,8 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
+from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.queue import MessageQueue, TypedMessage
-from forge_cli.ui.terminal.grants import session_offers
 from forge_cli.ui.web.view import SessionView
 
 COMMANDS = ("add-dir", "clear", "compact", "model", "name", "reload", "revoke", "undo")

@@ -96,16 +96,11 @@ class SessionGrants:
         self._asked.append((call.fingerprint, [_keys(need) for need in call.needs]))
 
     def give(self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest) -> GrantOffer | None:
-        """Remember an offer, or identical calls where none is named; what was not offered is not remembered.
-
-        A rule that was written into a policy changes that policy: what was given before no longer holds.
-        """
+        """Remember an offer, or identical calls where none is named; what was not offered is not remembered."""
         offered = request.offers or ()
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), None if offer else THIS_CALL)
         if chosen is None or not (chosen.rules or call.fingerprint):
             return None
-        if offer and offer.written:
-            self.all.clear()
         self.all.append(Given.of(chosen, call, request))
         return replace(chosen, covers=None, written=offer.written if offer else None)
 

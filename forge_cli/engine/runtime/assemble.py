@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from forge_cli import engine, sandbox
 from forge_cli import files as worker_files
+from forge_cli.core.approval import Approval
 from forge_cli.core.bounds import call_within, is_of_forge, wait_within
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.source import Source
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.processes import OpenProcesses
     from forge_cli.engine.runtime.requests import WorkerRequests
+    from forge_cli.files.settings import Settings
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
@@ -112,7 +114,9 @@ def _open_all(
         zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
     else:
         zones = _open_own(prepared, workspace, make=make_zones and parent is None, enough=bool(added))
-        if parent is not None:
+        if parent is None:
+            zones = tuple(_accepting_edits(zone, prepared.settings(workspace)) for zone in zones)
+        else:
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
         brought = [zone for zone in brought if sandbox.files.caps.lies_within(zone.path, parent.zones)]
@@ -126,6 +130,17 @@ def _open_all(
     if spare is not None:
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
     return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if read_only else zones
+
+
+def _accepting_edits(zone: Zone, settings: Settings) -> Zone:
+    """The zone, in which the user accepts edits where their own config names its folder and the worker says nothing."""
+    folders = (settings.policy.get("filesystem") or {}).get("edits")
+    for index, folder in enumerate(folders if isinstance(folders, list) else ()):
+        named = isinstance(folder, str) and zone.path.is_relative_to(Path(folder).expanduser())
+        if named and not zone.write_stated and zone.approval.write is Approval.ASK:
+            where = settings.where("policy", "filesystem", "edits", index)
+            return replace(zone, approval=replace(zone.approval, write=Approval.PRE_APPROVED), write_where=where)
+    return zone
 
 
 def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.grants import PRE_APPROVED, GrantRule
+from forge_cli.core.grants import NEW_ENTRY, PRE_APPROVED, GrantRule
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in
 from forge_cli.sandbox.names import lookalike_key, shown
 
+USER_EDITS = ("policy", "filesystem", "edits", NEW_ENTRY)
 _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", Approval.BLOCKED: "blocks"}
 
 
@@ -64,11 +65,13 @@ def _zone_verdict(zone: Zone, access: Access) -> Verdict:
 
 
 def _zone_rule(zone: Zone, access: Access) -> GrantRule:
-    """The rule by which a worker pre-approves what its zone asks for."""
+    """The rule by which a worker pre-approves what its zone asks for, or a person the edits in that folder."""
     title = f"{'edits' if access is Access.WRITE else 'deletions'} in zone {zone.name}"
     at = ("sandbox", "zones", zone.name, "approval", access.value)
     entry = {"name": zone.name, "path": ".", "mode": zone.mode.value} if zone.default else None
-    return GrantRule(at, PRE_APPROVED, title, entry=entry)
+    if access is not Access.WRITE or zone.write_stated:
+        return GrantRule(at, PRE_APPROVED, title, entry=entry)
+    return GrantRule(at, PRE_APPROVED, title, USER_EDITS, str(zone.path), entry)
 
 
 def _ask(reason: str, rule: str) -> Verdict:

@@ -14,6 +14,7 @@ from anyio import to_thread
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
+from forge_cli.core.config import Config
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.errors import Stale
 from forge_cli.core.hints import DisplayHints
@@ -48,10 +49,18 @@ LISTED = 5000
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 
 
+class AcceptedEdits(Config):
+    """``policy.filesystem`` in the user's own config."""
+
+    edits: list[str] = Field(default=[])
+    """Folders in which workers that say nothing of it edit files without asking."""
+
+
 class FilesystemToolset(Toolset):
     """Tools that read, write and search files inside the zones."""
 
     name = "filesystem"
+    Policy = AcceptedEdits
     needs_zone = True
 
     def __init__(self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None) -> None:

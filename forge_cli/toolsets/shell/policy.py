@@ -272,7 +272,7 @@ class ShellPolicy:
             return ()
         if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in files):
             return ()
-        return [[_pattern_rule(pattern) for pattern in patterns] for patterns in found.grantable]
+        return [[_pattern_rule(pattern)] for pattern in found.grantable]
 
     def _zone_verdict(self, file: _Redirected) -> Verdict:
         """A relative target stays one: a real path could begin like that of another zone."""

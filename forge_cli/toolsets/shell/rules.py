@@ -19,7 +19,7 @@ from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknow
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
-from forge_cli.toolsets.shell.allow.suggest import grantable_patterns, suggestion_for
+from forge_cli.toolsets.shell.allow.suggest import grantable_pattern, suggestion_for
 from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import Patterns
@@ -120,8 +120,8 @@ class LineVerdict:
     parts: tuple[CommandPart, ...] = ()
     suggestion: str | None = None
     origin: str | None = None
-    grantable: tuple[tuple[str, ...], ...] = ()
-    """For each part that asks, the patterns that a person may pre-approve, the narrowest first."""
+    grantable: tuple[str, ...] = ()
+    """For each part that asks, the pattern that a person may pre-approve."""
 
 
 @dataclass(frozen=True)
@@ -313,15 +313,14 @@ class LineJudge:
         grantable = self._grantable(asking) if approval is Approval.ASK and judged else ()
         return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin, grantable)
 
-    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[tuple[str, ...], ...]:
+    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[str, ...]:
         """What would cover each of these commands, by the same look as at those that a rule matches."""
-        found: dict[tuple[str, ...], None] = {}
+        found: dict[str, None] = {}
         for command, place in asking:
-            patterns = grantable_patterns(command.words) if command.words else []
-            fitting = [each for each in patterns if self._hazard(command, len(_tokens(each)), place) is None]
-            if not fitting:
+            pattern = grantable_pattern(command.words) if command.words else None
+            if pattern is None or self._hazard(command, len(_tokens(pattern)), place):
                 return ()
-            found[tuple(fitting)] = None
+            found[pattern] = None
         return tuple(found)
 
     def _reason(self, part: CommandPart, matches: Sequence[_Match], parts: int) -> str:

@@ -21,7 +21,7 @@ from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import call_duration, call_key, mark_of
 from forge_cli.ui.terminal.forms import fill_form
-from forge_cli.ui.terminal.input import QuestionLeft
+from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.terminal.status import cyan, dim, duration, spin

@@ -44,7 +44,8 @@ from forge_cli.ui.chat.talk import Talk
 from forge_cli.ui.chat.toolkit import HeldOutput, InputCompleter, SignallingInput, TypedHistory
 from forge_cli.ui.terminal.cells import fit
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
-from forge_cli.ui.terminal.input import ESCAPE, GIVE_BACK, wakeup_kept
+from forge_cli.ui.terminal.input import GIVE_BACK, wakeup_kept
+from forge_cli.ui.terminal.keys import ESCAPE
 from forge_cli.ui.terminal.live import TICK, Lines
 from forge_cli.ui.terminal.taken import terminal_taken
 
@@ -56,6 +57,7 @@ SHARE = 40
 """Text is drawn so seldom that this takes no more than one part in so many of the time, on slow machines as well."""
 HINT = 1.5
 """Seconds that a hint stays."""
+QUESTION_WAITS = "a question waits: Tab turns to it, or finish the line"
 FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
 """What the terminal sends when it comes to the front, and when it leaves it."""
 STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibrightblack", "hint": "ansiyellow"}
@@ -74,6 +76,8 @@ class ChatScreen:
         self._flushed = float("-inf")
         self._began = self._cost = 0.0
         self._hidden = False
+        self._waiting: asyncio.Event | None = None
+        """Set when the person turns to a question that waits."""
         self._hint = ""
         self._rows: StyleAndTextTuples = []
         self._status: StyleAndTextTuples = []
@@ -89,6 +93,7 @@ class ChatScreen:
             history=TypedHistory(talk.history),
             multiline=True,
         )
+        self._buffer.on_text_changed += lambda buffer: None if buffer.text else self._turn()
         self._app = self._new_app()
 
     def _new_app(self) -> Application[None]:
@@ -175,6 +180,8 @@ class ChatScreen:
             yield
             return
         self._press(self._input.read_keys() + self._input.flush_keys())  # typed before anybody could see a question
+        if self._buffer.text:
+            await self._turned_to()
         self._output.release()
         self._hidden = self._input.stays_raw = True
         try:
@@ -189,6 +196,19 @@ class ChatScreen:
         finally:
             self._hidden = self._input.stays_raw = False
             self._press(get_typeahead(self._input))  # typed behind the answer
+
+    async def _turned_to(self) -> None:
+        """Wait until the person has finished the line that they are typing, or turns to the question."""
+        self._waiting = asyncio.Event()
+        self.redraw()
+        try:
+            await self._waiting.wait()
+        finally:
+            self._waiting = None
+
+    def _turn(self) -> None:
+        if self._waiting:
+            self._waiting.set()
 
     def _press(self, keys: list[KeyPress]) -> None:
         self._app.key_processor.feed_multiple(keys)
@@ -266,6 +286,7 @@ class ChatScreen:
         shown: StyleAndTextTuples = [*to_formatted_text(ANSI("\n".join(rows)))] if rows else []
         more = [("class:queued", f"queued: {_one_line(message.text, columns)}") for message in self._talk.queue]
         more += [("class:queued", f"attached: {visible(file.name)}") for file in self._talk.attached]
+        more += [("class:hint", QUESTION_WAITS)] if self._waiting else []
         more += [("class:hint", self._hint)] if self._hint else []
         for style, text in more:
             shown += [("", "\n")] * bool(shown) + [(style, fit(text, columns - 1))]
@@ -285,6 +306,10 @@ class ChatScreen:
                 self._buffer.append_to_history()
             self._buffer.reset()
             self.on_enter(text)
+
+        @keys.add("tab", filter=plain & Condition(lambda: self._waiting is not None))
+        def _(event: KeyPressEvent) -> None:
+            self._turn()
 
         @keys.add("escape", "enter", filter=plain)
         @keys.add("c-j", filter=plain)

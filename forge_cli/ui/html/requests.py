@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from forge_cli.core.approval import ApprovalRequest, CommandRun, JudgedPart
 from forge_cli.core.difference import recap_differences
-from forge_cli.core.grants import GrantOffer
+from forge_cli.core.grants import THIS_CALL, GrantOffer
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, jsonable
@@ -15,7 +15,6 @@ from forge_cli.ui.html.code import draw_code
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.html.text import element, many_lines, one_line
 from forge_cli.ui.terminal.command import HIDDEN
-from forge_cli.ui.terminal.grants import session_offers
 from forge_cli.ui.terminal.prompts import RISKS
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
@@ -39,6 +38,11 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
         value = f"session:{number}" if number else "session"
         choices.append({"value": value, "label": f"Yes, for this session: {visible(offer.text)}", **_rules(offer)})
     return [*choices, {"value": "no", "label": "No"}]
+
+
+def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
+    """What may be remembered, the narrowest first."""
+    return request.offers if request.offers is not None else () if request.once else (THIS_CALL,)
 
 
 def _rules(offer: GrantOffer) -> JsonObject:

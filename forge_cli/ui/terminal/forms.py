@@ -11,7 +11,8 @@ from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
-from forge_cli.ui.terminal.input import LineReader, QuestionLeft
+from forge_cli.ui.terminal.input import LineReader
+from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain
 
 SHOWN = 200

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO, cast
 
-import anyio
 from rich.console import Console
 
 from forge_cli.core.text import visible
+from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, QuestionLeft, read_piece
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.taken import terminal_taken
@@ -24,19 +24,9 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyPressEvent
 
-ESCAPE = 0.05
-"""Seconds after which an Escape was a key of its own, and not the beginning of another."""
 GIVE_BACK = "\x1b[?2004l\x1b[?25h\r\n"
 """Pastes are not marked any more, and the cursor is there again."""
 Redraw = Callable[[], None]
-
-
-class QuestionLeft(Exception):
-    """Raised where a person leaves a question without an answer, by Esc or Ctrl+C."""
-
-    def __init__(self, *, ctrl_c: bool = False) -> None:
-        super().__init__("left without an answer")
-        self.ctrl_c = ctrl_c
 
 
 def _do_nothing() -> None: ...
@@ -54,7 +44,25 @@ class LineReader:
         self._stream = stream
         self._plain = PlainInput(stream)
         self._session: PromptSession[str] | None = None
+        self._keys: KeyReader | None = None
         self._show_again: Redraw = _do_nothing
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether a key can be asked for: there is a terminal that gives them, and shows where to press one."""
+        return _is_terminal(self._stream or sys.stdin) and can_draw(cast(TextIO, self.console.file))
+
+    async def ask_key(self, prompt: str, show_again: Redraw = _do_nothing) -> str | None:
+        """One key without Enter, pressed after the prompt stood there; None at the end of input.
+
+        What was on its way, and what was pasted, does not count. QuestionLeft is raised at Esc and Ctrl+C.
+        """
+        self._forget_typed()
+        self._keys = KeyReader(self.console, (self._stream or sys.stdin).fileno())
+        try:
+            return await self._keys.ask(visible(prompt, keep="\n"), show_again)
+        finally:
+            self._keys = None
 
     async def ask(self, prompt: str, show_again: Redraw = _do_nothing) -> str | None:
         """A line that was typed after the prompt stood there; None where the input ends before the line does.
@@ -106,15 +114,22 @@ class LineReader:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Something else is written in between: the line is taken away, and drawn again below it."""
-        shown = self._shown
+        shown, keys = self._shown, self._keys if self._keys and self._keys.shows_prompt else None
         if shown:
             shown.renderer.erase()
+        if keys:
+            keys.erase()
         yield
         if shown:
             shown.invalidate()
+        if keys:
+            keys.draw()
 
     def take_away(self) -> bool:
         """The line is not read to its end: it is not drawn any more. False where none is drawn."""
+        if self._keys and self._keys.shows_prompt:
+            self._keys.take_away()
+            return True
         shown = self._shown
         if shown:
             shown.renderer.erase()
@@ -211,7 +226,7 @@ class PlainInput:
         except (OSError, ValueError):
             return self._file.readline() or None
         while b"\n" not in self._rest:
-            piece = await _read_piece(fd)
+            piece = await read_piece(fd)
             if not piece:
                 break
             self._rest += piece
@@ -221,15 +236,6 @@ class PlainInput:
     @property
     def _file(self) -> TextIO:
         return self._stream or sys.stdin
-
-
-async def _read_piece(fd: int) -> bytes:
-    try:
-        with suppress(PermissionError):  # a file and /dev/null cannot be waited for: they are always ready
-            await anyio.wait_readable(fd)
-        return os.read(fd, 4096)
-    except OSError:
-        return b""
 
 
 def _is_terminal(stream: TextIO) -> bool:

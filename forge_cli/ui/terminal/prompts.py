@@ -1,4 +1,4 @@
-"""The approval prompt: what will run, why it asks, and one line that is read as the answer."""
+"""The approval prompt: what will run, why it asks, and one key that is the answer."""
 
 from __future__ import annotations
 
@@ -21,28 +21,34 @@ from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.grants import (
-    TRIES,
-    choose_grant,
+    edits_offer,
     explain_grants,
-    lasting_offers,
-    say_misread,
-    session_offers,
+    grant,
+    lasting_offer,
+    say_offers,
+    session_offer,
+    write_grant,
 )
-from forge_cli.ui.terminal.input import LineReader, QuestionLeft
+from forge_cli.ui.terminal.input import LineReader
+from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
-AnswerKind = Literal["yes", "session", "always", "no", "why"]
+AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "why"]
 ANSWERS: dict[AnswerKind, str] = {
     "yes": "[y]es once",
+    "edits": "[e]dits",
     "session": "[s]ession",
     "always": "[a]lways",
     "no": "[n]o",
+    "text": "[t]ell why not",
     "why": "[?] why",
 }
-"""What may be answered, as the question offers it; the letter in brackets is as good as the word."""
-CHOICES = f"{', '.join(text for kind, text in ANSWERS.items() if kind != 'always')} > "
+"""What may be answered, as the question offers it: by the letter in brackets, or by the word where lines are read."""
+TELL = "no, because > "
+TRIES = 3
+"""Lines in a row that nobody understands; the last one is a no."""
 BELL_AFTER = 10.0
 """Seconds of waiting after which the terminal rings, once."""
 
@@ -122,23 +128,43 @@ class _Prompt:
         question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
         while misread < TRIES:
             line = await self._ask(question)
-            match Answer("no") if line is None else parse_answer(line, offered):
-                case None:
-                    misread += 1
-                    self._say(_misread(misread, offered))
-                case Answer(kind="why"):
-                    misread = 0
-                    explain(self._request, self._console)
-                case Answer(kind="session" | "always" as kind):
-                    misread = 0
-                    chosen = await choose_grant(self._request, self._ask, self._console, always=kind == "always")
-                    if chosen is not None:
-                        return chosen
-                case Answer(kind="yes"):
-                    return ApprovalDecision(True)
-                case Answer(kind="no", note=note):
-                    return ApprovalDecision(False, note=note)
+            answer = Answer("no") if line is None else parse_answer(line, offered)
+            if self._lines.takes_keys and (answer is None or line == "\n"):
+                continue
+            misread = 0 if answer else misread + 1
+            if answer is None:
+                self._say(_misread(misread, offered))
+            elif (decision := await self._take(answer)) is not None:
+                return decision
         return ApprovalDecision(False)
+
+    async def _take(self, answer: Answer) -> ApprovalDecision | None:
+        """What an answer decides; None where the question is asked again."""
+        match answer.kind:
+            case "yes":
+                return ApprovalDecision(True)
+            case "no":
+                return ApprovalDecision(False, note=answer.note)
+            case "text":
+                return await self._tell()
+            case "edits" if offer := edits_offer(self._request):
+                return grant(offer, self._console)
+            case "session" if offer := session_offer(self._request):
+                return grant(offer, self._console)
+            case "always":
+                return await write_grant(self._request, self._ask, self._console)
+            case _:
+                explain(self._request, self._console)
+                return None
+
+    async def _tell(self) -> ApprovalDecision | None:
+        try:
+            line = await self._lines.ask(TELL, self._show_page)
+        except QuestionLeft as left:
+            if left.ctrl_c:
+                raise
+            return None
+        return ApprovalDecision(False, note=_one_note(line))
 
     async def _show(self) -> ApprovalDecision | None:
         """Show all of it, page by page where it is higher than the terminal; a no counts before its end, too."""
@@ -170,10 +196,13 @@ class _Prompt:
                     return True
                 case answer if refused := _NO.fullmatch(answer):
                     return ApprovalDecision(False, note=_one_note(refused[1]))
-                case _:
+                case _ if not self._lines.takes_keys:
                     self._say("only n counts before all of it was shown")
 
     async def _ask(self, question: str) -> str | None:
+        """One key, or the line that stands for it where no keys can be read."""
+        if self._lines.takes_keys:
+            return await self._lines.ask_key(question, self._show_page)
         return await self._lines.ask(question, self._show_page)
 
     def _show_page(self) -> None:
@@ -185,13 +214,12 @@ class _Prompt:
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     """What makes sense as an answer."""
-    without = {"session"} if not session_offers(request) else set[str]()
-    without |= {"always"} if not lasting_offers(request) else set()
-    return [kind for kind in ANSWERS if kind not in without]
+    offers = {"edits": edits_offer, "session": session_offer, "always": lasting_offer}
+    return [kind for kind in ANSWERS if kind not in offers or offers[kind](request)]
 
 
 def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
-    """What a line means: Enter is no, text after ``n`` is for the model, and None is not understood."""
+    """What a key or a line means: an empty line is no, text after ``n`` is for the model, None is not understood."""
     answer = line.strip()
     if not answer:
         return Answer("no")
@@ -212,7 +240,8 @@ def _one_note(text: str | None) -> str | None:
 
 def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
     *letters, last = map(_letter, offered)
-    return say_misread(f"{', '.join(letters)} or {last}", times)
+    third = "; that was the third time, so it is a no" if times >= TRIES else ""
+    return f"not understood: {', '.join(letters)} or {last}{third}"
 
 
 def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
@@ -224,6 +253,7 @@ def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
         *_call(request),
         *_preview(request, find),
         _one_line(f"why: {request.reason}{where}", "dim"),
+        *(_one_line(f"  {offer}", "dim") for offer in say_offers(request)),
     )
 
 
@@ -280,7 +310,8 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     _line(console, "  y       yes, this once")
     for line in explain_grants(request):
         _line(console, f"  {line}")
-    _line(console, "  n       no; text after it is told to the model, as in: n use another name")
+    _line(console, "  n       no")
+    _line(console, "  t       no, and a text that is told to the model, as in: use another name")
 
 
 def _one_line(text: str, style: str = "") -> RenderableType:

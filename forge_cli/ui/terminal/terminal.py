@@ -38,7 +38,8 @@ from forge_cli.core.wrap import terminal_width
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.input import LineReader, QuestionLeft
+from forge_cli.ui.terminal.input import LineReader
+from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal

@@ -21,7 +21,7 @@ from .test_differential import BASH, HARMLESS, RECORDER, mutate, read_record
 
 pytestmark = pytest.mark.needs("bash")
 
-FEW, MANY, PART = 400, 200_000, 10_000
+FEW, MANY, PART = 400, 20_000, 2_000
 FILES = ("a.txt", "b.txt", "src/c.py", "src/d.py", "names.txt", ".env", "src/.env.local", "-x", "a b.txt", "x$(evil)y")
 # What is no builtin is recorded, and the programs that print names print some that are there.
 PROGRAMS = r"""

@@ -3,7 +3,6 @@
 Covers forge_cli.toolsets.shell.allow.suggest.
 """
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -34,35 +33,47 @@ RULES = st.lists(st.builds(ShellRule, pattern=PATTERNS, approval=st.sampled_from
 DEFAULTS = st.sampled_from(Approval)
 
 
-def grantable(line: str, *rules: str) -> tuple[tuple[str, ...], ...]:
+def grantable(line: str, *rules: str) -> tuple[str, ...]:
     asking = [ShellRule(pattern=pattern, approval=Approval.ASK) for pattern in rules]
     return judge_line(line, asking, Approval.ASK, writable=["scratch"]).grantable
 
 
 OFFERED = {
-    "pytest -x tests": (("pytest",),),
-    "git commit -m 'a b'": (("git commit", "git"),),
-    "npm test": (("npm test",),),
-    "docker ps": (("docker ps",),),
-    "pytest -x 2>&1 | tail -5": (
-        ("pytest",),
-        ("tail",),
-    ),
-    "pytest a; pytest b": (("pytest",),),
-    "git add . && git commit -m x": (
-        ("git add", "git"),
-        ("git commit", "git"),
-    ),
-    "ls > scratch/out": (("ls",),),
+    "pytest -x tests": ("pytest",),
+    "git commit -m 'a b'": ("git commit",),
+    "npm test": ("npm test",),
+    "npm run build": ("npm run build",),
+    "docker ps": ("docker ps",),
+    "pytest -x 2>&1 | tail -5": ("pytest", "tail"),
+    "pytest a; pytest b": ("pytest",),
+    "git add . && git commit -m x": ("git add", "git commit"),
+    "ls > scratch/out": ("ls",),
+    "python3 -m unittest -v": ("python3 -m unittest",),
+    "python x.py --all": ("python x.py",),
+    "uv run pytest -x": ("uv run pytest",),
+    "node x.js": ("node x.js",),
+    "if true; then ls; fi": ("true", "ls"),
+    "make build": ("make build",),
 }
 NEVER_OFFERED = [
-    *("python x.py", "python3.11 -m pytest", "node x.js", "java -jar x", "awk 1 x"),
+    *(
+        "python",
+        "python3 -c 1",
+        "node",
+        "java -jar x",
+        "awk 1 x",
+        "rm -rf build",
+        "rm x",
+        "mv a b",
+        "chmod +x a",
+        "make",
+    ),
     *("bash x.sh", "sh -c ls", "env pytest", "sudo ls", "xargs rm", "timeout 5 pytest", "nohup ls", "strace ls"),
-    *("uv run pytest", "npx tsc", "docker run x", "kubectl exec pod ls", "eval ls", "export A=1", "vim x"),
+    *("npx tsc", "docker run x", "eval ls", "export A=1", "vim x"),
     *("./run.sh", "/bin/ls", "git -C elsewhere status", "git", "git -c a=b status"),
     *("ls $(x)", "ls `x`", "ls $X", "FOO=1 ls", "ls > out", "ls &> out", "find . -delete", "sed -i s/a/b/ x"),
     *("case a in a) ls;; esac", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
-    *("pytest && python x.py", "ls | sh", "l*", "'a b' c"),
+    *("pytest && python", "ls | sh", "l*", "'a b' c"),
 ]
 
 
@@ -77,16 +88,11 @@ def test_never_for_what_cannot_be_judged_and_for_what_runs_other_things() -> Non
 def test_what_a_rule_says_explicitly_stays() -> None:
     assert grantable("git push", "git push") == ()
     assert grantable("ls && git push", "git push") == ()
-    assert grantable("git pull", "git push") == (("git pull", "git"),)
+    assert grantable("git pull", "git push") == ("git pull",)
 
 
-def picks(found: LineVerdict) -> list[list[ShellRule]]:
-    """Every choice of one pattern for each part."""
-    return [
-        [ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in chosen]
-        for chosen in itertools.product(*found.grantable)
-        if chosen
-    ]
+def offered(found: LineVerdict) -> list[ShellRule]:
+    return [ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in found.grantable]
 
 
 @given(LINES, RULES, DEFAULTS)
@@ -98,23 +104,20 @@ def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
         return
     assert found.approval is Approval.ASK
     assert all(part.rule is None for part in found.parts if part.approval is Approval.ASK)
-    for chosen in picks(found):
-        assert judge_lists(line, [RuleList("", rules), RuleList("more", chosen)], default).approval is (
-            Approval.PRE_APPROVED
-        )
-        assert judge_line(line, [*rules, *chosen], default).approval is Approval.PRE_APPROVED
+    chosen = offered(found)
+    both = judge_lists(line, [RuleList("", rules), RuleList("more", chosen)], default)
+    assert both.approval is Approval.PRE_APPROVED
+    assert judge_line(line, [*rules, *chosen], default).approval is Approval.PRE_APPROVED
 
 
 @given(LINES, LINES, RULES, DEFAULTS)
 def test_what_is_given_for_one_line_allows_another_only_as_a_rule_would(
     first: str, second: str, rules: list[ShellRule], default: Approval
 ) -> None:
-    given_patterns = {each for patterns in judge_line(first, rules, default).grantable for each in patterns}
+    given_patterns = judge_line(first, rules, default).grantable
     found = judge_line(second, rules, default)
-    met = [[each for each in patterns if each in given_patterns] for patterns in found.grantable]
-    if met and all(met):
-        chosen = [ShellRule(pattern=each[0], approval=Approval.PRE_APPROVED) for each in met]
-        assert judge_line(second, [*rules, *chosen], default).approval is Approval.PRE_APPROVED
+    if found.grantable and set(found.grantable) <= set(given_patterns):
+        assert judge_line(second, [*rules, *offered(found)], default).approval is Approval.PRE_APPROVED
 
 
 def test_offers_are_sound_for_every_case() -> None:
@@ -123,7 +126,7 @@ def test_offers_are_sound_for_every_case() -> None:
         rules, default = [ShellRule.model_validate(rule) for rule in case["rules"]], Approval(case["default"])
         writable = case.get("writable", ())
         found = judge_line(case["command"], rules, default, writable=writable)
-        chosen = [judge_line(case["command"], [*rules, *pick], default, writable=writable) for pick in picks(found)]
-        sound = all(verdict.approval is Approval.PRE_APPROVED for verdict in chosen)
+        given_now = judge_line(case["command"], [*rules, *offered(found)], default, writable=writable)
+        sound = not found.grantable or given_now.approval is Approval.PRE_APPROVED
         wrong += [] if sound and (not found.grantable or case["expect"] == "ask") else [case["id"]]
     assert wrong == []

@@ -91,10 +91,14 @@ def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, 
     window.type("half a thou")
     window.see("> half a thou")
     (talker.folder / "gate").write_text("open\n")
+    window.see("a question waits: Tab turns to it", "> half a thou")
+    window.type("y")
+    window.see("> half a thouy")
+    window.type("\t")
     window.see("talker wants to call write_file", "[y]es once")
     assert "half a thou" not in window.text
-    window.type("y\r")
-    window.see("Done.", "> half a thou")
+    window.type("y")
+    window.see("Done.", "> half a thouy")
     assert talker.read("a.txt") == "x\n"
 
 

@@ -16,7 +16,8 @@ import pytest
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.text import visible
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.input import LineReader, QuestionLeft
+from forge_cli.ui.terminal.input import LineReader
+from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.taken import give_terminal_back
 from tests.ui.screen import Screen
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.programs.names import names
 from forge_cli.toolsets.shell.programs.subcommands import known_paths, runner_named
 from forge_cli.toolsets.shell.programs.table import program, program_named
 from forge_cli.toolsets.shell.programs.wrappers import starts_commands
@@ -14,7 +15,11 @@ from forge_cli.toolsets.shell.programs.wrappers import starts_commands
 _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
-_NEVER_GRANTED = frozenset({"state", "interactive", "interpreter"})
+_RUNS_NEXT = ("run", "run-script")
+"""Subcommands whose next word is what they run."""
+_NEVER_GRANTED = frozenset({"state", "interactive"})
+_NEVER_ALONE = names("rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp")
+"""Programs by whose name alone nobody knows what would be lost."""
 
 
 def suggestion_for(words: Sequence[ShellWord]) -> str | None:
@@ -24,6 +29,8 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
     if why:
         return None
     length = start + 1 + _own_words(texts[start:])
+    if texts[length - 1] in _RUNS_NEXT and not "".join(texts[length : length + 1]).startswith("-"):
+        length += 1
     tokens = texts[:length]
     if not all(map(_TOKEN.fullmatch, tokens)) or command_hazard(words, length):
         return None
@@ -41,21 +48,17 @@ def _own_words(words: Sequence[str]) -> int:
     return int("subcommands" in kind and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
 
 
-def grantable_patterns(words: Sequence[ShellWord]) -> list[str]:
-    """The patterns that a person may be offered for a command, the narrowest first: its subcommand, its program.
+def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
+    """The pattern that a person may be offered for a command: what would cover it.
 
-    There are none for what runs other programs or files by its words: the pattern would not say what is allowed.
+    There is none for what starts any other program, and none that says nothing but that a program destroys or runs
+    what it is told.
     """
     texts = [word.text for word in words]
     name = program(texts[0])
     found = program_named(name)
-    runs_others = starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED)
-    if not _NAME.fullmatch(texts[0]) or runs_others or innermost(texts, len(texts)) != (0, None):
-        return []
-    if "subcommands" not in found.kind and not known_paths(name):
-        return [texts[0]]
-    own = _own_words(texts)
-    if not own:
-        return []
-    wide = [] if runner_named(name) else [texts[0]]
-    return [" ".join(texts[: own + 1]), *wide]
+    if not _NAME.fullmatch(texts[0]) or starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED):
+        return None
+    cover = suggestion_for(words)
+    told = not found.kind.isdisjoint({"interpreter", "subcommands"}) or runner_named(name) or known_paths(name)
+    return None if cover == texts[0] and (told or name in _NEVER_ALONE) else cover

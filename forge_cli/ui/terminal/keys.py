@@ -1,0 +1,149 @@
+"""Keys that a person presses, one by one and without Enter; several at once were pasted, and are none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import anyio
+from rich.cells import cell_len
+from rich.console import Console
+
+from forge_cli.ui.terminal.render import plain
+from forge_cli.ui.terminal.taken import terminal_taken
+
+ESCAPE = 0.05
+"""Seconds after which an Escape was a key of its own, and not the beginning of another."""
+SETTLE = 0.25
+"""Seconds without a key before a question takes one: what was on its way when it appeared is no answer."""
+_LFLAG, _CC = 3, 6
+_STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", b"\x1a"
+
+
+class QuestionLeft(Exception):
+    """Raised where a person leaves a question without an answer, by Esc or Ctrl+C."""
+
+    def __init__(self, *, ctrl_c: bool = False) -> None:
+        super().__init__("left without an answer")
+        self.ctrl_c = ctrl_c
+
+
+class KeyReader:
+    """Asks for single keys on a terminal."""
+
+    def __init__(self, console: Console, descriptor: int) -> None:
+        self._console = console
+        self._fd = descriptor
+        self._prompt: str | None = None
+        self._taken_away = False
+
+    @property
+    def shows_prompt(self) -> bool:
+        return self._prompt is not None and not self._taken_away
+
+    async def ask(self, prompt: str, show_again: Callable[[], None]) -> str | None:
+        """The key that was pressed after the prompt stood there, Enter as a newline; None at the end of input.
+
+        QuestionLeft is raised at Esc and Ctrl+C. ``show_again`` draws what the prompt is about, when the screen was
+        somebody else's in between.
+        """
+        try:
+            with self._one_by_one() as before:
+                await self._settle()
+                self._prompt, self._taken_away = prompt, False
+                self.draw()
+                while (key := await self._key()) == _SUSPEND:
+                    self._suspend(before)
+                    show_again()
+                    self.draw()
+            text = key.decode(errors="replace").replace("\r", "\n")
+            if self.shows_prompt:
+                self._console.print(plain(text if text.isprintable() else ""))
+            return text or None
+        finally:
+            self._prompt = None
+
+    def draw(self) -> None:
+        if self._prompt is not None:
+            self._console.print(plain(self._prompt), end="")
+            self._console.file.flush()
+
+    def erase(self) -> None:
+        """Take the prompt off the screen, however many rows it has."""
+        rows = max(cell_len(self._prompt or "") - 1, 0) // max(self._console.size.width, 1)
+        self._console.file.write((f"\x1b[{rows}A" if rows else "") + "\r\x1b[J")
+        self._console.file.flush()
+
+    def take_away(self) -> None:
+        """Nobody is asked any more."""
+        self.erase()
+        self._taken_away = True
+
+    async def _key(self) -> bytes:
+        """One key; sequences of the terminal, pastes and keys that came together do nothing."""
+        while True:
+            piece = await read_piece(self._fd)
+            if _STOP in piece:
+                raise QuestionLeft(ctrl_c=True)
+            if piece in (b"", _LEAVE):
+                return b""
+            quiet = await self._is_quiet(ESCAPE)
+            if quiet and piece.endswith(_ESCAPE):
+                raise QuestionLeft
+            if quiet and _is_one(piece):
+                return piece
+            await self._settle()
+
+    async def _settle(self) -> None:
+        while not await self._is_quiet(SETTLE):
+            if not await read_piece(self._fd):
+                return
+
+    async def _is_quiet(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            await anyio.wait_readable(self._fd)
+            return False
+        return True
+
+    @contextmanager
+    def _one_by_one(self) -> Iterator[list[object]]:
+        before = termios.tcgetattr(self._fd)
+        ours = termios.tcgetattr(self._fd)
+        ours[_LFLAG] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
+        ours[_CC][termios.VMIN], ours[_CC][termios.VTIME] = 1, 0
+
+        def give_back() -> None:
+            with suppress(termios.error, OSError):
+                termios.tcsetattr(self._fd, termios.TCSANOW, before)
+
+        termios.tcsetattr(self._fd, termios.TCSANOW, ours)
+        try:
+            with terminal_taken(give_back):
+                yield before
+        finally:
+            give_back()
+
+    def _suspend(self, before: list[object]) -> None:
+        """Stop as a shell wants it."""
+        ours = termios.tcgetattr(self._fd)
+        termios.tcsetattr(self._fd, termios.TCSANOW, before)  # type: ignore[arg-type]
+        os.kill(0, signal.SIGTSTP)
+        termios.tcsetattr(self._fd, termios.TCSANOW, ours)
+
+
+async def read_piece(fd: int) -> bytes:
+    """What is there to be read, waited for without a thread; nothing at the end of input."""
+    try:
+        with suppress(PermissionError):  # a file and /dev/null cannot be waited for: they are always ready
+            await anyio.wait_readable(fd)
+        return os.read(fd, 4096)
+    except OSError:
+        return b""
+
+
+def _is_one(piece: bytes) -> bool:
+    """Is it one character, whatever its bytes?"""
+    return len(piece) == 1 or (piece[0] >= 0x80 and len(piece.decode(errors="replace")) == 1)
