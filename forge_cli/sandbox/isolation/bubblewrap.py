@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
-from forge_cli.sandbox.isolation.places import open_exactly
+from forge_cli.sandbox.isolation.lookout import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 

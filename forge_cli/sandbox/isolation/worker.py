@@ -27,8 +27,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
-from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
-from forge_cli.sandbox.processes.companions import AccompaniedWrap
+from forge_cli.sandbox.processes.command import UNCONFINED, AccompaniedWrap, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import Child, ChildProcesses

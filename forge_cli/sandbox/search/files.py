@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import FileList
+from forge_cli.sandbox.files.sandbox import ListedName, Sandbox
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.search.glob import BadGlob, expand_braces, glob_expression, match_any
 from forge_cli.sandbox.search.ignore import FILE, IgnoreLevel
@@ -20,6 +23,8 @@ _BATCH_BYTES = 256 * 1024
 """Of the paths in one batch: they are arguments of a program."""
 _BATCH_NAMES = 10_000
 """Names that are looked at for one batch: so long a walk goes on that nobody waits for any more."""
+SEEN_MAX = 20_000
+_CLOSED = frozenset({".git"})
 
 
 @dataclass(frozen=True)
@@ -139,3 +144,35 @@ class FileWalk:
         if is_large:
             self._left_out.append((LARGE, path))
         return not is_large
+
+
+def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> FileList:
+    """The files and folders below a folder; of more than ``limit`` the ones that lie highest, the others counted.
+
+    Links to folders and ``.git`` are named but not entered.
+    """
+    seen: list[tuple[tuple[str, ...], bool]] = []
+    folders: list[tuple[str, ...]] = [()]
+    count = 0
+    for _ in range(depth):
+        below: list[tuple[str, ...]] = []
+        for names in folders:
+            found = _names(sandbox, path, names)
+            count += len(found)
+            room = min(limit - len(seen), SEEN_MAX)
+            seen += [((*names, entry.name), entry.kind == "directory") for entry in found[: max(room, 0)]]
+            if count >= SEEN_MAX:
+                break
+            below += [(*names, entry.name) for entry in found if entry.enters and entry.name not in _CLOSED]
+        folders = below if count < SEEN_MAX else []
+    files = ("/".join(names) + ("/" if is_folder else "") for names, is_folder in sorted(seen))
+    return FileList(sandbox.spell(path), tuple(files), count, DisplayHints(preferred_view="tree"))
+
+
+def _names(sandbox: Sandbox, path: str, names: tuple[str, ...]) -> Sequence[ListedName]:
+    try:
+        return sandbox.list_names("/".join((path.rstrip("/"), *names)) if names else path)
+    except ToolError:
+        if not names:
+            raise
+        return []

@@ -29,8 +29,8 @@ from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.redacted import check_content, refuse_marks, refuse_marks_in, refuse_redacted
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
+from forge_cli.sandbox.search.files import list_dir
 from forge_cli.sandbox.search.grep import grep, refuse_secret
-from forge_cli.sandbox.search.tree import list_dir
 from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
