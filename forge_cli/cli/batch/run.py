@@ -31,13 +31,12 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.batch import Batch, ItemFolders
-from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
+from forge_cli.engine.batch.inputs import STDIN, BatchInputs, TaskTemplate, default_results
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.plan import RestartChoice, make_plan
 from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.batch.store import journal_of, open_store, read_record
-from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema

@@ -32,9 +32,8 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import SessionIndex, overview
 from forge_cli.record.pending import Waiting
 from forge_cli.record.search import search_sessions
 from forge_cli.ui.html.requests import draw_request, list_choices

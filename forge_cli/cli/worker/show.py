@@ -27,7 +27,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.engine.runtime.surroundings import environment_of
-from forge_cli.engine.turns.prompt import system_prompt, wanted_output
+from forge_cli.engine.turns.environment import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home

@@ -1,7 +1,7 @@
 """Searching and listing: what is found, what is left out, and how much of it is told.
 
 Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.engines, forge_cli.sandbox.search.program,
-forge_cli.sandbox.search.files, forge_cli.sandbox.search.files.
+forge_cli.sandbox.search.files.
 """
 
 import os
