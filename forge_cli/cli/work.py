@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.messages import Attachment
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.settings import TraceLevel
@@ -98,3 +99,19 @@ class Work:
             return self.on_ask
         sys.stderr.write("forge: without a session nothing can be parked: calls that ask are denied\n")
         return OnAsk.DENY
+
+
+class TalkingRuntime(WorkerRuntime):
+    """A runtime that tells when a message is taken up, and how that ended."""
+
+    on_begin: Callable[[], object]
+    on_end: Callable[[WorkerResult | None], object]
+
+    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
+        self.on_begin()
+        result = None
+        try:
+            result = await super().run(task, attachments)
+        finally:
+            self.on_end(result)
+        return result

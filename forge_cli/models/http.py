@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import time
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 from forge_cli import __version__
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.core.errors import ModelError
-from forge_cli.core.silence import Patience
 from forge_cli.models.failures import Endpoint, ProviderFailure
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ PROXIES = "proxy and certificate settings"
 LONGEST = 16 * 2**20
 _TOO_LONG = f"an event of more than {LONGEST} bytes"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+T = TypeVar("T")
 
 
 class RedirectRefused(Exception):
@@ -309,3 +310,35 @@ class SseReader:
             self._data.append(text)
         elif name == b"error":  # llama.cpp has sent its errors in a field of their own
             self._data.append(f'{{"error":{text}}}')
+
+
+class Patience:
+    """The seconds in which something useful must come; what the listener takes its time for does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = self.left = seconds
+
+    def renew(self) -> None:
+        """Something useful has come."""
+        self.left = self.seconds
+
+    async def wait(self, item: Awaitable[T]) -> T:
+        """A TimeoutError where it does not come in time."""
+        since = time.monotonic()
+        async with asyncio.timeout(self.left):
+            found = await item
+        self.left -= time.monotonic() - since
+        return found
+
+
+async def until_silent(items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]) -> AsyncGenerator[T]:
+    """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
+    patience = Patience(seconds)
+    while True:
+        try:
+            item = await patience.wait(anext(items))
+        except StopAsyncIteration:
+            return
+        if useful(item):
+            patience.renew()
+        yield item

@@ -1,6 +1,6 @@
 """``forge approvals``: what parked sessions wait for, and answers to it.
 
-Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.ui.transcript.requests.
+Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.ui.transcript.terminal.
 """
 
 import json

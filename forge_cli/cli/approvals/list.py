@@ -21,7 +21,7 @@ from forge_cli.record.proof import Proofs
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.transcript.requests import draw_request
+from forge_cli.ui.transcript.terminal import draw_request
 
 app = new_app()
 

@@ -29,9 +29,9 @@ from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.command import UNCONFINED, AccompaniedWrap, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
-from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
 from forge_cli.sandbox.processes.requests import RequestPipes
+from forge_cli.sandbox.processes.streams import CommandStream
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:

@@ -6,23 +6,28 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
 
+from forge_cli.core.context import CallContext
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.errors import ToolError
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, FileContent, ResultValue, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted, cut
-from forge_cli.core.tool import digest_of
+from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.held import READ_MAX, HeldFile
 from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches import Change, Replaced, replace_text
 from forge_cli.sandbox.protected import is_secret
+from forge_cli.sandbox.secrets import added_mark, has_mark
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.patches import Change
 
 KIND = "patch.result"
 LETTERS = {"created": "A", "changed": "M", "deleted": "D"}
@@ -196,3 +201,29 @@ def _content(
         )
     except UnicodeDecodeError:
         raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None
+
+
+def check_content(args: Args, context: CallContext) -> bool:
+    """Before anybody is asked; a program may put a rule of its own in the place of this one."""
+    refuse_redacted(args["path"], args["content"], context.sandbox)
+    return False
+
+
+def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
+    if has_mark(content):
+        from forge_cli.sandbox.patches.apply import reader
+
+        refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
+
+
+def refuse_marks_in(changes: Sequence[Change]) -> None:
+    refuse_marks((change.before for change in changes), (change.after for change in changes))
+
+
+def refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:
+    old, new = (b"\n".join(filter(None, data)).decode(errors="replace") for data in (before, after))
+    if mark := added_mark(old, new):
+        raise ToolError(
+            f"nothing was written: {mark} stands where a secret was redacted, and is not content for a file; "
+            "change only the other lines, with edit_file or apply_patch"
+        )

@@ -27,7 +27,6 @@ from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, RefusesOnly, 
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.files.redacted import check_content, refuse_marks, refuse_marks_in, refuse_redacted
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
 from forge_cli.sandbox.search.files import list_dir
 from forge_cli.sandbox.search.grep import grep, refuse_secret
@@ -35,6 +34,7 @@ from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.files import (
     KIND,
     Edit,
+    check_content,
     current,
     diff,
     draw_patch,
@@ -46,6 +46,9 @@ from forge_cli.toolsets.filesystem.files import (
     plan_edit,
     read_cached,
     read_text,
+    refuse_marks,
+    refuse_marks_in,
+    refuse_redacted,
     spell,
 )
 
