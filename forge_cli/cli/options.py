@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from forge_cli.cli.commands import WithExamples
+from forge_cli.cli.commands import HELP, WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import require_folder
@@ -48,10 +48,10 @@ class PlainCommand(WithExamples, TyperCommand):
 
 
 class App(typer.Typer):
-    """Commands of the house unless another class is named."""
+    """Commands in the house style unless another class is named."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
-        register = super().command(name, cls=cls or PlainCommand, **settings)
+        register = super().command(name, cls=cls or PlainCommand, context_settings=HELP, **settings)
 
         def resolve(function: Callable[..., Any]) -> Any:
             # typer looks at a function three times, and would evaluate the text of each hint twice each time
@@ -67,7 +67,6 @@ def new_app(**settings: object) -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         **settings,  # type: ignore[arg-type]
     )
 
