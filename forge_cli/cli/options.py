@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -56,9 +59,32 @@ class App(typer.Typer):
         def resolve(function: Callable[..., Any]) -> Any:
             # typer looks at a function three times, and would evaluate the text of each hint twice each time
             function.__annotations__ = get_type_hints(function, include_extras=True)
-            return register(function)
+            register(_spread(function))
+            return function
 
         return resolve
+
+
+def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command as typer reads it: a parameter that is a dataclass of options stands for its fields, each an option."""
+    signature = inspect.signature(function)
+    bag = next((each for each in signature.parameters.values() if is_dataclass(each.annotation)), None)
+    if bag is None:
+        return function
+    kind, parameters = bag.annotation, list(signature.parameters.values())
+    options = inspect.signature(kind).parameters
+    hints, place = get_type_hints(kind, include_extras=True), parameters.index(bag)
+    parameters[place : place + 1] = [each.replace(annotation=hints[name]) for name, each in options.items()]
+
+    @wraps(function)
+    def command(**given: Any) -> Any:
+        chosen = kind(**{name: given.pop(name) for name in options})
+        return function(**given, **{bag.name: chosen})
+
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+    return command
 
 
 def new_app(**settings: object) -> typer.Typer:

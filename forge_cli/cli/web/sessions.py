@@ -24,9 +24,9 @@ from forge_cli.cli.sessions.list import session_row
 from forge_cli.cli.sessions.search import find_hits
 from forge_cli.cli.sessions.verify import verdict_sentence, verified
 from forge_cli.cli.web.live import LiveSession
-from forge_cli.cli.web.serving import PageWork
 from forge_cli.cli.web.workers import check_trust, find_listed, list_workers
 from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
@@ -241,26 +241,9 @@ class WebSessions:
             view.close()
 
 
-def open_sessions(given: PageWork, tasks: TaskGroup) -> WebSessions:
+def open_sessions(given: AskedWork, tasks: TaskGroup) -> WebSessions:
     """The sessions of a server that was started with these options."""
-    work = Work(
-        worker=given.worker,
-        named=given.named,
-        model=given.model,
-        mode=given.mode,
-        on_ask=given.on_ask,
-        trace="quiet",
-        interactive=False,
-        limits=given.limits,
-        session=SessionChoice(),
-        workspace=given.workspace,
-        zones=given.zones,
-        attachments=(),
-        record=None,
-        plugins=given.plugins,
-        read_only=given.read_only,
-    )
-    return WebSessions(work, tasks)
+    return WebSessions(Work(**vars(given)), tasks)
 
 
 async def in_thread(function: Callable[[], T]) -> T:
