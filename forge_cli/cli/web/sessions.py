@@ -35,7 +35,6 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import SessionIndex, overview
 from forge_cli.record.pending import Waiting
-from forge_cli.record.search import search_sessions
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -282,8 +281,8 @@ def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
     if not wanted:
         yield from ((path, None) for path in session_files())
         return
-    for path, lines in search_sessions(wanted):
-        if hit := next(find_hits(path, lines, wanted), None):
+    for path in session_files():
+        if hit := next(find_hits(path, wanted), None):
             yield path, str(hit["excerpt"])
 
 
