@@ -56,7 +56,7 @@ HEAVY = frozenset(
 LATE = frozenset(
     {
         "forge_cli.cli.against",
-        "forge_cli.cli.lines",
+        "forge_cli.cli.stdin",
         "forge_cli.cli.looking.looker",
         "forge_cli.cli.models.names",
         "forge_cli.cli.signals",

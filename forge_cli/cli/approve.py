@@ -109,7 +109,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 
 async def _batch(source: BinaryIO) -> Calls:
     """The calls of a batch, in order, each as soon as its line is there."""
-    from forge_cli.cli.lines import read_lines
+    from forge_cli.cli.stdin import read_lines
 
     number = 0
     async for line in read_lines(source.fileno()):

@@ -10,7 +10,7 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
 from forge_cli.engine.gate.deferred import DeferredTools
-from forge_cli.engine.gate.offered import ToolRoom
+from forge_cli.engine.gate.offered import OfferedTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.engine.runtime.assemble import Assembly
@@ -65,7 +65,7 @@ async def share_of_window(tokens: int, worker: str | None) -> str | None:
 async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> DeferredTools:
     """What a worker's model would be told of its tools first."""
     room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
-    deferred = DeferredTools(assembly.toolbox, room)
+    deferred = DeferredTools(OfferedTools(assembly.toolbox, room))
     await deferred.start()
     return deferred
 

@@ -106,8 +106,16 @@ def _cut_bytes(text: str, room: int) -> str:
 async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tuple[str, Usage]:
     """What the model would call a conversation; empty where it says nothing."""
     said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _SAID)}" for who in ("user", "assistant"))
-    text, usage = "", Usage()
-    async with aclosing(model.stream(ModelRequest(TITLE_INSTRUCTIONS, [Message("user", said)], ()))) as deltas:
+    text, end = await listen(model, ModelRequest(TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH)
+    return clean_title(text), end.usage if end else Usage()
+
+
+async def listen(
+    model: ModelProvider, request: ModelRequest, *, enough: int | None = None
+) -> tuple[str, TurnEnd | None]:
+    """The answer to a request beside the conversation, not much longer than ``enough``, and its end if that came."""
+    text, end = "", None
+    async with aclosing(model.stream(request)) as deltas:
         async for delta in deltas:
             match delta:
                 case TextDelta():
@@ -115,10 +123,10 @@ async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tu
                 case Restart():
                     text = ""
                 case TurnEnd():
-                    usage = delta.usage
-            if len(text) > ENOUGH:
+                    end = delta
+            if enough is not None and len(text) > enough:
                 break
-    return clean_title(text), usage
+    return text, end
 
 
 def clean_title(text: str) -> str:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
-from forge_cli.sandbox.isolation.hooks import KeptHooks
+from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, Reach, ReachRule
 from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.lookout import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command

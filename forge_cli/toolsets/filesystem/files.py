@@ -211,7 +211,7 @@ def check_content(args: Args, context: CallContext) -> bool:
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        from forge_cli.sandbox.patches.apply import reader
+        from forge_cli.sandbox.patches.plan import reader
 
         refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
 

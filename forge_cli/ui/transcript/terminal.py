@@ -18,8 +18,7 @@ from forge_cli.ui.terminal.calls import format_args
 from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
-from forge_cli.ui.transcript.arguments import ArgumentBlock, split_args
-from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
+from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, Transcript, split_args
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
 LINES, LETTERS = 200, 20_000

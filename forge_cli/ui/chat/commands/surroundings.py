@@ -8,10 +8,9 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, visible
 from forge_cli.files.attachment import read_attachment
-from forge_cli.ui.chat.commands.command import SlashCommand, beginning, forward
+from forge_cli.ui.chat.commands.command import Chat, SlashCommand, beginning, forward
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.places import complete_folder, complete_path, typed_path
-from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import ParsedCommand
 
 

@@ -12,11 +12,10 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.chat.commands import session, surroundings, talk, tools
+from forge_cli.ui.chat.commands.command import Chat, beginning
 from forge_cli.ui.chat.commands.command import Completion as Completion
 from forge_cli.ui.chat.commands.command import SlashCommand as SlashCommand
-from forge_cli.ui.chat.commands.command import beginning
 from forge_cli.ui.chat.facts import Facts
-from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
 

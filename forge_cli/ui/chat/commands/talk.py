@@ -11,9 +11,8 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.chat.commands.command import SlashCommand, beginning, forward
+from forge_cli.ui.chat.commands.command import Chat, SlashCommand, beginning, forward
 from forge_cli.ui.chat.facts import Facts
-from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import ParsedCommand
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)

@@ -11,9 +11,8 @@ from rich.text import Text
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent, ManualToolInvoke
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.chat.commands.command import Completion, SlashCommand, beginning
+from forge_cli.ui.chat.commands.command import Chat, Completion, SlashCommand, beginning
 from forge_cli.ui.chat.facts import Facts, ManualTool
-from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import FLAGS, ParsedCommand, args_from, boolean_options, parse_arguments
 
 USAGE = "NAME [--KEY VALUE]... [-i]"
