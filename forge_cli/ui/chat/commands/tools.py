@@ -71,12 +71,6 @@ def complete_tool(facts: Facts, text: str) -> list[str]:
     return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
 
 
-def complete_option(tool: ManualTool, text: str) -> list[str]:
-    """The options of a tool that begin so."""
-    fields = {str(field.get("name")): str(field.get("description") or field.get("type", "")) for field in tool.fields}
-    return beginning([Completion(f"--{name}", fields.get(name, "")) for name in _names(tool)], text)
-
-
 async def approvals(chat: Chat, parsed: ParsedCommand) -> None:
     match parsed.args:
         case ():
