@@ -70,6 +70,18 @@ class ReachRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CommandReach:
+    """What one command may reach."""
+
+    rules: Sequence[ReachRule]
+    network: bool
+    sockets: bool
+    """Those of daemons on this machine."""
+    room: int | None
+    """Bytes for each of the private folders."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Confinement:
     """The rules for one worker; where there is none, the host can be read.
 

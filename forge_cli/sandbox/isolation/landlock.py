@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation import enter
-from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.confinement import CommandReach, Reach, ReachRule
 from forge_cli.sandbox.isolation.lookout import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
@@ -135,23 +135,14 @@ class Landlock:
         )
 
     @contextmanager
-    def wrap(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        rules: Iterable[ReachRule],
-        *,
-        network: bool = False,
-        sockets: bool = False,
-        room: int | None = None,
-    ) -> Iterator[Command]:
-        filters = seccomp_filter(internet=network, namespaces=False, truncate=self.version >= 3)
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
+        filters = seccomp_filter(internet=reach.network, namespaces=False, truncate=self.version >= 3)
         if filters is None:
             raise ToolError("nothing was started: there is no filter of system calls for this machine")
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="forge-")))
         try:
             with ExitStack() as opened:
-                ruleset = self._ruleset((*rules, *_own(folder)), opened, network=network)
+                ruleset = self._ruleset((*reach.rules, *_own(folder)), opened, network=reach.network)
                 program = os.memfd_create("seccomp")
                 opened.callback(os.close, program)
                 os.pwrite(program, filters, 0)
