@@ -1,4 +1,4 @@
-"""Tables on standard output, fitted to a terminal by giving the room to what matters, whole in a pipe; or JSON."""
+"""Tables on standard output, fitted to a terminal, whole in a pipe, or JSON; and the colours of what is looked for."""
 
 from __future__ import annotations
 

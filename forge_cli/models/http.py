@@ -1,4 +1,4 @@
-"""The HTTP client of all providers: httpx2, with our time limits, and with every failure as a ProviderFailure."""
+"""The HTTP client of all providers: httpx2, with our time limits, server-sent events, and failures of one kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a session to work on: a new one, one that is resumed, or a copy of one; locked, and checked first."""
+"""Opening a session to work on: a new one, one that is resumed, or a copy; locked, checked, and swept around."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session at a glance: a few lines of its log say what it was about and how it ended."""
+"""A session at a glance, from a few lines of its log, and an index of all sessions beside the logs."""
 
 from __future__ import annotations
 

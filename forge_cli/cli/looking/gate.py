@@ -1,4 +1,4 @@
-"""The gate of a worker that is only looked at: it judges calls, in this process or in the child that has its code."""
+"""The gate of a worker that is only looked at, in this process or in a child, and its verdicts as data."""
 
 from __future__ import annotations
 

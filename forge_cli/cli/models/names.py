@@ -1,4 +1,4 @@
-"""The model that a worker names: whether there is such a one, and how much it can hold."""
+"""Names of models: the one that a worker names, how much it can hold, and those that ``/model`` completes."""
 
 from __future__ import annotations
 

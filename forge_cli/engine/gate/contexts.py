@@ -1,4 +1,4 @@
-"""What a tool is given besides its args, where it asks for that: made for one call by the gate that it passes."""
+"""What a tool is given besides its args, where it asks for that, and the calls that it makes itself."""
 
 from __future__ import annotations
 

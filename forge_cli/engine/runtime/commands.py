@@ -1,4 +1,4 @@
-"""What the commands of a conversation do to its session: each by its name, with a sentence of what came of it."""
+"""The commands of a conversation and what each does to its session: model, folders, prompts, edits of its files."""
 
 from __future__ import annotations
 

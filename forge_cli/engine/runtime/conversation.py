@@ -1,4 +1,4 @@
-"""A conversation: what people say and command arrives as events on the bus, and is done in order."""
+"""A conversation: what people say, command and call by hand arrives as events on the bus, and is done in order."""
 
 from __future__ import annotations
 

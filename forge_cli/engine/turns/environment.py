@@ -1,4 +1,4 @@
-"""The generated part of a system prompt: where a worker is, what it may touch there, and how paths are written."""
+"""The system prompt, and its generated part: where a worker is, what it may touch there, and how paths are written."""
 
 from __future__ import annotations
 

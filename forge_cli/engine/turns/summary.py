@@ -1,4 +1,4 @@
-"""A summary of the beginning of a conversation: what the model is given for it, and the message that replaces it."""
+"""What the model is asked for beside a conversation: a summary of its beginning, which replaces that, and a title."""
 
 from __future__ import annotations
 

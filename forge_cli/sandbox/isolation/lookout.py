@@ -1,4 +1,4 @@
-"""Where protected names are in writable folders, however many files there are, looked up before and after a command."""
+"""Protected names in writable folders: looked up before and after a command, and set aside where it made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every file becomes by a patch, with nothing written yet."""
+"""A plan of what every file becomes by a patch, with nothing written yet, and its carrying out: every file or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a search looks at; the walk is the same whoever then searches them."""
+"""The files that a search looks at, what it leaves out as git would, and what is below a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code as HTML, coloured by the short classes of pygments, and the style sheet that gives them their colours."""
+"""Text of others and code as HTML: escaped, coloured by the classes of pygments, with the style sheet for those."""
 
 from __future__ import annotations
 

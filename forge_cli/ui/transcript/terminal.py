@@ -1,4 +1,4 @@
-"""A conversation on a terminal: who said what, and calls with their verdicts and results, each within bounds."""
+"""A conversation, or a request that waits, on a terminal: who said what, and calls with verdicts and results."""
 
 from __future__ import annotations
 

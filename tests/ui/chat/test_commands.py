@@ -1,8 +1,8 @@
 """Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
 
 Covers forge_cli.ui.chat.facts, forge_cli.ui.chat.commands.command, forge_cli.ui.chat.places,
-forge_cli.ui.chat.commands.session, forge_cli.ui.chat.commands.surroundings, forge_cli.ui.chat.commands.table,
-forge_cli.ui.chat.commands.talk, forge_cli.ui.chat.commands.tools.
+forge_cli.ui.chat.commands.session, forge_cli.ui.chat.commands.talk, forge_cli.ui.chat.commands.table,
+forge_cli.ui.chat.commands.tools.
 """
 
 import io

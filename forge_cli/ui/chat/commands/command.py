@@ -1,4 +1,4 @@
-"""A slash command: how it is used, what it does, and how its arguments are completed."""
+"""A slash command: its use, what it does, how its arguments are completed, and what it may use of the conversation."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.chat.commands import session, surroundings, talk, tools
+from forge_cli.ui.chat.commands import session, talk, tools
 from forge_cli.ui.chat.commands.command import Chat, beginning
 from forge_cli.ui.chat.commands.command import Completion as Completion
 from forge_cli.ui.chat.commands.command import SlashCommand as SlashCommand
@@ -75,7 +75,7 @@ COMMANDS: Mapping[str, SlashCommand] = {
     for command in (
         SlashCommand("help", "[COMMAND]", "list the commands", show_help, complete_help, most=1),
         *session.COMMANDS[:1],
-        *surroundings.COMMANDS,
+        *talk.SURROUNDINGS,
         *tools.COMMANDS,
         *session.COMMANDS[1:],
         *talk.COMMANDS,
