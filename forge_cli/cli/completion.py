@@ -106,7 +106,7 @@ def _of_command(name: str, before: Sequence[str], begun: str) -> Iterable[str]:
             value_of = None
         elif word.startswith("-"):
             parameter = options.get(word)
-            value_of = parameter if parameter is not None and not _is_flag(parameter) else None
+            value_of = parameter if parameter is not None and not getattr(parameter, "is_flag", False) else None
         else:
             place += 1
     if value_of is not None:
@@ -121,10 +121,6 @@ def _options(command: Any) -> Iterator[str]:
     for parameter in command.params:
         if parameter.param_type_name == "option" and not parameter.hidden:
             yield from parameter.opts
-
-
-def _is_flag(parameter: Any) -> bool:
-    return bool(getattr(parameter, "is_flag", False))
 
 
 def _values(parameter: Any) -> Iterable[str]:

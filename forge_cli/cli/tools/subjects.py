@@ -18,7 +18,7 @@ from forge_cli.cli.worker.find import find_worker
 from forge_cli.core import problems
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import new_id
-from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.offering import offerable_names
 from forge_cli.core.processes import Finished
@@ -274,16 +274,12 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
     with programs.observed() as runs:
         outcome = await assembly.guard.call(call, Caller.OPERATOR)
     done = runs[-1] if runs else None
-    differences = list(_differences(example.expect, done)) if done else [_refusal(outcome)]
+    differences = list(_differences(example.expect, done)) if done else [outcome.error or outcome.status]
     if not differences:
         return None
     given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
     said = _quote_output(done) if done else ""
     return f"{given if example.arguments else ''}{', and '.join(differences)}{said}"
-
-
-def _refusal(outcome: ToolOutcome) -> str:
-    return outcome.error or outcome.status
 
 
 def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:

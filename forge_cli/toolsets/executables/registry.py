@@ -258,7 +258,7 @@ def read_script(file: Path) -> Requirements | None:
     begins = list(_BEGIN.finditer(text))
     if not begins:
         return None
-    line = _line_of(text, begins[-1].start())
+    line = text.count("\n", 0, begins[-1].start()) + 1
     if len(begins) > 1:
         raise WorkerError(Mark(str(file), line), "there is another '# /// script' above; keep one of them")
     block = _BLOCK.search(text)
@@ -303,10 +303,6 @@ def _has_editable(data: Any) -> bool:
 
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _line_of(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
 
 
 def _is_installed(requirement: str) -> bool:
