@@ -15,8 +15,8 @@ from table import Row, Sample, best, least_cpu, main, megabytes, ratio
 
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.search.files import list_dir
 from forge_cli.sandbox.search.grep import Engine, grep
-from forge_cli.sandbox.search.tree import list_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES: tuple[Engine, ...] = ("ripgrep", "python")

@@ -56,7 +56,7 @@ HEAVY = frozenset(
 LATE = frozenset(
     {
         "forge_cli.cli.against",
-        "forge_cli.cli.lines",
+        "forge_cli.cli.stdin",
         "forge_cli.cli.looking.looker",
         "forge_cli.cli.models.names",
         "forge_cli.cli.signals",
@@ -70,7 +70,7 @@ LATE = frozenset(
     }
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
-SHARED = ("failures", "http", "json_body", "sse", "windows")
+SHARED = ("failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents"

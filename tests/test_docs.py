@@ -31,14 +31,12 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 
 import pexpect
 import pytest
 import typer
 import yaml
-from typer.main import get_command
 
 from forge_cli.cli.commands import COMMANDS
 
@@ -287,7 +285,7 @@ def parse_command(argv: list[str]) -> None:
     """Understand a command line of forge, and carry out nothing."""
     name = next((name for name in COMMANDS if argv[: len(name.split())] == name.split()), None)
     assert name, f"there is no command {argv}"
-    command = get_command(import_module(COMMANDS[name].module).app)
+    command = COMMANDS[name].load(name)
     try:
         command.make_context(name, argv[len(name.split()) :]).close()
     except typer.TyperException as error:

@@ -8,7 +8,6 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import EnumType
-from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -95,7 +94,7 @@ def command_line() -> Iterator[Needed]:
     """Every command has a heading, and under it its usage and every flag with its choices."""
     yield from _options("forge", get_command(commands.app))
     for name, entry in commands.COMMANDS.items():
-        yield from _command(f"forge {name}", get_command(import_module(entry.module).app))
+        yield from _command(f"forge {name}", entry.load(name))
 
 
 def _command(path: str, command: Any) -> Iterator[Needed]:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from forge_cli.cli.colours import paint
-from forge_cli.cli.looking.gate import judging
+from forge_cli.cli.looking.gate import VerdictAnswer, answer_of, judging
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.verdict import VerdictAnswer, answer_of
+from forge_cli.cli.table import paint
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted

@@ -11,12 +11,11 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.cli.colours import paint
-from forge_cli.cli.looking.gate import judging
+from forge_cli.cli.looking.gate import VerdictAnswer, answer_of, judging
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.verdict import VerdictAnswer, answer_of
+from forge_cli.cli.table import paint
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import wrong_path
@@ -110,7 +109,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 
 async def _batch(source: BinaryIO) -> Calls:
     """The calls of a batch, in order, each as soon as its line is there."""
-    from forge_cli.cli.lines import read_lines
+    from forge_cli.cli.stdin import read_lines
 
     number = 0
     async for line in read_lines(source.fileno()):

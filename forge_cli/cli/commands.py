@@ -26,6 +26,11 @@ class CommandEntry:
     module: str
     help: str
 
+    def load(self, name: str) -> Any:
+        """The command itself; a module may have several of one group."""
+        found = get_command(import_module(self.module).app)
+        return found.commands[name.split()[-1]] if isinstance(found, TyperGroup) else found
+
 
 COMMANDS = {
     "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
@@ -38,11 +43,11 @@ COMMANDS = {
     "tools call": CommandEntry(
         "forge_cli.cli.tools.call", "Call one tool by hand, through the same gate as the model's calls."
     ),
-    "tools new": CommandEntry("forge_cli.cli.tools.new", "Make a new tool in ~/.forge/tools."),
-    "tools build": CommandEntry("forge_cli.cli.tools.build", "Compile a tool, or read its script for errors."),
+    "tools new": CommandEntry("forge_cli.cli.tools.own", "Make a new tool in ~/.forge/tools."),
+    "tools build": CommandEntry("forge_cli.cli.tools.own", "Compile a tool, or read its script for errors."),
     "tools test": CommandEntry("forge_cli.cli.tools.test", "Check tools, and run the examples of a tool.yaml."),
-    "tools diff": CommandEntry("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
-    "tools remove": CommandEntry("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
+    "tools diff": CommandEntry("forge_cli.cli.tools.own", "Show what changed since a tool was last approved."),
+    "tools remove": CommandEntry("forge_cli.cli.tools.own", "Delete a tool, without asking."),
     "tools suggest": CommandEntry("forge_cli.cli.tools.suggest", "Name shell commands that recur in your sessions."),
     "plugins list": CommandEntry("forge_cli.cli.plugins.list", "List every package with plugins, and what it offers."),
     "plugins new": CommandEntry("forge_cli.cli.plugins.new", "Make a package with a plugin, in a new folder."),
@@ -53,7 +58,7 @@ COMMANDS = {
         "forge_cli.cli.plugins.install", "Install a package with plugins, or bring it up to date."
     ),
     "plugins uninstall": CommandEntry(
-        "forge_cli.cli.plugins.uninstall", "Remove a package with plugins, without asking."
+        "forge_cli.cli.plugins.install", "Remove a package with plugins, without asking."
     ),
     "worker new": CommandEntry("forge_cli.cli.worker.new", "Make a worker file, by four questions or by flags."),
     "worker list": CommandEntry("forge_cli.cli.worker.list", "List the workers that can be named, and where they are."),
@@ -72,12 +77,10 @@ COMMANDS = {
     "models list": CommandEntry(
         "forge_cli.cli.models.list", "List the models that -m takes, with their prices and windows."
     ),
-    "keys set": CommandEntry("forge_cli.cli.keys.set", "Store the key of a provider."),
-    "keys list": CommandEntry("forge_cli.cli.keys.list", "List keys, and where each comes from."),
-    "keys remove": CommandEntry("forge_cli.cli.keys.remove", "Forget a stored key, without asking."),
-    "config show": CommandEntry(
-        "forge_cli.cli.config.show", "Show every setting that holds here, and where it comes from."
-    ),
+    "keys set": CommandEntry("forge_cli.cli.keys", "Store the key of a provider."),
+    "keys list": CommandEntry("forge_cli.cli.keys", "List keys, and where each comes from."),
+    "keys remove": CommandEntry("forge_cli.cli.keys", "Forget a stored key, without asking."),
+    "config show": CommandEntry("forge_cli.cli.config", "Show every setting that holds here, and where it comes from."),
     "trust": CommandEntry("forge_cli.cli.trust", "Trust the workers, settings, skills and more of a folder."),
     "doctor": CommandEntry("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
     "sessions list": CommandEntry(
@@ -88,7 +91,7 @@ COMMANDS = {
         "forge_cli.cli.sessions.search", "Look for TEXT in what was said, in calls and in their results."
     ),
     "sessions export": CommandEntry(
-        "forge_cli.cli.sessions.export",
+        "forge_cli.cli.sessions.show",
         "Write a session as Markdown, or as a page that loads nothing and runs nothing.",
     ),
     "sessions verify": CommandEntry(
@@ -177,7 +180,7 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         if args and (inner := self.inner.get(args[0])):
             return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        real = get_command(import_module(self.entry.module).app)
+        real = self.entry.load(self.name or "")
         end_on_signals()
         return real.make_context(info_name, args, parent, **extra)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ def _top_names() -> Iterator[str]:
 def _of_command(name: str, before: Sequence[str], begun: str) -> Iterable[str]:
     if name not in COMMANDS:
         return ()
-    command = get_command(import_module(COMMANDS[name].module).app)
+    command = COMMANDS[name].load(name)
     options = {option: parameter for parameter in command.params for option in parameter.opts if option[:1] == "-"}
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     place, value_of = 0, None
@@ -107,7 +106,7 @@ def _of_command(name: str, before: Sequence[str], begun: str) -> Iterable[str]:
             value_of = None
         elif word.startswith("-"):
             parameter = options.get(word)
-            value_of = parameter if parameter is not None and not _is_flag(parameter) else None
+            value_of = parameter if parameter is not None and not getattr(parameter, "is_flag", False) else None
         else:
             place += 1
     if value_of is not None:
@@ -122,10 +121,6 @@ def _options(command: Any) -> Iterator[str]:
     for parameter in command.params:
         if parameter.param_type_name == "option" and not parameter.hidden:
             yield from parameter.opts
-
-
-def _is_flag(parameter: Any) -> bool:
-    return bool(getattr(parameter, "is_flag", False))
 
 
 def _values(parameter: Any) -> Iterable[str]:

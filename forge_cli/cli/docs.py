@@ -11,9 +11,8 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.colours import has_colours
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.cli.table import Column, has_colours, print_json, print_table
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wrap import terminal_width

@@ -12,14 +12,13 @@ from pathlib import Path
 import typer
 
 from forge_cli import __version__
-from forge_cli.cli.colours import GREEN, RED, paint
 from forge_cli.cli.looking.looker import Looker
 from forge_cli.cli.models.list import provider_rows
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.stdin import is_interactive
-from forge_cli.cli.table import print_json
+from forge_cli.cli.table import GREEN, RED, paint, print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wrap import terminal_width, wrap, wrap_for

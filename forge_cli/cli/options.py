@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from forge_cli.cli.commands import WithExamples
+from forge_cli.cli.commands import HELP, WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import require_folder
@@ -48,17 +51,40 @@ class PlainCommand(WithExamples, TyperCommand):
 
 
 class App(typer.Typer):
-    """Commands of the house unless another class is named."""
+    """Commands in the house style unless another class is named."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
-        register = super().command(name, cls=cls or PlainCommand, **settings)
+        register = super().command(name, cls=cls or PlainCommand, context_settings=HELP, **settings)
 
         def resolve(function: Callable[..., Any]) -> Any:
             # typer looks at a function three times, and would evaluate the text of each hint twice each time
             function.__annotations__ = get_type_hints(function, include_extras=True)
-            return register(function)
+            register(_spread(function))
+            return function
 
         return resolve
+
+
+def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command as typer reads it: a parameter that is a dataclass of options stands for its fields, each an option."""
+    signature = inspect.signature(function)
+    bag = next((each for each in signature.parameters.values() if is_dataclass(each.annotation)), None)
+    if bag is None:
+        return function
+    kind, parameters = bag.annotation, list(signature.parameters.values())
+    options = inspect.signature(kind).parameters
+    hints, place = get_type_hints(kind, include_extras=True), parameters.index(bag)
+    parameters[place : place + 1] = [each.replace(annotation=hints[name]) for name, each in options.items()]
+
+    @wraps(function)
+    def command(**given: Any) -> Any:
+        chosen = kind(**{name: given.pop(name) for name in options})
+        return function(**given, **{bag.name: chosen})
+
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+    return command
 
 
 def new_app(**settings: object) -> typer.Typer:
@@ -67,7 +93,6 @@ def new_app(**settings: object) -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         **settings,  # type: ignore[arg-type]
     )
 

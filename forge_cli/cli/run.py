@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from forge_cli import cli, engine, files, ui
-from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
+from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
@@ -20,27 +20,7 @@ from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work import Work
-from forge_cli.cli.work_options import (
-    AddDirOption,
-    AttachOption,
-    ContinueOption,
-    EphemeralOption,
-    ForkOption,
-    MaxCostOption,
-    MaxTimeOption,
-    MaxTokensOption,
-    MaxTurnsOption,
-    ModelOption,
-    ModeOption,
-    NoPluginsOption,
-    OnAskOption,
-    ReadOnlyOption,
-    RecordOption,
-    ResumeOption,
-    TraceOption,
-    YesOption,
-    find_trace,
-)
+from forge_cli.cli.work_options import SessionOptions
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bounds import ForcedEnd
@@ -51,9 +31,8 @@ from forge_cli.engine import turns
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.files.worker import Limits, load_worker
+from forge_cli.files.worker import load_worker
 from forge_cli.record.open import OpenSession
-from forge_cli.sandbox import zones
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.quiet import QuietUI
 
@@ -129,16 +108,14 @@ def run(
     task: Annotated[
         str | None, typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input.")
     ] = None,
-    model: ModelOption = None,
+    *,
+    options: SessionOptions,
     stay: Annotated[
         bool, typer.Option("-i", "--interactive", help="Stay in conversation after the first answer.")
     ] = False,
     print_only: Annotated[
         bool, typer.Option("-p", "--print", help="Headless: never prompt, print the answer only.")
     ] = False,
-    approval_mode: ModeOption = None,
-    yes: YesOption = False,
-    on_ask: OnAskOption = OnAsk.DENY,
     output_format: Annotated[
         OutputFormat, typer.Option("--output-format", help="What goes to standard output.")
     ] = OutputFormat.text,
@@ -150,30 +127,15 @@ def run(
         Path | None,
         typer.Option("--output-schema", metavar="FILE", help="The final answer must be JSON that fits this schema."),
     ] = None,
-    last: ContinueOption = False,
-    resume: ResumeOption = None,
-    fork: ForkOption = False,
-    ephemeral: EphemeralOption = False,
-    trace: TraceOption = None,
-    max_turns: MaxTurnsOption = None,
-    max_tokens: MaxTokensOption = None,
-    max_cost: MaxCostOption = None,
-    max_time: MaxTimeOption = None,
-    attach: AttachOption = None,
-    record: RecordOption = None,
     replay: Annotated[
         str | None,
         typer.Option("--replay", metavar="FILE", help="Take the turns of the model from a record, without a model."),
     ] = None,
-    no_plugins: NoPluginsOption = False,
-    directory: DirectoryOption = None,
-    add_dir: AddDirOption = None,
-    read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on one task."""
     report: ResultReport | None = context.obj
     if report is not None:
-        report.worker, report.model = worker, model or ""
+        report.worker, report.model = worker, options.model or ""
     interactive = is_interactive() and not print_only
     if task is None:
         refuse_sentence(worker)
@@ -187,37 +149,29 @@ def run(
     if as_json and output_format is not OutputFormat.stream_json and form and form.name == "COMMANDLINE":
         problem = f"--json and --output-format {output_format.value} contradict each other; keep one"
         raise UsageError(problem, hint="--json is the same as --output-format stream-json")
-    if ephemeral and on_ask is OnAsk.PARK and record is None:
+    if options.ephemeral and options.on_ask is OnAsk.PARK and options.record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
-    session = SessionChoice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
-    if record is not None:
-        cli.record.check_target(record)
-    recorded = _recorded(replay, model, session, record)
+    session = SessionChoice.of(options)
+    if options.record is not None:
+        cli.record.check_target(options.record)
+    recorded = _recorded(replay, options.model, session, options.record)
     if not print_only:
-        cli.trusting.offer_trust(work_folder(directory))
+        cli.trusting.offer_trust(options.workspace)
     first = recorded.parts[0] if recorded else None
+    asked = options.asked(find_trusted_worker(worker, interactive=interactive), worker)
     plan = Plan(
-        worker=find_trusted_worker(worker, interactive=interactive),
-        named=worker,
+        **vars(asked),
         task=_task(task, stay, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
-        model=model,
-        mode=chosen_mode(approval_mode, yes),
-        on_ask=on_ask,
         format=OutputFormat.stream_json if as_json else output_format,
         output=output and output.absolute(),
-        trace=find_trace(trace, print_only, work_folder(directory)),
+        trace=options.trace_level(print_only=print_only),
         interactive=interactive,
-        limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
         schema=_schema(output_schema),
         session=session,
-        workspace=work_folder(directory),
-        zones=tuple(zones.added.added_zone(text) for text in add_dir or ()),
-        attachments=_attached(attach) or (first.task.attachments if first else ()),
-        record=record,
+        attachments=_attached(options.attach) or (first.task.attachments if first else ()),
+        record=options.record,
         replay=recorded,
-        plugins=not no_plugins,
-        read_only=read_only,
     )
     if plan.trace == "quiet":
         erase_live_lines()

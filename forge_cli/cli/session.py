@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli import cli
+from forge_cli.cli.work_options import SessionOptions
 from forge_cli.core.errors import UsageError
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession, open_session
@@ -26,6 +27,10 @@ class SessionChoice:
             raise UsageError("-c and -r contradict each other; keep one")
         if self.fork and not self.resumes:
             raise UsageError("--fork copies a session: say which one with -r ID, or -c for the last one")
+
+    @classmethod
+    def of(cls, options: SessionOptions) -> SessionChoice:
+        return cls(options.resume, options.last, options.fork, options.ephemeral)
 
     @property
     def resumes(self) -> bool:

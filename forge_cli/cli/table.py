@@ -1,21 +1,47 @@
-"""Tables on standard output, fitted to a terminal by giving the room to what matters, whole in a pipe; or JSON."""
+"""Tables on standard output, fitted to a terminal, whole in a pipe, or JSON; and the colours of what is looked for."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
-from forge_cli.cli.colours import BOLD, MATCH, RED, paint
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import cell_len, fit, pad, terminal_width, wrap
 
+PLAIN = "\x1b[0m"
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 31, 32, 33, 36))
+MATCH = "\x1b[1;33m"
+
+LOOKS = {
+    **dict.fromkeys(("preApproved", "ok", "yes", "completed", "success", "newly allowed"), GREEN),
+    **dict.fromkeys(("ask", "by zone", "by rule", "missing", "parked", "limit", "interrupted", "newly asking"), YELLOW),
+    **dict.fromkeys(("blocked", "refused", "FAILED", "failed", "drift", "error", "denied", "invalid_output"), RED),
+    **dict.fromkeys(("newly blocked", "newly refused"), RED),
+    "running": CYAN,
+    "no": DIM,
+}
 GAP = "  "
 NARROW = 6
 """Cells that a column keeps, however narrow the terminal is."""
+
+
+def has_colours(stream: TextIO | None = None) -> bool:
+    """Is it a terminal with colours, or are they forced? ``NO_COLOR`` wins."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    shown = stream or sys.stdout
+    return bool(os.environ.get("FORCE_COLOR")) or (shown.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> str:
+    """The text in a colour; without one in that of the word that it is, if it is one that has a colour."""
+    look = look or LOOKS.get(text.strip())
+    return f"{look}{text}{PLAIN}" if look and text and has_colours(stream) else text
 
 
 @dataclass(frozen=True)

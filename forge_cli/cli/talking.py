@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 import anyio.lowlevel
 
-from forge_cli.cli.conversing import TalkingRuntime
 from forge_cli.cli.looking.reach import declared_zones
-from forge_cli.cli.models.catalogue import model_names
+from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.streams import erase_live_lines
-from forge_cli.cli.work import Work
+from forge_cli.cli.work import TalkingRuntime, Work
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Interrupted
@@ -41,10 +40,9 @@ from forge_cli.ui.chat.completion import InputCompletion
 from forge_cli.ui.chat.drawing import ChatUI
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.history import InputHistory
-from forge_cli.ui.chat.lines import PlainLines
 from forge_cli.ui.chat.notice import Notice
 from forge_cli.ui.chat.places import Places
-from forge_cli.ui.chat.talk import Talk
+from forge_cli.ui.chat.talk import PlainLines, Talk
 from forge_cli.ui.terminal.live import can_draw
 
 if TYPE_CHECKING:

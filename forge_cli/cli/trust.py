@@ -16,7 +16,7 @@ from forge_cli.cli.table import print_json
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
+from forge_cli.files.lookup import WorkerOrigin, named_workers
 from forge_cli.files.mcp_project import PROJECT_FILES, ProjectServers, project_servers
 from forge_cli.files.project import hook_files, read_project
 from forge_cli.files.repository import NAMES as GUIDANCE
@@ -84,7 +84,7 @@ def _find_all(store: TrustStore, place: Path) -> Iterator[tuple[Callable[[], Non
         yield partial(store.add_file, settings), f"{settings} (settings)"
         yield from ((partial(store.add_file, program), f"{program} (hook)") for program in hooks)
     for worker in named_workers(_root(folder), forge_home()):
-        if worker.origin is WorkerOrigin.PROJECT and _is_meant(worker, place):
+        if worker.origin is WorkerOrigin.PROJECT and Path(os.path.abspath(worker.path)).is_relative_to(place):
             yield partial(store.add, worker, file_digests(worker)), f"{worker.path} (worker)"
 
 
@@ -100,7 +100,3 @@ def _names(servers: ProjectServers) -> str:
 def _root(folder: Path) -> Path:
     """The folder whose .forge/workers a path may lie in."""
     return next((above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder)
-
-
-def _is_meant(worker: NamedWorker, place: Path) -> bool:
-    return Path(os.path.abspath(worker.path)).is_relative_to(place)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from forge_cli import cli
 from forge_cli.cli.session import SessionChoice
-from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.cli.work_options import AskedWork
+from forge_cli.core.approval import OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.messages import Attachment
-from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.settings import TraceLevel
-from forge_cli.files.worker import Limits, Worker
+from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Sink
 
@@ -27,26 +28,14 @@ RuntimeT = TypeVar("RuntimeT", bound=WorkerRuntime)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Work(AskedWork):
     """What the command line asked for, understood and complete."""
 
-    worker: str
-    """The path of its file."""
-    named: str
-    """As it was typed."""
-    model: str | None
-    mode: ApprovalMode | None
-    on_ask: OnAsk
-    trace: TraceLevel
-    interactive: bool
-    limits: Limits
-    session: SessionChoice
-    workspace: Path
-    zones: tuple[Zone, ...]
-    attachments: tuple[Attachment, ...]
-    record: Path | None
-    plugins: bool
-    read_only: bool
+    trace: TraceLevel = "quiet"
+    interactive: bool = False
+    session: SessionChoice = field(default_factory=SessionChoice)
+    attachments: tuple[Attachment, ...] = ()
+    record: Path | None = None
 
     def resume_command(self, command: str, session_id: str) -> str:
         """What to type to resume a session as it was started: in its folder, with its model, no freer than before."""
@@ -98,3 +87,19 @@ class Work:
             return self.on_ask
         sys.stderr.write("forge: without a session nothing can be parked: calls that ask are denied\n")
         return OnAsk.DENY
+
+
+class TalkingRuntime(WorkerRuntime):
+    """A runtime that tells when a message is taken up, and how that ended."""
+
+    on_begin: Callable[[], object]
+    on_end: Callable[[WorkerResult | None], object]
+
+    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
+        self.on_begin()
+        result = None
+        try:
+            result = await super().run(task, attachments)
+        finally:
+            self.on_end(result)
+        return result

@@ -1,17 +1,22 @@
-"""The options that commands which run a worker have in common."""
+"""The options that commands which run a worker have in common, each set of them a parameter of such a command."""
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
 from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.zones import Zone
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
+from forge_cli.files.worker import Limits
+from forge_cli.sandbox import zones
 
 
 def more_than_nothing(limit: float | None) -> float | None:
@@ -20,55 +25,123 @@ def more_than_nothing(limit: float | None) -> float | None:
     return limit
 
 
-ModelOption = Annotated[
-    str | None,
-    typer.Option("-m", "--model", metavar="PROVIDER:MODEL", help="Wins over the worker's model and FORGE_MODEL."),
-]
-ModeOption = Annotated[ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")]
-YesOption = Annotated[
-    bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
-]
-OnAskOption = Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")]
-ContinueOption = Annotated[
-    bool, typer.Option("-c", "--continue", help="Resume the worker's last session in this folder.")
-]
-ResumeOption = Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")]
-ForkOption = Annotated[bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")]
-EphemeralOption = Annotated[bool, typer.Option("--ephemeral", help="Write no session.")]
-TraceOption = Annotated[TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")]
-MaxTurnsOption = Annotated[
-    int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
-]
-MaxTokensOption = Annotated[
-    int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out.")
-]
-MaxCostOption = Annotated[
-    float | None,
-    typer.Option("--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when this much is spent."),
-]
-MaxTimeOption = Annotated[
-    float | None,
-    typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop after this time."),
-]
-AttachOption = Annotated[
-    list[Path] | None,
-    typer.Option("--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."),
-]
-RecordOption = Annotated[
-    Path | None, typer.Option("--record", metavar="FILE", help="Write the lines of this session to FILE as well.")
-]
-NoPluginsOption = Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")]
-AddDirOption = Annotated[
-    list[str] | None,
-    typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
-]
 ReadOnlyOption = Annotated[
     bool,
     typer.Option("--read-only", help="Call only tools that are declared to read, in child workers, too."),
 ]
 
 
-def find_trace(flag: TraceLevel | None, print_only: bool, workspace: Path) -> TraceLevel:
-    """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
-    stated = flag or ("quiet" if print_only else load_settings(forge_home(), workspace).trace)
-    return stated or ("normal" if sys.stderr.isatty() else "summary")
+@dataclass(frozen=True, kw_only=True)
+class AskedWork:
+    """What the command line says of every session; ``worker`` is empty where it names none."""
+
+    worker: str
+    """The path of its file."""
+    named: str
+    """As it was typed."""
+    model: str | None
+    mode: ApprovalMode | None
+    on_ask: OnAsk
+    limits: Limits
+    workspace: Path
+    zones: tuple[Zone, ...]
+    plugins: bool
+    read_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """Those of every command that runs workers."""
+
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", metavar="PROVIDER:MODEL", help="Wins over the worker's model and FORGE_MODEL."),
+    ] = None
+    approval_mode: Annotated[
+        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")
+    ] = None
+    yes: Annotated[
+        bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
+    ] = False
+    no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False
+    directory: DirectoryOption = None
+    add_dir: Annotated[
+        list[str] | None,
+        typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
+    ] = None
+    read_only: ReadOnlyOption = False
+
+    @property
+    def mode(self) -> ApprovalMode | None:
+        return chosen_mode(self.approval_mode, self.yes)
+
+    @property
+    def workspace(self) -> Path:
+        return work_folder(self.directory)
+
+    @property
+    def zones(self) -> tuple[Zone, ...]:
+        return tuple(zones.added.added_zone(text) for text in self.add_dir or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions(WorkerOptions):
+    """Those of commands that work on one session at a time, or on several that people look at."""
+
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")] = OnAsk.DENY
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
+    ] = None
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out.")
+    ] = None
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when this much is spent."),
+    ] = None
+    max_time: Annotated[
+        float | None,
+        typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop after this time."),
+    ] = None
+
+    def asked(self, worker: str, named: str) -> AskedWork:
+        """All that they say, of this worker."""
+        return AskedWork(
+            worker=worker,
+            named=named,
+            model=self.model,
+            mode=self.mode,
+            on_ask=self.on_ask,
+            limits=Limits(
+                max_turns=self.max_turns, max_tokens=self.max_tokens, max_cost=self.max_cost, max_time=self.max_time
+            ),
+            workspace=self.workspace,
+            zones=self.zones,
+            plugins=not self.no_plugins,
+            read_only=self.read_only,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(WorkOptions):
+    """Those of ``run`` and ``chat``."""
+
+    last: Annotated[bool, typer.Option("-c", "--continue", help="Resume the worker's last session in this folder.")] = (
+        False
+    )
+    resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")] = None
+    fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")] = False
+    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False
+    trace: Annotated[TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")] = None
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option("--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."),
+    ] = None
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write the lines of this session to FILE as well.")
+    ] = None
+
+    def trace_level(self, *, print_only: bool = False) -> TraceLevel:
+        """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
+        stated = self.trace or ("quiet" if print_only else load_settings(forge_home(), self.workspace).trace)
+        return stated or ("normal" if sys.stderr.isatty() else "summary")

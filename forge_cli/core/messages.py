@@ -107,7 +107,7 @@ class Message:
         """What somebody said; results of calls have events of their own."""
         found: JsonObject = {"role": jsonable(self.role), "content": jsonable(self.text)}
         if self.calls:
-            found["calls"] = [_call_wire(call) for call in self.calls]
+            found["calls"] = [wire(_WireCall(call.id, call.name, call.args, call.unreadable)) for call in self.calls]
         if self.attachments:
             found["attachments"] = [jsonable(file.wire()) for file in self.attachments]
         if self.native is not None:
@@ -143,10 +143,6 @@ class _WireMessage:
     attachments: tuple[Attachment, ...] = ()
     native: Any = None
     summary: Summary | None = None
-
-
-def _call_wire(call: ToolCall) -> JsonObject:
-    return wire(_WireCall(call.id, call.name, call.args, call.unreadable))
 
 
 def _read_call(data: Any) -> ToolCall:

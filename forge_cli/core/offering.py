@@ -33,7 +33,7 @@ async def tools_from(
         return [_from_function(thing, name, schema)]
     if isinstance(thing, dict):
         found = [(str(key), await tools_from(item, str(key), env=env, stack=stack)) for key, item in thing.items()]
-        return [_renamed(tool, key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
+        return [replace(tool, name=key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
     if isinstance(thing, list | tuple):
         labelled = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
         several = [await tools_from(item, label, env=env, stack=stack) for item, label in labelled]
@@ -125,10 +125,6 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
     if required:
         raise SchemaError(f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here")
     return cls.Config()
-
-
-def _renamed(tool: Tool, name: str) -> Tool:
-    return replace(tool, name=name)
 
 
 def _from_function(function: Any, name: str, schema: Any) -> Tool:

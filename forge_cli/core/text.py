@@ -29,6 +29,7 @@ _IN_PLACE = (
     r"|[\U0001f000-\U0001fbff]"  # symbols that are younger than this Python
 )
 """Compiled where it is needed: most programs never do."""
+_SURROGATE = "[\ud800-\udfff]"
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -137,3 +138,28 @@ def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
         return datetime.fromisoformat(time).astimezone().strftime(shape)
     except (ValueError, OverflowError):
         return time
+
+
+def mend(text: str) -> str:
+    """The halves of a character that came apart are joined, lone ones replaced."""
+    if text.isascii() or not re.search(_SURROGATE, text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class TextJoiner:
+    """Mends text that comes in pieces: half a character at the end of one waits for the next."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def add(self, piece: str) -> str:
+        """What is whole now."""
+        piece = self._held + piece
+        self._held = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
+        return mend(piece.removesuffix(self._held))
+
+    def close(self) -> str:
+        """The rest, and no more will follow."""
+        held, self._held = self._held, ""
+        return mend(held)

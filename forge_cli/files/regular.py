@@ -8,8 +8,6 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-_MORE_WRITERS = stat.S_IWGRP | stat.S_IWOTH
-
 
 class NotRegularError(OSError):
     """A pipe, a device or a socket: reading it could wait for ever, or never end."""
@@ -37,12 +35,3 @@ def read_regular(path: str | Path, limit: int = -1) -> bytes:
     """The content of a file, or its first ``limit`` bytes."""
     with open_regular(path) as file:
         return file.read(limit)
-
-
-def read_own(path: str | Path) -> bytes:
-    """The content of a file that nobody but this user can have written."""
-    with open_regular(path) as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid != os.geteuid() or status.st_mode & _MORE_WRITERS:
-            raise PermissionError(str(path))
-        return file.read()

@@ -3,31 +3,78 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from forge_cli import files
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import WorkerError
+from forge_cli.core.hookspecs import HookName
 from forge_cli.core.marks import MarkedDict, snake_twin, where_in
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import read_document
 from forge_cli.files.home import forge_home
-from forge_cli.files.hooks import HookConfig
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 
+_PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
 """Providers that have no keys of their own beside those that are known here."""
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
+
+
+class HookConfig(Config):
+    """One entry of ``hooks``; what begins with ``/``, ``./``, ``../`` or ``~/`` in ``run`` is a path, from the file's
+    folder.
+
+    ``match`` is the name of a tool, in which ``*`` and ``?`` stand for others.
+    """
+
+    on: HookName
+    match: Annotated[str, Field(min_length=1)] = "*"
+    run: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = None
+    observer: str | None = None
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if (self.run is None) == (self.observer is None):
+            raise ValueError("a hook has either 'run' with a command, or 'observer' with the name of a plugin's")
+        if self.on.startswith("session") and self.match != "*":
+            raise ValueError(f"'match' is for tools, and {self.on} is about none")
+        return self
+
+    @property
+    def title(self) -> str:
+        """How people are told of it."""
+        return visible(self.observer or os.path.basename(next(iter(self.run or ()))))
+
+    @property
+    def argv(self) -> list[str]:
+        return [str(self._path(item)) if item.startswith(_PATHS) else item for item in self.run or ()]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that its command names."""
+        named = [self._path(item) for item in self.run or () if item.startswith(_PATHS)]
+        return [path for path in named if path.is_file()]
+
+    def matches(self, *names: str) -> bool:
+        """Is it for a tool that has one of these names?"""
+        return any(fnmatchcase(name, self.match) for name in names)
+
+    def _path(self, item: str) -> Path:
+        where = self.where()
+        folder = Path(where.file).absolute().parent if where else Path.cwd()
+        return Path(os.path.normpath(folder / os.path.expanduser(item)))
 
 
 class PriceSection(Config):

@@ -1,23 +1,24 @@
-"""The HTTP client of all providers: httpx2, with our time limits, and with every failure as a ProviderFailure."""
+"""The HTTP client of all providers: httpx2, with our time limits, server-sent events, and failures of one kind."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from codecs import BOM_UTF8
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 from forge_cli import __version__
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.core.errors import ModelError
-from forge_cli.core.silence import Patience
 from forge_cli.models.failures import Endpoint, ProviderFailure
-from forge_cli.models.sse import SseReader, TooLong
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +29,10 @@ LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
 TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
+LONGEST = 16 * 2**20
+_TOO_LONG = f"an event of more than {LONGEST} bytes"
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+T = TypeVar("T")
 
 
 class RedirectRefused(Exception):
@@ -252,3 +257,88 @@ async def drain(pieces: AsyncIterator[object]) -> None:
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in pieces:
                 pass
+
+
+class TooLong(ValueError):
+    """An event does not end."""
+
+
+class SseReader:
+    """Collects lines into events; an event is the text of its data lines."""
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        """The pieces of the line that has not ended."""
+        self._data: list[str] = []
+        self._size = 0
+        self._after_cr = False
+
+    def feed(self, piece: bytes) -> list[str]:
+        """The events that these bytes complete."""
+        if self._after_cr:
+            piece = piece.removeprefix(b"\n")
+        self._after_cr = piece.endswith(b"\r")
+        *lines, rest = _LINE_END.split(piece)
+        events: list[str] = []
+        for line in lines:
+            self._grow(line)
+            whole = b"".join(self._line).removeprefix(BOM_UTF8)
+            self._line.clear()
+            if whole:
+                self._take(whole)
+            else:
+                self._size = 0
+                events += self.close()
+        self._grow(rest)
+        return events
+
+    def _grow(self, piece: bytes) -> None:
+        self._line.append(piece)
+        self._size += len(piece)
+        if self._size > LONGEST:
+            raise TooLong(_TOO_LONG)
+
+    def close(self) -> list[str]:
+        """The event that only misses its blank line; a line that is not complete does not count."""
+        data, self._data = self._data, []
+        return ["\n".join(data)] if data else []
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        text = value.removeprefix(b" ").decode("utf-8", "replace")
+        if name == b"data":
+            self._data.append(text)
+        elif name == b"error":  # llama.cpp has sent its errors in a field of their own
+            self._data.append(f'{{"error":{text}}}')
+
+
+class Patience:
+    """The seconds in which something useful must come; what the listener takes its time for does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = self.left = seconds
+
+    def renew(self) -> None:
+        """Something useful has come."""
+        self.left = self.seconds
+
+    async def wait(self, item: Awaitable[T]) -> T:
+        """A TimeoutError where it does not come in time."""
+        since = time.monotonic()
+        async with asyncio.timeout(self.left):
+            found = await item
+        self.left -= time.monotonic() - since
+        return found
+
+
+async def until_silent(items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]) -> AsyncGenerator[T]:
+    """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
+    patience = Patience(seconds)
+    while True:
+        try:
+            item = await patience.wait(anext(items))
+        except StopAsyncIteration:
+            return
+        if useful(item):
+            patience.renew()
+        yield item

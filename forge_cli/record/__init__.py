@@ -7,8 +7,6 @@ from forge_cli.core.lazy import lazy_modules
 if TYPE_CHECKING:
     from forge_cli.record import answers as answers
     from forge_cli.record import changes as changes
-    from forge_cli.record import index as index
-    from forge_cli.record import leftovers as leftovers
     from forge_cli.record import overview as overview
     from forge_cli.record import pending as pending
     from forge_cli.record import resume as resume

@@ -1,9 +1,11 @@
-"""Opening a session to work on: a new one, one that is resumed, or a copy of one; locked, and checked first."""
+"""Opening a session to work on: a new one, one that is resumed, or a copy; locked, checked, and swept around."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +15,13 @@ from forge_cli import record
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
 from forge_cli.core.wire import JsonObject, clean_text
+from forge_cli.files.lock import acquire
+from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
-from forge_cli.record.leftovers import sweep
 from forge_cli.record.line import Line
+from forge_cli.record.lock import lock_file
 from forge_cli.record.log import (
+    SUFFIX,
     Log,
     SessionLost,
     broken_link,
@@ -217,7 +222,7 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
-    with record.index.SessionIndex() as index:
+    with record.overview.SessionIndex() as index:
         for path, seen in index.readable():
             if seen.model == CLIENTS:  # nothing was said in it that could be resumed
                 continue
@@ -230,3 +235,45 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
         return moved[0]
     hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
     raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what belongs to nobody; whatever a living process has is left alone, and so is what cannot be removed."""
+    with suppress(OSError):
+        for log, left in _leftovers(folder).items():
+            with suppress(OSError):
+                _sweep_one(log, left)
+        sweep_folder(folder)
+
+
+def _leftovers(folder: Path) -> dict[Path, list[str]]:
+    """What may be left, by the logs, there or not, that it lies beside."""
+    found: dict[Path, list[str]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name, suffix, _ = entry.name.rpartition(f"{SUFFIX}.")
+            if suffix and name.startswith("."):
+                found.setdefault(folder / f"{name[1:]}{SUFFIX}", []).append(entry.path)
+            elif entry.name.endswith(SUFFIX) and _is_empty(Path(entry.path)):
+                found.setdefault(Path(entry.path), []).append(entry.path)
+    return found
+
+
+def _sweep_one(log: Path, left: list[str]) -> None:
+    descriptor = acquire(lock_file(log), wait=False)
+    try:
+        for path in left:
+            if path != str(log) or _is_empty(log):
+                Path(path).unlink(missing_ok=True)
+        Path(lock_file(log)).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _is_empty(path: Path) -> bool:
+    """Is it a log in which nothing was ever written?"""
+    try:
+        info = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(info.st_mode) and not info.st_size

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import csv
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import zip_longest
@@ -15,10 +17,10 @@ from forge_cli.core.difference import unified_diff
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.media import Blob, Image, decoded_text
+from forge_cli.core.pictures import HEAD, dimensions, file_size
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.images import describe_image
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
 """The renderer of a custom result that a tool of this distribution gave, where there is one."""
@@ -41,6 +43,8 @@ FORMS: dict[str, Form] = {
 }
 """What a language looks like where no view is preferred; every other one is code."""
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+_NAMES = ("name", "path", "filename", "file")
+_CONTENTS = ("data", "base64", "content")
 
 
 def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:
@@ -272,3 +276,27 @@ def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
             return _formed(content, hints, exact)
         case _:
             return drawn
+
+
+def describe_image(mime: str, data: Any) -> str:
+    """``image.png, 640x480, 32 KB``, as far as it can be seen without drawing it."""
+    fields = data if isinstance(data, Mapping) else {}
+    content = data if isinstance(data, str) else next((fields[key] for key in _CONTENTS if _is_text(fields, key)), None)
+    name = next((fields[key] for key in _NAMES if _is_text(fields, key)), None)
+    kind = mime.removeprefix("image/").partition("+")[0]
+    size = dimensions(_decoded(content[: HEAD * 4 // 3])) if content else None
+    facts = [name.rpartition("/")[2] if name else f"image.{kind}"]
+    facts += [f"{size[0]}x{size[1]}"] if size else []
+    facts += [file_size(len(content.rstrip("=")) * 3 // 4)] if content else []
+    return ", ".join(facts)
+
+
+def _is_text(fields: Mapping[str, Any], key: str) -> bool:
+    return isinstance(fields.get(key), str) and fields[key] != ""
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text[: len(text) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return b""

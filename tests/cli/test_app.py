@@ -6,11 +6,9 @@ Covers forge_cli.cli.commands.
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from forge_cli import __version__
 from forge_cli.cli.app import take_debug
@@ -56,11 +54,10 @@ def probe(tmp_path: Path):
 @each_row("name", COMMANDS)
 def test_the_table_says_what_the_command_says(name: str) -> None:
     entry = COMMANDS[name]
-    app = import_module(entry.module).app
-    command = get_command(app)
+    command = entry.load(name)
     assert (command.help or "").splitlines()[:1] == [entry.help]
     assert command.name == name.split()[-1]
-    assert app.rich_markup_mode is None
+    assert command.rich_markup_mode is None
     assert not [option for parameter in command.params for option in parameter.opts if "completion" in option]
 
 

@@ -1,6 +1,6 @@
 """``forge approvals``: what parked sessions wait for, and answers to it.
 
-Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.ui.transcript.requests.
+Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.ui.transcript.terminal.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from forge_cli.record.index import FILE as INDEX
 from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.overview import FILE as INDEX
 from forge_cli.testing import Project, call, calls
 
 from .logs import script

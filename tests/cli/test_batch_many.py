@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.engine.batch.inputs import BatchInputs
-from forge_cli.engine.batch.template import TaskTemplate
+from forge_cli.engine.batch.inputs import BatchInputs, TaskTemplate
 from forge_cli.testing import Project
 
 BATCH = ("batch", "worker.yaml", "items.jsonl")

@@ -1,13 +1,13 @@
 """The names that /model completes.
 
-Covers forge_cli.cli.models.catalogue.
+Covers forge_cli.cli.models.names.
 """
 
 from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.models.catalogue import model_names
+from forge_cli.cli.models.names import model_names
 
 
 def test_aliases_models_of_the_config_and_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """``forge chat`` without a terminal: line by line, as a program or a pipe talks to it.
 
-Also the story of forge_cli.cli.talking, forge_cli.cli.work and forge_cli.ui.chat.lines.
+Also the story of forge_cli.cli.talking, forge_cli.cli.work and forge_cli.ui.chat.talk.
 """
 
 import json

@@ -1,6 +1,6 @@
 """``forge config show``: every value, and where it comes from.
 
-Covers forge_cli.cli.config.show.
+Covers forge_cli.cli.config.
 """
 
 import json

@@ -8,12 +8,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import product
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from forge_cli.cli import commands
 from forge_cli.cli.commands import LazyCommand, command_tree
@@ -60,7 +58,7 @@ def variants(path: tuple[str, ...]) -> list[list[str]]:
     tree: Any = command_tree()
     for name in path:
         tree = (tree.inner if isinstance(tree, LazyCommand) else tree.commands)[name]
-    real = get_command(import_module(tree.entry.module).app)
+    real = tree.entry.load(path[-1])
     arguments = [each for each in real.params if each.param_type_name == "argument"]
     filled = [VALUES.get(each.name or "", "peek") for each in arguments]
     tried = [[], filled, *OPTIONS.get(" ".join(path), [])]

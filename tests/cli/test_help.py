@@ -6,11 +6,9 @@ Covers forge_cli.cli.help, forge_cli.cli.examples.
 import re
 import shlex
 from contextlib import suppress
-from importlib import import_module
 
 import pytest
 import typer
-from typer.main import get_command
 
 from forge_cli.cli.commands import COMMANDS, GROUPS
 from forge_cli.cli.examples import EXAMPLES, examples_of
@@ -56,7 +54,7 @@ def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: 
         assert argv[: len(words)] == words, "it belongs to another command"
     else:
         words = max((known.split() for known in COMMANDS if argv[: len(known.split())] == known.split()), key=len)
-    command = get_command(import_module(COMMANDS[" ".join(words)].module).app)
+    command = COMMANDS[" ".join(words)].load(words[-1])
     with suppress(typer.Exit), command.make_context(words[-1], argv[len(words) :]) as context:
         assert context.args == []
         if "forge.argv" in context.meta:

@@ -1,6 +1,6 @@
 """``forge keys``: stored, listed and removed, and seen by nobody but the provider.
 
-Covers forge_cli.cli.keys.list, forge_cli.cli.keys.remove, forge_cli.cli.keys.set.
+Covers forge_cli.cli.keys.
 """
 
 import json

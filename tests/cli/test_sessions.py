@@ -1,8 +1,8 @@
 """``forge sessions``: what was done, listed, drawn, searched, exported, checked and deleted.
 
-Covers forge_cli.cli.sessions.common, forge_cli.cli.sessions.export, forge_cli.cli.sessions.list,
-forge_cli.cli.sessions.rm, forge_cli.cli.sessions.search, forge_cli.cli.sessions.show, forge_cli.cli.sessions.verify,
-forge_cli.cli.notices, forge_cli.cli.table and forge_cli.record.removal.
+Covers forge_cli.cli.sessions.common, forge_cli.cli.sessions.show, forge_cli.cli.sessions.list,
+forge_cli.cli.sessions.rm, forge_cli.cli.sessions.search, forge_cli.cli.sessions.verify, forge_cli.cli.notices,
+forge_cli.cli.table, forge_cli.record.removal.
 """
 
 import json

@@ -1,7 +1,7 @@
 """``forge tools new``, ``build``, ``diff`` and ``remove``: tools of one's own, made and looked after by hand.
 
-Covers forge_cli.cli.tools.build, forge_cli.cli.tools.diff, forge_cli.cli.tools.new, forge_cli.cli.tools.programs,
-forge_cli.cli.tools.remove, forge_cli.toolsets.executables.build, forge_cli.toolsets.executables.templates.
+Covers forge_cli.cli.tools.own, forge_cli.cli.tools.programs, forge_cli.toolsets.executables.toolchain,
+forge_cli.toolsets.executables.scaffold.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """``env.processes``, as a toolset of somebody else's uses it: what is promised to it, confined and not.
 
-Covers forge_cli.sandbox.processes.pieces.
+Covers forge_cli.sandbox.processes.streams.
 """
 
 import json

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
-from forge_cli.core.silence import until_silent
+from forge_cli.models.http import until_silent
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forge_cli.core.surrogates import TextJoiner, mend
+from forge_cli.core.text import TextJoiner, mend
 
 
 @pytest.mark.parametrize(

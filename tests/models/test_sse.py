@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.models.http import LONGEST, SseReader, TooLong
 from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.sse import LONGEST, SseReader, TooLong
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))
 NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])

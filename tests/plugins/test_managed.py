@@ -1,6 +1,6 @@
 """``forge plugins install`` and ``uninstall`` where ``uv tool`` or ``pipx`` has installed forge, with the real ones.
 
-Covers forge_cli.cli.plugins.install, forge_cli.cli.plugins.uninstall, forge_cli.cli.plugins.pip.
+Covers forge_cli.cli.plugins.install.
 """
 
 import os

@@ -11,11 +11,10 @@ import pytest
 from forge_cli import Message
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart, SessionUpdate
-from forge_cli.record import index as record_index
-from forge_cli.record.index import FILE, TEXT_MAX, SessionIndex, forget_removed
-from forge_cli.record.leftovers import sweep
+from forge_cli.record import overview as record_index
 from forge_cli.record.log import session_file, session_files, sessions_folder
-from forge_cli.record.overview import Overview, overview
+from forge_cli.record.open import sweep
+from forge_cli.record.overview import FILE, TEXT_MAX, Overview, SessionIndex, forget_removed, read_overview, with_holder
 from forge_cli.record.writer import SessionLog
 
 from ..lines import lines_of
@@ -36,7 +35,7 @@ def seen_by_index() -> list[Overview]:
 
 
 def seen_in_logs() -> list[Overview]:
-    return [overview(path) for path in session_files()]
+    return [with_holder(path, read_overview(path)) for path in session_files()]
 
 
 @pytest.fixture
@@ -170,7 +169,7 @@ def test_several_processes_at_once() -> None:
     for number in range(40):
         keep(f"s{number}", f"task {number}", DONE)
     look = (
-        "from forge_cli.record.index import SessionIndex; from forge_cli.record.log import session_files\n"
+        "from forge_cli.record.overview import SessionIndex; from forge_cli.record.log import session_files\n"
         "for _ in range(20):\n"
         "    with SessionIndex() as index:\n"
         "        for path in session_files():\n"

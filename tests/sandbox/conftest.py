@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from forge_cli.core.config import parse_config
-from forge_cli.sandbox.files import openat2 as beneath
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation import isolation
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
@@ -47,15 +46,6 @@ def only(cage: Mechanism, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mechanism
     isolation.mechanism.cache_clear()
     yield cage
     isolation.mechanism.cache_clear()
-
-
-@pytest.fixture(params=["at once", "step by step"])
-def walking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to open a folder: by the one call that some kernels have, and without it."""
-    if request.param == "step by step":
-        monkeypatch.setattr(beneath, "has_openat2", lambda: False)
-    elif not beneath.has_openat2():
-        pytest.skip("this kernel has no openat2")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli.sandbox.protected import is_secret
-from forge_cli.sandbox.search.ignore import IgnoreLevel
+from forge_cli.sandbox.search.files import IgnoreLevel
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A conversation told from its log: whatever was said stays words, on a terminal, in Markdown and on a page.
 
-Covers forge_cli.ui.transcript.arguments, forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown,
-forge_cli.ui.transcript.page, forge_cli.ui.transcript.terminal.
+Covers forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown, forge_cli.ui.transcript.page,
+forge_cli.ui.transcript.terminal.
 """
 
 import io

@@ -28,7 +28,7 @@ from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import last_start, read_past
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import has_mark, own_redactor
-from forge_cli.ui.transcript.requests import LOST
+from forge_cli.ui.transcript.terminal import LOST
 
 app = new_app()
 

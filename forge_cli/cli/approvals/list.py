@@ -13,16 +13,15 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import read_session
 from forge_cli.record.open import check_log
-from forge_cli.record.overview import Overview
+from forge_cli.record.overview import Overview, SessionIndex
 from forge_cli.record.pending import Waiting, may_be_asking, open_requests, requests_of
 from forge_cli.record.proof import Proofs
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.transcript.requests import draw_request
+from forge_cli.ui.transcript.terminal import draw_request
 
 app = new_app()
 

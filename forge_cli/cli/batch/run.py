@@ -14,30 +14,21 @@ from typing import Annotated, BinaryIO, TextIO
 import typer
 
 from forge_cli.cli.batch.show import BatchReport, provider_state
-from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
+from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
-from forge_cli.cli.work_options import (
-    AddDirOption,
-    ModelOption,
-    ModeOption,
-    NoPluginsOption,
-    ReadOnlyOption,
-    YesOption,
-    more_than_nothing,
-)
+from forge_cli.cli.work_options import WorkerOptions, more_than_nothing
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.batch import Batch, ItemFolders
-from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
+from forge_cli.engine.batch.inputs import STDIN, BatchInputs, TaskTemplate, default_results
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.plan import RestartChoice, make_plan
 from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.batch.store import journal_of, open_store, read_record
-from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
@@ -46,7 +37,6 @@ from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
 from forge_cli.record.log import SessionLost, sessions_folder
 from forge_cli.record.writer import what_failed
-from forge_cli.sandbox.zones.added import added_zone
 
 app = new_app()
 
@@ -85,6 +75,7 @@ class BatchCall:
 @app.command("batch", epilog=EXIT_CODES)
 def batch(
     worker: WorkerArgument,
+    options: WorkerOptions,
     inputs: Annotated[
         str,
         typer.Argument(metavar="INPUTS", help="A .jsonl or .csv file, a folder, a quoted pattern of files, or -."),
@@ -116,9 +107,6 @@ def batch(
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin anew, also what is completed; KEYs behind it limit that to them.")
     ] = False,
-    model: ModelOption = None,
-    approval_mode: ModeOption = None,
-    yes: YesOption = False,
     on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
     output_schema: Annotated[
         Path | None,
@@ -141,16 +129,12 @@ def batch(
             "--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when all items have spent this."
         ),
     ] = None,
-    no_plugins: NoPluginsOption = False,
-    directory: DirectoryOption = None,
-    add_dir: AddDirOption = None,
-    read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on many inputs; the same command again resumes it."""
     if keys and not restart:
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
-    results, workspace = Path(output or default_results(inputs)), work_folder(directory)
+    results, workspace = Path(output or default_results(inputs)), options.workspace
     if not inputs.strip():
         raise UsageError("the name of the inputs is empty", hint="a . means the files of this folder")
     if str(results) == STDIN:
@@ -161,14 +145,14 @@ def batch(
     call = BatchCall(
         work=BatchWork(
             worker=find_trusted_worker(worker, interactive=False),
-            model=model,
-            mode=chosen_mode(approval_mode, yes),
+            model=options.model,
+            mode=options.mode,
             on_ask=on_ask,
             limits=Limits(max_turns=max_turns, max_time=max_time),
             schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
-            zones=tuple(added_zone(text) for text in add_dir or ()),
-            plugins=not no_plugins,
-            read_only=read_only,
+            zones=options.zones,
+            plugins=not options.no_plugins,
+            read_only=options.read_only,
         ),
         inputs=BatchInputs(
             inputs,

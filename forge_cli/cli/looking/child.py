@@ -14,8 +14,8 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from forge_cli.cli.lines import read_lines
 from forge_cli.cli.signals import in_loop
+from forge_cli.cli.stdin import read_lines
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.thirdparty import watching
 from forge_cli.core.wire import JsonObject, error_text

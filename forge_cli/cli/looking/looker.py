@@ -74,11 +74,6 @@ class Looker:
         self._stack = AsyncExitStack()
         self._child: _Conversation | None = None
 
-    @property
-    def has_child(self) -> bool:
-        """Was third-party code needed so far?"""
-        return self._child is not None
-
     async def __aenter__(self) -> Self:
         self._children = await self._stack.enter_async_context(ChildProcesses())
         return self

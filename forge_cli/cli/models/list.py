@@ -38,8 +38,6 @@ COLUMNS = (
     Column("window", drop=2),
     Column("note", room=9),
 )
-STATE = ("provider", "origin", "ready", "needs", "missing", "error")
-"""What a row says of the provider behind it."""
 PATIENCE = 5.0
 """Seconds that a provider has to say which models it has."""
 

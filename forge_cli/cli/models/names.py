@@ -1,4 +1,4 @@
-"""The model that a worker names: whether there is such a one, and how much it can hold."""
+"""Names of models: the one that a worker names, how much it can hold, and those that ``/model`` completes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
 from forge_cli.engine.gate.deferred import DeferredTools
-from forge_cli.engine.gate.offered import ToolRoom
+from forge_cli.engine.gate.offered import OfferedTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import NamedModel, not_a_model
 from forge_cli.files.home import forge_home
@@ -64,7 +65,7 @@ async def share_of_window(tokens: int, worker: str | None) -> str | None:
 async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> DeferredTools:
     """What a worker's model would be told of its tools first."""
     room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
-    deferred = DeferredTools(assembly.toolbox, room)
+    deferred = DeferredTools(OfferedTools(assembly.toolbox, room))
     await deferred.start()
     return deferred
 
@@ -84,3 +85,20 @@ def _window_of(model: str, settings: Settings) -> int | None:
         return None
     listed = {each.name: each.context for each in factory.catalog()}
     return settings.options(model).context or listed.get(name)
+
+
+def model_names(workspace: Path) -> list[str]:
+    """As ``forge models list`` has them, but no server is asked, and no third-party code runs for it."""
+    host = PluginHost([])
+    try:
+        settings = load_settings(forge_home(), workspace)
+    except ForgeError:
+        return []
+    names = [*settings.aliases, *settings.models]
+    for plugin in host.model_plugins():
+        prefix = plugin.name.removeprefix(MODEL)
+        try:
+            names += [f"{prefix}:{name}" for name in host.model(prefix).known_names()]
+        except ForgeError:
+            continue
+    return list(dict.fromkeys(names))

@@ -15,8 +15,8 @@ from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.text import cut, local_time
-from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import session_files
+from forge_cli.record.overview import SessionIndex
 
 app = new_app()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, assert_never
 
@@ -41,13 +43,16 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.search import Candidate, search_sessions
+from forge_cli.record.log import session_files
 
 app = new_app()
 
 AROUND = 40
 """Characters of an excerpt before and after what was found."""
+_ESCAPED = re.compile(r'[^ -~]|["\\]')
+"""What may stand in a log in another way than in a text."""
 
 
 @app.command()
@@ -59,7 +64,7 @@ def search(
     if not text:
         raise UsageError("there is nothing to look for", hint="forge sessions search TEXT")
     wanted = text.casefold()
-    rows = [row for path, lines in search_sessions(wanted) for row in find_hits(path, lines, wanted)]
+    rows = [row for path in session_files() for row in find_hits(path, wanted)]
     if as_json:
         print_json(rows)
     else:
@@ -67,21 +72,32 @@ def search(
         print_table([Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt], shorten_ids(rows))
 
 
-def find_hits(path: Path, lines: Iterable[Candidate], wanted: str) -> Iterator[dict[str, Any]]:
-    """Those of some lines of a log that have it."""
-    written = json.dumps(wanted, ensure_ascii=False)[1:-1]
-    for number, data in lines:
-        raw = data.decode(errors="replace").casefold()
-        if written not in raw and wanted not in raw:
-            continue
-        try:
-            line = Line.read(data)
-            said = next((text for text in _texts(line.event) if wanted in text.casefold()), None)
-        except BadLine:
-            continue
-        if said is not None:
-            found = {"line": number, "event": line.type, "excerpt": _excerpt(said, wanted)}
-            yield {"session": path.stem, **found}
+def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
+    """The lines of a log that have a text, which is in folded case; a log that cannot be read has none."""
+    plain = max(_ESCAPED.split(wanted), key=len).encode()
+    with suppress(OSError):
+        data = read_regular(path)
+        for number, line in enumerate(data.split(b"\n"), 1) if may_hold(data, plain) else ():
+            found = _excerpt_of(line, wanted) if may_hold(line, plain) else None
+            if found is not None:
+                yield {"session": path.stem, "line": number, **found}
+
+
+def may_hold(data: bytes, plain: bytes) -> bool:
+    """Whether these letters may be in it in some case; few lines have to be parsed then."""
+    return not data.isascii() or plain in data.lower()
+
+
+def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
+    raw, written = data.decode(errors="replace").casefold(), json.dumps(wanted, ensure_ascii=False)[1:-1]
+    if written not in raw and wanted not in raw:
+        return None
+    try:
+        line = Line.read(data)
+        said = next((text for text in _texts(line.event) if wanted in text.casefold()), None)
+    except BadLine:
+        return None
+    return {"event": line.type, "excerpt": _excerpt(said, wanted)} if said is not None else None
 
 
 def _texts(event: AnyEvent) -> Iterator[str]:

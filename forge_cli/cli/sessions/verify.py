@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.colours import RED, paint
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import NAMED
-from forge_cli.cli.table import print_json
+from forge_cli.cli.table import RED, paint, print_json
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import wrap_for

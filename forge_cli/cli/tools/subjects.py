@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from forge_cli.cli.looking.looker import ThirdPartyError, look
 from forge_cli.cli.opening import bare_worker, opened
-from forge_cli.cli.tools.examples import LOADS, check_program
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import empty_folder, needs_settings
 from forge_cli.cli.worker.find import find_worker
+from forge_cli.core import problems
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.bus import new_id
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.offering import offerable_names
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.processes import Finished
+from forge_cli.core.text import cut, did_you_mean
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
+from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import forge_home, user_home
@@ -30,11 +35,13 @@ from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy
-from forge_cli.toolsets.executables.manifest import FILE
-from forge_cli.toolsets.executables.registry import CREATE, RUN
+from forge_cli.toolsets.executables.manifest import FILE, Example, ExampleExpectation
+from forge_cli.toolsets.executables.registry import CREATE, RUN, Program
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
 WORKER_FILE = "worker.yaml"
+LOADS = "loads"
+SAID = 400
 
 
 class Subject(Protocol):
@@ -242,3 +249,49 @@ async def _open(
     worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)
     async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, home=home) as assembly:
         yield assembly
+
+
+async def check_program(program: Program, tools: ExecutableManager, assembly: Assembly) -> list[ConformanceCheck]:
+    """Look at a program, make it ready, and run its examples through the gate."""
+    offer = assembly.toolbox.offers.get(program.name)
+    if offer is None:
+        return [ConformanceCheck.of(program.name, LOADS, "it was changed while it was tested; try again")]
+    checks = examine(replace(offer.tool, timeout=program.manifest.timeout))
+    try:
+        checks.append(ConformanceCheck(program.name, "build", True, await tools.build(program)))
+    except ToolError as error:
+        return [*checks, ConformanceCheck.of(program.name, "build", str(error))]
+    for number, example in enumerate(program.manifest.examples, 1):
+        problem = await _problem(program, example, assembly)
+        checks.append(ConformanceCheck.of(program.name, f"example {number}", *([problem] if problem else [])))
+    return checks
+
+
+async def _problem(program: Program, example: Example, assembly: Assembly) -> str | None:
+    [toolset] = (each.toolset for each in assembly.toolbox.toolsets)
+    programs = cast(ExecutablesToolset, toolset)
+    call = ToolCall(new_id("call"), program.name, example.arguments)
+    with programs.observed() as runs:
+        outcome = await assembly.guard.call(call, Caller.OPERATOR)
+    done = runs[-1] if runs else None
+    differences = list(_differences(example.expect, done)) if done else [outcome.error or outcome.status]
+    if not differences:
+        return None
+    given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
+    said = _quote_output(done) if done else ""
+    return f"{given if example.arguments else ''}{', and '.join(differences)}{said}"
+
+
+def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
+    if done.timed_out:
+        yield f"it was stopped after {done.duration_ms / 1000:.1f} seconds"
+    elif done.exit_code != expected.exit:
+        ended = f"exit code {done.exit_code}" if done.exit_code is not None else f"ended by signal {done.signal}"
+        yield f"{ended} instead of {expected.exit}"
+    if expected.stdout_contains is not None and expected.stdout_contains not in done.stdout:
+        yield f"stdout does not contain {problems.shown(expected.stdout_contains)}"
+
+
+def _quote_output(done: Finished) -> str:
+    streams = {"stdout": done.stdout, "stderr": done.stderr}
+    return "".join(f"\n{name}: {cut(text.strip(), SAID)}" for name, text in streams.items() if text.strip())

@@ -11,29 +11,14 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
+from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.trusting import offer_trust
-from forge_cli.cli.web.serving import PageWork, serve
-from forge_cli.cli.work_options import (
-    AddDirOption,
-    MaxCostOption,
-    MaxTimeOption,
-    MaxTokensOption,
-    MaxTurnsOption,
-    ModelOption,
-    ModeOption,
-    NoPluginsOption,
-    OnAskOption,
-    ReadOnlyOption,
-    YesOption,
-)
-from forge_cli.core.approval import OnAsk
+from forge_cli.cli.web.serving import serve
+from forge_cli.cli.work_options import WorkOptions
 from forge_cli.core.errors import UsageError
-from forge_cli.files.worker import Limits
-from forge_cli.sandbox.zones.added import added_zone
 from forge_cli.ui.http import open_socket
 from forge_cli.ui.web.access import PageAccess
 
@@ -46,6 +31,7 @@ REMOTE = """forge: everybody who can reach {host} and has the address may run wh
 
 @app.command()
 def web(
+    options: WorkOptions,
     worker: Annotated[
         str | None,
         typer.Argument(
@@ -60,18 +46,6 @@ def web(
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let others connect who know the address, unencrypted.")
     ] = False,
-    model: ModelOption = None,
-    approval_mode: ModeOption = None,
-    yes: YesOption = False,
-    on_ask: OnAskOption = OnAsk.DENY,
-    max_turns: MaxTurnsOption = None,
-    max_tokens: MaxTokensOption = None,
-    max_cost: MaxCostOption = None,
-    max_time: MaxTimeOption = None,
-    no_plugins: NoPluginsOption = False,
-    read_only: ReadOnlyOption = False,
-    directory: DirectoryOption = None,
-    add_dir: AddDirOption = None,
 ) -> None:
     """Talk with workers in a browser, and watch them there.
 
@@ -81,21 +55,9 @@ def web(
     if host != HOST and not allow_remote:
         hint = "add --allow-remote if others may connect who know the address"
         raise UsageError(f"--host {host}: only this machine can reach {HOST}", hint=hint)
-    folder, interactive = work_folder(directory), is_interactive()
-    offer_trust(folder)
-    found = _find(worker, interactive) if worker is not None else ""
-    work = PageWork(
-        worker=found,
-        named=worker or "",
-        model=model,
-        mode=chosen_mode(approval_mode, yes),
-        on_ask=on_ask,
-        limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
-        workspace=folder,
-        zones=tuple(added_zone(text) for text in add_dir or ()),
-        plugins=not no_plugins,
-        read_only=read_only,
-    )
+    interactive = is_interactive()
+    offer_trust(options.workspace)
+    work = options.asked(_find(worker, interactive) if worker is not None else "", worker or "")
     with open_socket(host, port) as listener, data_output():
         access = PageAccess(listener.getsockname()[1], host)
         if host != HOST:

@@ -10,8 +10,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from forge_cli.cli.conversing import TalkingRuntime
-from forge_cli.cli.work import Work
+from forge_cli.cli.work import TalkingRuntime, Work
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, UsageError

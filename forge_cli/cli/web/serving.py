@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,12 +14,10 @@ from forge_cli import ui
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.web.api import PageRoutes
-from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.zones import Zone
-from forge_cli.files.worker import Limits
 from forge_cli.ui.web.access import AccessGate, PageAccess
 
 if TYPE_CHECKING:
@@ -30,26 +26,10 @@ if TYPE_CHECKING:
     from forge_cli.cli.web.sessions import WebSessions
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageWork:
-    """What the command line says of every session; ``worker`` is empty where it names none."""
-
-    worker: str
-    named: str
-    model: str | None
-    mode: ApprovalMode | None
-    on_ask: OnAsk
-    limits: Limits
-    workspace: Path
-    zones: tuple[Zone, ...]
-    plugins: bool
-    read_only: bool = False
-
-
 class Serving:
     """Loads what sessions need when somebody wants one, for the page itself is there sooner."""
 
-    def __init__(self, work: PageWork, tasks: TaskGroup) -> None:
+    def __init__(self, work: AskedWork, tasks: TaskGroup) -> None:
         self._work, self._tasks = work, tasks
         self.sessions: WebSessions | None = None
         self._stop = anyio.Event()
@@ -104,7 +84,7 @@ class Serving:
 
 
 async def serve(
-    work: PageWork, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
+    work: AskedWork, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
 ) -> ExitCode:
     """Serve until a signal comes."""
     async with anyio.create_task_group() as tasks:

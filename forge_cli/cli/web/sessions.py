@@ -24,19 +24,17 @@ from forge_cli.cli.sessions.list import session_row
 from forge_cli.cli.sessions.search import find_hits
 from forge_cli.cli.sessions.verify import verdict_sentence, verified
 from forge_cli.cli.web.live import LiveSession
-from forge_cli.cli.web.serving import PageWork
 from forge_cli.cli.web.workers import check_trust, find_listed, list_workers
 from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import SessionIndex, overview
 from forge_cli.record.pending import Waiting
-from forge_cli.record.search import search_sessions
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -242,26 +240,9 @@ class WebSessions:
             view.close()
 
 
-def open_sessions(given: PageWork, tasks: TaskGroup) -> WebSessions:
+def open_sessions(given: AskedWork, tasks: TaskGroup) -> WebSessions:
     """The sessions of a server that was started with these options."""
-    work = Work(
-        worker=given.worker,
-        named=given.named,
-        model=given.model,
-        mode=given.mode,
-        on_ask=given.on_ask,
-        trace="quiet",
-        interactive=False,
-        limits=given.limits,
-        session=SessionChoice(),
-        workspace=given.workspace,
-        zones=given.zones,
-        attachments=(),
-        record=None,
-        plugins=given.plugins,
-        read_only=given.read_only,
-    )
-    return WebSessions(work, tasks)
+    return WebSessions(Work(**vars(given)), tasks)
 
 
 async def in_thread(function: Callable[[], T]) -> T:
@@ -300,8 +281,8 @@ def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
     if not wanted:
         yield from ((path, None) for path in session_files())
         return
-    for path, lines in search_sessions(wanted):
-        if hit := next(find_hits(path, lines, wanted), None):
+    for path in session_files():
+        if hit := next(find_hits(path, wanted), None):
             yield path, str(hit["excerpt"])
 
 

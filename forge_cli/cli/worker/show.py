@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,17 +18,17 @@ from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_fol
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
-from forge_cli.cli.worker.lines import lines_of_tree, lines_of_zones
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.engine.runtime.surroundings import environment_of
-from forge_cli.engine.turns.prompt import system_prompt, wanted_output
+from forge_cli.engine.turns.environment import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
@@ -166,3 +167,37 @@ def _line(text: str) -> None:
 
 
 _PRINTERS = {"facts": _print_facts, "policy": _print_policy, "tree": _print_tree, "prompt": _print_prompt}
+
+
+def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
+    """The tree as people read it: who, then what it could do, then whom it may call."""
+    about = f": {node['description']}" if node["description"] else ""
+    yield f"{indent}{node['name']}{about}"
+    if "refused" in node:
+        yield from (f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1])
+        return
+    for line in _abilities(node):
+        yield f"{indent}  {line}"
+    for child in node["workers"]:
+        yield from lines_of_tree(child, f"{indent}    ")
+
+
+def _abilities(node: Facts) -> Iterator[str]:
+    yield f"model: {node['model'] or 'that of its parent, or of the command line'}"
+    yield f"limits: {', '.join(f'{name} {value:g}' for name, value in node['limits'].items())}"
+    yield from lines_of_zones(node["zones"])
+    for rule in node["rules"]:
+        place = f" ({rule['where']})" if rule["where"] else ""
+        yield f"{rule['toolset']}: {rule['reason']}: {rule['verdict']}{place}"
+    for approval in ("preApproved", "ask", BY_ZONE, BY_RULE, "blocked"):
+        names = [tool for tool, verdict in node["tools"].items() if verdict == approval]
+        if names:
+            yield f"{approval}: {', '.join(names)}"
+
+
+def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
+    for zone in zones:
+        says = f"write {zone['write']}, delete {zone['delete']}" if zone["mode"] == "rw" else "read only"
+        yield f"/{zone['name']}: {says} ({zone['path']})"
+    if not zones:
+        yield "no zones: it can use no files"

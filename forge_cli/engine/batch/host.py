@@ -15,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import gettempdir, mkdtemp
-from types import TracebackType
 from typing import Self
 
 from forge_cli.core.errors import ForgeError
@@ -70,9 +69,7 @@ class ItemHost:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def take(self, message: str) -> None:

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
-from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.text import visible
+from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.files.places import cannot_read, decode_utf8, parse_json, whole_file
 from forge_cli.files.regular import open_regular, read_regular
 
@@ -28,6 +28,8 @@ LONGEST_NAME = 200
 _MAGIC = "*?["
 _MISSING = "there is no such file or folder"
 _canonical = json.JSONEncoder(sort_keys=True).encode
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_TWICE = "a brace that is meant is written twice"
 
 
 @dataclass(frozen=True)
@@ -271,3 +273,42 @@ def _quoted(char: str) -> str:
         return "".join(f"%{byte:02X}" for byte in os.fsencode(char))
     except UnicodeEncodeError:  # half a character, which JSON can name
         return f"%u{ord(char):04X}"
+
+
+@dataclass(frozen=True)
+class TaskTemplate:
+    """``Sum up {title}``; a brace is written twice. Without a text, the field ``task`` is the task."""
+
+    text: str | None = None
+
+    def fill(self, fields: Mapping[str, Any], where: Mark) -> str:
+        """The task of an item; an unknown field is a UsageError, an empty task an invalid input."""
+        if self.text is None:
+            task = fields.get("task")
+            if not isinstance(task, str):
+                hint = "give each item a task, or fill one from its fields: --task 'Sum up {FIELD}'"
+                raise UsageError("there is no field 'task' with a text", where=where, hint=hint)
+        elif not self.text.strip():
+            raise UsageError("--task is empty", hint="say what is to be done: --task 'Sum up {FIELD}'")
+        else:
+            task = _PART.sub(lambda part: self._replace(part, fields, where), self.text)
+        if not task.strip():
+            raise WorkerError(where, "the task is empty")
+        return task
+
+    def _replace(self, part: re.Match[str], fields: Mapping[str, Any], where: Mark) -> str:
+        if part[0] in ("{{", "}}"):
+            return part[0][0]
+        if part[0] in ("{", "}"):
+            raise UsageError(f"--task: a '{part[0]}' stands alone, at character {part.start() + 1}", hint=_TWICE)
+        if (name := part[1]) not in fields:
+            hint = f"{did_you_mean(name, fields)} ({_TWICE})"
+            raise UsageError(f"--task: there is no field '{name}'", where=where, hint=hint)
+        return field_text(fields[name])
+
+
+def field_text(value: Any) -> str:
+    """A field as text: a string as it is, nothing for null, anything else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

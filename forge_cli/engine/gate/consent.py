@@ -15,7 +15,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import StatusEvent
+from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
@@ -192,6 +192,23 @@ def _default_args(tool: Tool, args: Args) -> Iterator[str]:
 def _same(value: object, default: object) -> bool:
     """Are they equal as JSON, where true is not 1?"""
     return json.dumps(jsonable(value), sort_keys=True) == json.dumps(jsonable(default), sort_keys=True)
+
+
+def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecided:
+    """How a request was settled that is not one of a call."""
+    return ApprovalDecided(
+        request.tool_call_id,
+        verdict=Approval.ASK.value,
+        approved=decision.approved,
+        by=decision.by,
+        rule=request.rule,
+        where=request.where,
+        reason=request.reason if decision.note is None else f"{request.reason}; {decision.note}",
+        cached=decision.by == "memory",
+        request_id=request.request_id,
+        grant=decision.grant,
+        via=decision.via,
+    )
 
 
 def _place(judged: Judged) -> str:

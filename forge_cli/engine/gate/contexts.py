@@ -1,19 +1,25 @@
-"""What a tool is given besides its args, where it asks for that: made for one call by the gate that it passes."""
+"""What a tool is given besides its args, where it asks for that, and the calls that it makes itself."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import anyio
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
+from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.context import Delegation, ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import StatusEvent, ToolOutput
-from forge_cli.engine.gate.inner import ToolCalls
+from forge_cli.core.wire import JsonObject, jsonable
+from forge_cli.engine.gate.judge import CallingTool
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import CallClock, CallUnderway
 
 if TYPE_CHECKING:
@@ -22,6 +28,11 @@ if TYPE_CHECKING:
     from forge_cli.core.wire import JsonObject
     from forge_cli.engine.gate.guard import Guard
     from forge_cli.engine.gate.judge import Judged
+
+DEEPEST = 3
+"""How many tools may stand above an inner call."""
+
+Take = Callable[[ToolCall, CallingTool], Awaitable[ToolOutcome]]
 
 
 def context_of(
@@ -67,3 +78,41 @@ def _progress(
         bus.emit(event)
     else:
         from_thread.run_sync(bus.emit, event, token=token)
+
+
+class ToolCalls:
+    """The inner calls of one call; their ids are its own with a number, so that a replay finds them again."""
+
+    def __init__(self, outer: CallUnderway, offers: Mapping[str, Offer], take: Take) -> None:
+        """The clock of ``outer`` stands still meanwhile, as it does for a child worker."""
+        self._outer = outer
+        self._offers = offers
+        self._take = take
+
+    async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
+        outer, clock = self._outer, self._outer.clock
+        if clock is None or clock.over:
+            raise ToolError(f"{outer.call.name} is being stopped, so it calls no other tool")
+        outer.made += 1
+        call = ToolCall(f"{outer.call.id}.{outer.made}", str(name), jsonable(dict(args)), parent=outer.call.id)
+        outcome = await self._take_within(call, clock)
+        if outcome.status in ("denied", "blocked"):
+            outer.denials.append(Denial(outcome.refusal, outcome.by or "rule"))
+        outer.denials += outcome.denials
+        return outcome
+
+    async def _take_within(self, call: ToolCall, clock: CallClock) -> ToolOutcome:
+        """Take the call, unless the outer one is stopped meanwhile."""
+        above = self._outer.caller
+        root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
+        with clock.pause(), anyio.CancelScope() as scope:
+            clock.inside.append(scope)
+            try:
+                return await self._take(call, CallingTool(self._outer.call.name, root, depth + 1))
+            finally:
+                clock.inside.remove(scope)
+        raise asyncio.CancelledError
+
+    def schema(self, name: str) -> JsonObject | None:
+        offer = self._offers.get(name)
+        return offer.tool.schema.json_schema if offer else None

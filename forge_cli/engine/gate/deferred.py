@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import WorkerError
@@ -11,8 +11,8 @@ from forge_cli.core.source import Source
 from forge_cli.core.tool import Tool
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.offered import FIND_TOOLS, ToolRoom
-from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
+from forge_cli.engine.gate.offered import FIND_TOOLS, OfferedTools
+from forge_cli.engine.gate.toolbox import OpenToolset
 
 SERVERS = "mcp"
 """The toolset whose tools are deferred before those of any other."""
@@ -25,24 +25,10 @@ class DeferredTools:
     Every tool can be called, loaded or not: a call passes the gate like any other, and loads its tool.
     """
 
-    def __init__(
-        self,
-        toolbox: Toolbox,
-        room: ToolRoom,
-        *,
-        known: Sequence[str] = (),
-        recorded: Sequence[str] | None = None,
-        tell: Callable[[str], None] = lambda sentence: None,
-    ) -> None:
-        """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one.
-
-        What the model was offered stays, also where its group is deferred because others have come.
-        """
-        self.toolbox = toolbox
-        self.room = room
-        self._known = tuple(recorded or known)
-        self._recorded = recorded
-        self._tell = tell
+    def __init__(self, offered: OfferedTools) -> None:
+        """What the model was offered stays, also where its group is deferred because others have come."""
+        self.toolbox, self.room, self._tell = offered.toolbox, offered.room, offered.tell
+        self._known, self._recorded = tuple(offered.recorded or offered.names), offered.recorded
         self._groups: set[tuple[str, str]] = set()
         self._loaded: dict[str, None] = {}
         self._tools: list[Tool] = []

@@ -164,7 +164,7 @@ class Guard:
 
     async def call_inner(self, call: ToolCall, caller: CallingTool) -> ToolOutcome:
         """Take a call of a tool; it cannot wait on disk, since what its tool has done so far would be lost."""
-        deepest = gate.inner.DEEPEST
+        deepest = gate.contexts.DEEPEST
         if caller.depth > deepest:
             return self.postpone(call, f"{call.name} was not called: tools call tools {deepest} deep at most")
         try:

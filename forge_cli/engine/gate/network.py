@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forge_cli.core.approval import (
-    Approval,
     ApprovalDecision,
     ApprovalRequest,
     CommandRun,
@@ -19,9 +18,10 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import ApprovalDecided, NetworkAccess
+from forge_cli.core.events import NetworkAccess
 from forge_cli.core.grants import NEW_ENTRY, GrantRule
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.sandbox.network.access import Destination
 
@@ -59,7 +59,7 @@ class NetworkConsent:
                 with self.interrupt.scope():
                     decision = await self.controller.request_approval(request, needs=[[rule]], may_park=False)
             finally:
-                self._decided(request, decision)
+                self.controller.bus.emit(settled_request(request, decision))
         if not decision.approved:
             why = decision.note or "the user said no"
             self.denials.append(Denial(f"{wanted} was not reached: {UNCOVERED}; {why}", decision.by))
@@ -95,22 +95,4 @@ class NetworkConsent:
             offers=self.controller.offers(None, [[rule]]) or None,
             policy_files=self.policy_files,
             runs=CommandRun(self.workspace, confined=True, argument="command"),
-        )
-
-    def _decided(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
-        reason = request.reason if decision.note is None else f"{request.reason}; {decision.note}"
-        self.controller.bus.emit(
-            ApprovalDecided(
-                request.tool_call_id,
-                verdict=Approval.ASK.value,
-                approved=decision.approved,
-                by=decision.by,
-                rule=request.rule,
-                where=request.where,
-                reason=reason,
-                cached=decision.by == "memory",
-                request_id=request.request_id,
-                grant=decision.grant,
-                via=decision.via,
-            )
         )

@@ -52,8 +52,8 @@ class OfferedTools:
         tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one."""
-        self._toolbox, self._room, self._tell = toolbox, room, tell
-        self._known, self._recorded = tuple(known), recorded
+        self.toolbox, self.room, self.tell = toolbox, room, tell
+        self._known, self.recorded = tuple(known), recorded
         self._deferred: DeferredTools | None = None
         self._tools: list[Tool] = []
         self._changes = -1
@@ -62,19 +62,17 @@ class OfferedTools:
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
         if self._deferred is None and not self._fit:
-            self._deferred = gate.deferred.DeferredTools(
-                self._toolbox, self._room, known=self._known, recorded=self._recorded, tell=self._tell
-            )
+            self._deferred = gate.deferred.DeferredTools(self)
         if self._deferred:
             await self._deferred.start()
 
     async def refresh(self) -> list[Tool]:
         """The tools of the next turn."""
-        await self._toolbox.refresh()
-        if self._deferred is None and self._changes != self._toolbox.changes:
+        await self.toolbox.refresh()
+        if self._deferred is None and self._changes != self.toolbox.changes:
             await self.start()
-            self._tools = self._toolbox.for_model(self._toolbox.offers.values())
-            self._changes = self._toolbox.changes
+            self._tools = self.toolbox.for_model(self.toolbox.offers.values())
+            self._changes = self.toolbox.changes
             if self._deferred is None:
                 self._known = tuple(tool.name for tool in self._tools)
         return await self._deferred.refresh() if self._deferred else self._tools
@@ -92,7 +90,7 @@ class OfferedTools:
     @property
     def _fit(self) -> bool:
         """Do all definitions fit? A session that is repeated offers what was offered then."""
-        if self._recorded is not None:
-            return FIND_TOOLS not in self._recorded
-        offers = self._toolbox.offers.values()
-        return sum(offer.tokens for offer in offers if self._toolbox.for_model([offer])) <= self._room.tokens
+        if self.recorded is not None:
+            return FIND_TOOLS not in self.recorded
+        offers = self.toolbox.offers.values()
+        return sum(offer.tokens for offer in offers if self.toolbox.for_model([offer])) <= self.room.tokens

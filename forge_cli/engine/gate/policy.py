@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Stated = tuple[Approval | None, Mark | None]
 """What a worker says, and where in its file."""
-CHECK = "it"
 BY_ZONE, BY_RULE = "by zone", "by rule"
 """What decides on a call whose args do: the zones of its paths, or rules and checks of its toolset."""
 UNBOUND = "it is not bound to zones"

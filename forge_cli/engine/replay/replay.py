@@ -16,8 +16,16 @@ from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Diff
 from forge_cli.engine.gate.judge import Judged
-from forge_cli.engine.replay.compare import Told, differences
-from forge_cli.engine.replay.drift import Drift, Likeness, described, now_possible, other_text, other_verdict
+from forge_cli.engine.replay.drift import (
+    Drift,
+    Likeness,
+    Told,
+    described,
+    differences,
+    now_possible,
+    other_text,
+    other_verdict,
+)
 from forge_cli.engine.replay.recording import RecordedCall, RecordedPart, RecordedTurn, Track
 from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime import by_hand as by_hand
     from forge_cli.engine.runtime import children as children
     from forge_cli.engine.runtime import commands as commands
     from forge_cli.engine.runtime import conversation as conversation
     from forge_cli.engine.runtime import delegation as delegation
     from forge_cli.engine.runtime import owning as owning
-    from forge_cli.engine.runtime import prompts as prompts
     from forge_cli.engine.runtime import requests as requests
     from forge_cli.engine.runtime import stream as stream
 

@@ -1,38 +1,47 @@
-"""What the commands of a conversation do to its session: each by its name, with a sentence of what came of it."""
+"""The commands of a conversation and what each does to its session: model, folders, prompts, edits of its files."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 
+from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, StatusLevel, UserInput
 from forge_cli.core.text import counted, did_you_mean
-from forge_cli.engine.runtime.edits import WorkerFiles, describe_edit
+from forge_cli.core.tool import LONGEST
+from forge_cli.core.toolset import leaves_as_is
+from forge_cli.core.wire import wire
+from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
+from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.runtime.opening import OpenWorker
-from forge_cli.engine.runtime.prompts import Prompts
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
-from forge_cli.engine.turns.title import ask_for_title, clean_title
-from forge_cli.files.worker import load_worker
+from forge_cli.engine.turns.summary import ask_for_title, clean_title
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.log import find_kept
 from forge_cli.record.overview import overview
 from forge_cli.record.undo import Undoing, look, undo
 from forge_cli.sandbox.zones.added import added_zone
 
+if TYPE_CHECKING:
+    from forge_cli.core.prompts import PromptSpec
+
 Command = Callable[[Sequence[str]], Awaitable[None]]
 PATIENCE = 20.0
 """Seconds that a model has to find a title."""
 _DONE = {"restore": "restored", "remove": "removed", "nothing": "was as before"}
 _WOULD = {"restore": "would be restored", "remove": "would be removed", "nothing": "is as before"}
+Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class Session(Protocol):
@@ -245,3 +254,102 @@ def _one(args: Sequence[str], usage: str) -> str:
     if len(args) != 1:
         raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=usage)
     return args[0]
+
+
+class Prompts:
+    """Those of the toolsets that are open; a toolset that cannot list its own has none."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+
+    async def announced(self) -> tuple[dict[str, Any], ...]:
+        """For the menus of people."""
+        return tuple(wire(replace(spec, name=name)) for name, (_, spec) in (await self._find()).items())
+
+    async def fill(self, name: str, given: Sequence[str]) -> str | None:
+        """The message that a prompt makes of what was typed after its name; None where there is no such prompt."""
+        found = (await self._find()).get(name)
+        if found is None:
+            return None
+        opened, spec = found
+        args = replace(spec, name=name).read_args(given)
+        try:
+            fill = opened.toolset.get_prompt
+            return str(await wait_within(LONGEST, "get_prompt()", fill, spec.name, args, of=opened.title))
+        except ToolError:
+            raise
+        except Exception as error:  # third-party code
+            raise ToolError(f"{opened.title}: the prompt '{name}' cannot be filled in: {fault_text(error)}") from error
+
+    async def _find(self) -> dict[str, tuple[OpenToolset, PromptSpec]]:
+        found: dict[str, tuple[OpenToolset, PromptSpec]] = {}
+        for opened in self._toolbox.toolsets:
+            for spec in await _prompts_of(opened):
+                found.setdefault(prefixed(opened.toolset.config.prefix, spec.name), (opened, spec))
+        return found
+
+
+async def _prompts_of(opened: OpenToolset) -> Sequence[PromptSpec]:
+    if leaves_as_is(opened.toolset, "prompts"):
+        return ()
+    try:
+        return list(await wait_within(CALL_LIMIT, "prompts()", opened.toolset.prompts, of=opened.title))
+    except Exception:  # third-party code
+        return ()
+
+
+class WorkerFiles:
+    """The files that say what a worker is, as they were when they were looked at last.
+
+    A ``tools.py`` is not among them: its toolset looks at it before every turn.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._seen = stamp(worker)
+
+    def edited(self, worker: Worker) -> bool:
+        """Has anybody written to them since this was asked last?"""
+        before, self._seen = self._seen, stamp(worker)
+        return before != self._seen
+
+
+def stamp(worker: Worker) -> Stamp:
+    """Equal as long as nobody has written to the files, as far as can be told without reading them."""
+    return tuple(sorted(_look(worker)))
+
+
+def _look(worker: Worker) -> Iterator[tuple[str, int, int, int]]:
+    for pattern in {worker.path, *plugin_files(worker)}:
+        names = pattern.relative_to(pattern.anchor).as_posix()
+        for path in Path(pattern.anchor).glob(names) if "*" in names else [pattern]:
+            try:
+                info = path.stat()
+            except OSError:
+                continue
+            yield str(path), info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
+    """What another version of a worker has changed, a few words each."""
+    before, now = old.loop.toolbox.offers, new.loop.toolbox.offers
+    both = [name for name in now if name in before]
+    policies = [name for name in both if now[name].policy != before[name].policy]
+    schemas = [name for name in both if now[name].tool.digest != before[name].tool.digest and name not in policies]
+    lists = {
+        "added": [name for name in now if name not in before],
+        "removed": [name for name in before if name not in now],
+        "with another policy": policies,
+        "changed": schemas,
+    }
+    said = [f"{counted(len(names), 'tool')} {how} ({', '.join(names)})" for how, names in lists.items() if names]
+    facts = {
+        "instructions": old.loop.system != new.loop.system,
+        "zones": old.zones != new.zones,
+        "isolation": old.isolation != new.isolation,
+        "approval mode": old.spec.worker.config.approval != new.spec.worker.config.approval,
+        "limits": old.spec.worker.config.limits != new.spec.worker.config.limits,
+    }
+    changed = [name for name, differs in facts.items() if differs]
+    if old.model.provider.name != new.model.provider.name:
+        said.append(f"the model is {new.model.provider.name}")
+    return [*said, *([f"other {', '.join(changed)}"] if changed else [])]

@@ -1,19 +1,24 @@
-"""A conversation: what people say and command arrives as events on the bus, and is done in order."""
+"""A conversation: what people say, command and call by hand arrives as events on the bus, and is done in order."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from forge_cli.core.bounds import SHUTDOWN_GRACE
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import CommandEvent, Event, StatusEvent, UserInput
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
+from forge_cli.core.wire import error_text
 from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.record.log import SessionLost
 
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""
@@ -99,3 +104,34 @@ class Conversation:
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
         return result
+
+
+class CallsByHand:
+    """Those of one runtime, which ends them when it is closed."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._calls = set[asyncio.Task[object]]()
+
+    def start(self, call: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[object]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            with suppress(SessionLost):
+                self._bus.emit(StatusEvent("error", error_text(error)))
+
+    async def wait(self) -> None:
+        """Wait until all have ended."""
+        if self._calls:
+            await asyncio.wait(self._calls)
+
+    async def aclose(self) -> None:
+        """Cancel what has not ended."""
+        for task in self._calls:
+            task.cancel()
+        with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
+            await self.wait()

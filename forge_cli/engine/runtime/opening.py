@@ -20,11 +20,10 @@ from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_fol
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.surroundings import describe_zone, environment_of
-from forge_cli.engine.turns.environment import describe_changes
+from forge_cli.engine.turns.environment import describe_changes, system_prompt, wanted_output
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
-from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
 from forge_cli.record.recorder import Recorder
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import anyio
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, SchemaError, ToolError
-from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import ModelProvider, ModelRequest, Restart, TextDelta, TurnEnd
+from forge_cli.core.messages import ModelProvider, ModelRequest, TurnEnd
 from forge_cli.core.problems import shown
 from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
+from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.turns.summary import listen
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
     from forge_cli.engine.runtime.wiring import TaskAtHand
@@ -72,18 +73,9 @@ class WorkerRequests:
         return SampleReply(text, model.name, end.stop)
 
     async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
-        text, end = "", None
         with self.interrupt.scope():
             try:
-                async with aclosing(model.stream(ModelRequest(request.system, request.messages, ()))) as deltas:
-                    async for delta in deltas:
-                        match delta:
-                            case TextDelta():
-                                text += delta.text
-                            case Restart():
-                                text = ""
-                            case TurnEnd():
-                                end = delta
+                text, end = await listen(model, ModelRequest(request.system, request.messages, ()))
             except (Ended, ForgeError):
                 raise
             except Exception as error:  # third-party code: a provider
@@ -102,7 +94,7 @@ class WorkerRequests:
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
             with self.interrupt.scope():
                 decision = await self.controller.request_approval(request, may_park=False)
-        self._record(request, decision)
+        self._bus.emit(settled_request(request, decision))
         if not decision.approved:
             raise ToolError(f"the model was not asked: {decision.note or 'the user said no'}")
         self._allowed.add(wanted.asker)
@@ -123,22 +115,6 @@ class WorkerRequests:
             where=None,
             fingerprint=fingerprint(worker=self.worker, source=wanted.asker, digest=None, tool=SAMPLING, args=args),
             once=True,
-        )
-
-    def _record(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
-        self._bus.emit(
-            ApprovalDecided(
-                request.tool_call_id,
-                verdict=Approval.ASK.value,
-                approved=decision.approved,
-                by=decision.by,
-                rule=request.rule,
-                where=None,
-                reason=request.reason if decision.note is None else f"{request.reason}; {decision.note}",
-                cached=False,
-                request_id=request.request_id,
-                via=decision.via,
-            )
         )
 
     async def ask_person(

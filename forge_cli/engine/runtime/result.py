@@ -128,13 +128,8 @@ def build_result(
     duration_ms: int,
 ) -> WorkerResult:
     """The result of a task, with the calls and denials of the child workers that took part in it."""
-    return WorkerResult(
-        status=ending.status,
-        exit_code=ending.exit_code,
-        response=ending.response,
-        session_id=session_id,
-        worker=worker,
-        model=model,
+    return replace(
+        WorkerResult.without_work(ending, session_id=session_id, worker=worker, model=model),
         turns=tally.turns,
         tool_calls=tally.calls + sum(child.tool_calls for child in children),
         denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
@@ -142,7 +137,6 @@ def build_result(
         cost=budget.cost if budget.turns or budget.child_turns else None,  # until then, no price was looked up
         output=tally.output,
         duration_ms=duration_ms,
-        error=ending.error,
         refused=ending.refused,
     )
 

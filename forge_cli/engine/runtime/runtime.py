@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from forge_cli import record
@@ -49,10 +48,9 @@ if TYPE_CHECKING:
     from forge_cli.core.messages import Attachment, ModelProvider
     from forge_cli.core.tool import Tool
     from forge_cli.engine.gate.controller import ApprovalCallback
-    from forge_cli.engine.runtime.by_hand import CallsByHand
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
-    from forge_cli.engine.runtime.conversation import Conversation
+    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.owning import Owner
     from forge_cli.engine.runtime.stream import EventStream
@@ -192,9 +190,7 @@ class WorkerRuntime:
         await self.initialize()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def initialize(self) -> None:
@@ -381,7 +377,7 @@ class WorkerRuntime:
         """Call the tool that somebody has asked for on the bus; ``invoke`` tells of its calls, which have an id."""
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
-            self._by_hand = self._by_hand or parts.by_hand.CallsByHand(self.bus)
+            self._by_hand = self._by_hand or parts.conversation.CallsByHand(self.bus)
             self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
 
     def stop_conversing(self) -> None:
@@ -393,7 +389,7 @@ class WorkerRuntime:
         toolbox = self.opened.loop.toolbox
         if all(leaves_as_is(opened.toolset, "prompts") for opened in toolbox.toolsets):
             return ()
-        return await parts.prompts.Prompts(toolbox).announced()
+        return await parts.commands.Prompts(toolbox).announced()
 
     @property
     def next_session(self) -> str | None:

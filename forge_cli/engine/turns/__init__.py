@@ -8,6 +8,5 @@ if TYPE_CHECKING:
     from forge_cli.engine.turns import output as output
     from forge_cli.engine.turns import prices as prices
     from forge_cli.engine.turns import room as room
-    from forge_cli.engine.turns import title as title
 
 __getattr__ = lazy_modules(__name__)

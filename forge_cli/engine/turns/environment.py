@@ -1,4 +1,4 @@
-"""The generated part of a system prompt: where a worker is, what it may touch there, and how paths are written."""
+"""The system prompt, and its generated part: where a worker is, what it may touch there, and how paths are written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.engine import turns
 
 if TYPE_CHECKING:
+    from forge_cli.engine.gate.toolbox import Toolbox
+    from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.files.worker import Worker
     from forge_cli.sandbox.network.rules import Network
 
 TITLE = "Your environment:"
@@ -119,3 +123,19 @@ def describe_changes(before: str, now: str) -> str | None:
 
 def _label(line: str) -> tuple[str, str]:
     return line.partition(":")[0], line
+
+
+def system_prompt(
+    worker: Worker, guidance: str, toolbox: Toolbox, output: OutputSchema | None, environment: str | None
+) -> str:
+    """The worker's instructions, the guidance of the workspace, what the toolsets say, where it is, and its answer."""
+    answer = output.instructions() if output else None
+    return "\n\n".join(filter(None, [worker.instructions, guidance, *toolbox.instructions(), environment, answer]))
+
+
+def wanted_output(worker: Worker) -> OutputSchema | None:
+    """What the worker's file says of its answer."""
+    given = worker.config.output_schema
+    if given is None:
+        return None
+    return turns.output.OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)

@@ -33,7 +33,7 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
-from forge_cli.core.surrogates import TextJoiner
+from forge_cli.core.text import TextJoiner
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import error_text
 from forge_cli.engine import turns

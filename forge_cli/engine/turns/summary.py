@@ -1,17 +1,29 @@
-"""A summary of the beginning of a conversation: what the model is given for it, and the message that replaces it."""
+"""What the model is asked for beside a conversation: a summary of its beginning, which replaces that, and a title."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.messages import Attachment, Message, Summary
+from forge_cli.core.messages import (
+    Attachment,
+    Message,
+    ModelProvider,
+    ModelRequest,
+    Restart,
+    Summary,
+    TextDelta,
+    TurnEnd,
+    Usage,
+)
 from forge_cli.core.phrases import (
     SUMMARY_INTRODUCTION,
     SUMMARY_OF_EVENTS,
     SUMMARY_OF_USER,
     SUMMARY_REQUEST,
+    TITLE_INSTRUCTIONS,
     is_own,
     summary_of_call,
 )
@@ -21,6 +33,12 @@ from forge_cli.engine.turns.history import args_text
 
 _RESULT, _SAID = 2_000, 20_000
 """Characters of a result, or of a call's arguments, and of anything else that was said, in what is to be summarised."""
+LONGEST = 60
+"""Characters of a title."""
+ENOUGH = 120
+"""Characters after which nobody listens any longer: about thirty tokens."""
+_SAID = 2_000
+"""Characters of what was said, of the person and of the model, that the title is for."""
 
 
 def transcript(messages: Sequence[Message], room: int) -> str:
@@ -83,3 +101,39 @@ def _attachments(messages: Sequence[Message]) -> tuple[Attachment, ...]:
 
 def _cut_bytes(text: str, room: int) -> str:
     return cut(text, room * len(text) // max(1, size_of(text)))
+
+
+async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tuple[str, Usage]:
+    """What the model would call a conversation; empty where it says nothing."""
+    said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _SAID)}" for who in ("user", "assistant"))
+    text, end = await listen(model, ModelRequest(TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH)
+    return clean_title(text), end.usage if end else Usage()
+
+
+async def listen(
+    model: ModelProvider, request: ModelRequest, *, enough: int | None = None
+) -> tuple[str, TurnEnd | None]:
+    """The answer to a request beside the conversation, not much longer than ``enough``, and its end if that came."""
+    text, end = "", None
+    async with aclosing(model.stream(request)) as deltas:
+        async for delta in deltas:
+            match delta:
+                case TextDelta():
+                    text += delta.text
+                case Restart():
+                    text = ""
+                case TurnEnd():
+                    end = delta
+            if enough is not None and len(text) > enough:
+                break
+    return text, end
+
+
+def clean_title(text: str) -> str:
+    """One line, without the quotes and the full stop that models like to add."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return cut(" ".join(line.split()).strip("\"'`*#. "), LONGEST, "end")
+
+
+def _first(messages: Sequence[Message], role: str) -> str:
+    return next((message.text for message in messages if message.role == role and message.text.strip()), "")

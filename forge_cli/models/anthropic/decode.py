@@ -10,7 +10,7 @@ from typing import Any
 
 from forge_cli.core.calls import ToolCall, is_legal_id, read_args
 from forge_cli.core.messages import Usage
-from forge_cli.core.surrogates import mend
+from forge_cli.core.text import mend
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.anthropic.encode import Block
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
-from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.decode import are_useful, is_last
 from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
@@ -24,6 +23,7 @@ from forge_cli.models.http import (
     explain,
     keep_origin,
     not_ready,
+    until_silent,
 )
 from forge_cli.sandbox.secrets import own_redactor
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from forge_cli.core.calls import ToolCall, is_legal_id, read_args
 from forge_cli.core.messages import Usage
-from forge_cli.core.surrogates import TextJoiner, mend
+from forge_cli.core.text import TextJoiner, mend
 from forge_cli.core.wire import JsonObject
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal"]

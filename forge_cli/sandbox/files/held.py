@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from io import BufferedReader
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
 from forge_cli.core.sandbox import FileInfo, FileKind
+from forge_cli.core.text import counted
 from forge_cli.files.replace import replace_in
-from forge_cli.sandbox.files.lines import read_lines
 from forge_cli.sandbox.files.place import Place, kind_of, make_parent, state_of
 from forge_cli.sandbox.files.virtual import ParsedPath
 
@@ -27,6 +27,7 @@ KEPT_MAX = 10 * 1024 * 1024
 """Bytes of a file that is kept before it is changed."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+CHUNK = 1024 * 1024
 
 
 class ChangeKeeper(Protocol):
@@ -168,3 +169,56 @@ def _writable(folder: int, name: str) -> os.stat_result | None:
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
     return info
+
+
+def read_lines(file: BinaryIO, first: int, count: int | None, *, at_most: int, name: str) -> bytes:
+    """``count`` lines from the ``first`` on, counted from 1, or all from there; a line ends with a newline.
+
+    A ToolError where there are fewer lines than that, or where they have more than ``at_most`` bytes.
+    """
+    before = _skip_lines(file, first - 1)
+    if before < first - 1 or (first > 1 and _at_end(file)):
+        raise ToolError(f"{name} has {counted(before, 'line')}, so there is nothing at line {first}")
+    data = _take_lines(file, count, at_most)
+    if len(data) > at_most:
+        raise ToolError(f"these lines of {name} have more than {at_most} bytes; read fewer lines at a time")
+    return data
+
+
+def _skip_lines(file: BinaryIO, count: int) -> int:
+    """Go to the end of so many lines; how many there were, where the file has fewer."""
+    seen, last = 0, b"\n"
+    while seen < count and (chunk := file.read(CHUNK)):
+        newlines = chunk.count(b"\n")
+        if seen + newlines >= count:
+            end = _end_of_line(chunk, count - seen)
+            file.seek(end - len(chunk), os.SEEK_CUR)
+            return count
+        seen, last = seen + newlines, chunk[-1:]
+    return seen if last == b"\n" else seen + 1
+
+
+def _take_lines(file: BinaryIO, count: int | None, at_most: int) -> bytes:
+    if count is None:
+        return file.read(at_most + 1)
+    found, size = [], 0
+    while count > 0 and size <= at_most and (chunk := file.read(CHUNK)):
+        newlines = chunk.count(b"\n")
+        chunk = chunk[: _end_of_line(chunk, count)] if newlines >= count else chunk
+        found.append(chunk)
+        count, size = count - newlines, size + len(chunk)
+    return b"".join(found)
+
+
+def _end_of_line(chunk: bytes, number: int) -> int:
+    end = 0
+    for _ in range(number):
+        end = chunk.index(b"\n", end) + 1
+    return end
+
+
+def _at_end(file: BinaryIO) -> bool:
+    if file.read(1):
+        file.seek(-1, os.SEEK_CUR)
+        return False
+    return True

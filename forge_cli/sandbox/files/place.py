@@ -12,8 +12,10 @@ from pathlib import Path
 from forge_cli.core.sandbox import FileKind
 from forge_cli.core.zones import Zone
 from forge_cli.files.sync import sync_folder
-from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS
 from forge_cli.sandbox.files.virtual import virtual
+
+# Passing through a folder needs no right to list it; only Linux has a flag that says so.
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)

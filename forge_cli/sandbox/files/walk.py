@@ -10,15 +10,14 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone, innermost_zone
-from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS, open_folder, try_absolute, try_openat2
-from forge_cli.sandbox.files.place import Identity, Place, identity_of, kind_of
+from forge_cli.sandbox.files.place import FOLDER_FLAGS, Identity, Place, identity_of, kind_of
 from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, no_zone, virtual
 from forge_cli.sandbox.names import shown
 
@@ -47,37 +46,12 @@ def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
     Whoever asks closes its ``folder``.
     """
-    if place := _locate_plainly(path, base, zones):
-        return place
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)
         sys.audit("forge.locate", str(trail.real), *map(str, trail.links))
         with suppress(_Moved):
             return _pin(path, trail, zones, through_last=through_last)
     raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
-
-
-def _locate_plainly(path: ParsedPath, base: Path, zones: Sequence[Zone]) -> Place | None:
-    """The place of a file with no link on the way to it, found in one walk; None for anything else.
-
-    Only where there is one zone: of several, another could begin on the way under a name that is not its own.
-    """
-    if len(zones) != 1 or base is not zones[0].path or not path.parts or not zones[0].made:
-        return None
-    *folders, name = path.parts
-    around = "/".join((str(base), *folders))
-    sys.audit("forge.locate", f"{around}/{name}")
-    folder = try_absolute(around)
-    if folder is None:
-        return None
-    try:
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:  # the long walk finds out why
-        info = None
-    if info is None or not stat.S_ISREG(info.st_mode):
-        os.close(folder)
-        return None
-    return Place(zones[0], path.parts, folder, (), info)
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
@@ -134,11 +108,10 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
     names = trail.real.relative_to(zone.path).parts
     if not zone.made and (place := _place_in_missing_zone(zone, names, trail)):
         return place
-    roots = _zones_by_identity(zones)
+    roots = _zones_by_identity(each for each in zones if each is not zone)
     start, folder = 0, _open_root(zone)
     try:
-        folder, passed = _open_parent_at_once(folder, names[:-1]) if len(zones) == 1 else (folder, 0)
-        for depth, name in enumerate(names[passed:], passed):
+        for depth, name in enumerate(names):
             info = _look(folder, name)
             if info is None:
                 return Place(zone, names[start:], folder, names[depth:-1], None, trail.links)
@@ -175,19 +148,7 @@ def _place_in_missing_zone(zone: Zone, names: tuple[str, ...], trail: _Trail) ->
     return None
 
 
-def _open_parent_at_once(folder: int, names: Sequence[str]) -> tuple[int, int]:
-    """The last folder on the way, in place of the given one, and how many names were passed at once.
-
-    Only where there is one zone: of several, another could begin on the way under a name that is not its own.
-    """
-    below = try_openat2(names, at=folder)
-    if below is None:
-        return folder, 0
-    os.close(folder)
-    return below, len(names)
-
-
-def _zones_by_identity(zones: Sequence[Zone]) -> dict[Identity, Zone]:
+def _zones_by_identity(zones: Iterable[Zone]) -> dict[Identity, Zone]:
     """The zones by what their roots are on disk: one folder can have many spellings where case does not count."""
     found: dict[Identity, Zone] = {}
     for zone in zones:
@@ -199,14 +160,16 @@ def _zones_by_identity(zones: Sequence[Zone]) -> dict[Identity, Zone]:
 
 
 def _open_root(zone: Zone) -> int:
-    top = os.open("/", FOLDER_FLAGS)
+    folder = os.open("/", FOLDER_FLAGS)
     try:
-        return open_folder(zone.path.parts[1:], at=top)
+        for name in zone.path.parts[1:]:
+            above, folder = folder, os.open(name, FOLDER_FLAGS, dir_fd=folder)
+            os.close(above)
     except OSError as error:
+        os.close(folder)
         reason = error.strerror or "it cannot be opened"
         raise ToolError(f"the folder of zone '{zone.name}' is not what it was at the start: {reason}") from None
-    finally:
-        os.close(top)
+    return folder
 
 
 def _look(folder: int, name: str) -> os.stat_result | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
-from forge_cli.sandbox.isolation.places import open_exactly
+from forge_cli.sandbox.isolation.confinement import CommandReach, Reach, ReachRule
+from forge_cli.sandbox.isolation.lookout import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 
@@ -36,23 +36,14 @@ class Bubblewrap:
     own_network: ClassVar[bool] = True
 
     @contextmanager
-    def wrap(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        rules: Iterable[ReachRule],
-        *,
-        network: bool = False,
-        sockets: bool = False,
-        room: int | None = None,
-    ) -> Iterator[Command]:
-        alone = _ALONE if network else (*_ALONE, "--unshare-net")
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
+        alone = _ALONE if reach.network else (*_ALONE, "--unshare-net")
         with ExitStack() as opened:
-            mounts = _Mounts(opened, room)
-            for rule in rules:
+            mounts = _Mounts(opened, reach.room)
+            for rule in reach.rules:
                 mounts.add(rule)
             folder = os.path.realpath(cwd)
-            filters = mounts.filter(sockets=sockets)
+            filters = mounts.filter(sockets=reach.sockets)
             # a working directory that is hidden is there all the same, and empty
             host = _host_by_parts() if mounts.adds_names else _HOST
             seen = (*host, *_KERNEL, *mounts.options, "--dir", folder, *mounts.last)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forge_cli.sandbox.isolation.confinement import ReachRule
+from forge_cli.sandbox.isolation.confinement import CommandReach
 from forge_cli.sandbox.processes.command import Command
 
 _own: list[InheritedConfinement] = []
@@ -33,14 +33,5 @@ class InheritedConfinement:
     shows_names: bool
 
     @contextmanager
-    def wrap(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        rules: Iterable[ReachRule],
-        *,
-        network: bool = False,
-        sockets: bool = False,
-        room: int | None = None,
-    ) -> Iterator[Command]:
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
         yield Command(argv)

@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.isolation.aside import set_aside
-from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
-from forge_cli.sandbox.isolation.hooks import KeptHooks
+from forge_cli.sandbox.isolation.confinement import CommandReach, Confinement, KeptHooks, Reach, ReachRule
 from forge_cli.sandbox.isolation.inherited import inherited
-from forge_cli.sandbox.isolation.lookout import with_folders
+from forge_cli.sandbox.isolation.lookout import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
@@ -60,20 +58,8 @@ class Mechanism(Protocol):
         """What it does not hold although isolation promises it; None where it keeps the whole promise."""
         ...
 
-    def wrap(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        rules: Iterable[ReachRule],
-        *,
-        network: bool = False,
-        sockets: bool = False,
-        room: int | None = None,
-    ) -> AbstractContextManager[Command]:
-        """The command that runs ``argv`` confined by the rules.
-
-        ``sockets`` are those of daemons on this machine, ``room`` is for each of the private folders.
-        """
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> AbstractContextManager[Command]:
+        """The command that runs ``argv`` confined."""
         ...
 
 
@@ -139,7 +125,8 @@ class Confined:
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
-        return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)
+        reach = CommandReach(rules=rules, network=network, sockets=named, room=room)
+        return self.mechanism.wrap(argv, cwd, reach)
 
 
 def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:

@@ -13,8 +13,8 @@ import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,12 +22,14 @@ from typing import ClassVar
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation import enter
-from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
-from forge_cli.sandbox.isolation.grants import PathGrant, grants
-from forge_cli.sandbox.isolation.places import open_exactly
+from forge_cli.sandbox.isolation.confinement import CommandReach, Reach, ReachRule
+from forge_cli.sandbox.isolation.lookout import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 
+_ROOT = Path("/")
+_BOUND = (Reach.HIDDEN, Reach.PRIVATE, Reach.SHOWN, Reach.READ, Reach.WRITE)
+"""The others are about single names in what can be written, or about links, and cannot be held this way."""
 _CREATE_RULESET, _ADD_RULE = 444, 445
 _VERSION, _PATH_BENEATH = 1, 1
 
@@ -45,6 +47,63 @@ _NETWORK, _SCOPED = 4, 6
 """The versions that know of TCP, and of signals and abstract sockets."""
 
 _DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty"))
+
+
+@dataclass(frozen=True)
+class PathGrant:
+    """A path that may be used with all that lies below it."""
+
+    path: Path
+    write: bool
+    named: bool
+    """Whether a rule says so of this very path, and not of a folder around it."""
+
+
+def grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
+    """What may be read, and what may be written; where no rule holds, the host can be read."""
+    reaches = {rule.path: rule.reach for rule in rules if rule.reach in _BOUND}
+    tree = _Tree({_ROOT: Reach.READ, **reaches})
+    return [*tree.allowed(lambda reach: reach >= Reach.SHOWN, write=False), *tree.allowed(_can_write, write=True)]
+
+
+def _can_write(reach: Reach) -> bool:
+    return reach is Reach.WRITE
+
+
+class _Tree:
+    def __init__(self, reaches: dict[Path, Reach]) -> None:
+        self._reaches = reaches
+        self._ways: dict[Path, set[Path]] = {}
+        """Of each folder that a rule lies below, the entries that lead there."""
+        for path in reaches:
+            for entry, folder in zip((path, *path.parents), path.parents, strict=False):
+                self._ways.setdefault(folder, set()).add(entry)
+
+    def allowed(self, allows: Callable[[Reach], bool], *, write: bool) -> Iterator[PathGrant]:
+        waiting = [(_ROOT, self._reaches[_ROOT])]
+        while waiting:
+            path, around = waiting.pop()
+            reach = self._reaches.get(path, around)
+            if self._is_alike(path, allows, allows(reach)):
+                if allows(reach):
+                    yield PathGrant(path, write, named=path in self._reaches)
+                continue
+            inside = {*self._ways[path], *(_entries(path) if allows(reach) else ())}
+            waiting += [(entry, reach) for entry in inside]
+
+    def _is_alike(self, path: Path, allows: Callable[[Reach], bool], allowed: bool) -> bool:
+        """Whether the same holds for everything below."""
+        return all(
+            (entry not in self._reaches or allows(self._reaches[entry]) is allowed)
+            and self._is_alike(entry, allows, allowed)
+            for entry in self._ways.get(path, ())
+        )
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """What lies in a folder, but for links: what they lead to is allowed on its own, or not."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from (folder / entry.name for entry in entries if not entry.is_symlink())
 
 
 @cache
@@ -76,23 +135,14 @@ class Landlock:
         )
 
     @contextmanager
-    def wrap(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        rules: Iterable[ReachRule],
-        *,
-        network: bool = False,
-        sockets: bool = False,
-        room: int | None = None,
-    ) -> Iterator[Command]:
-        filters = seccomp_filter(internet=network, namespaces=False, truncate=self.version >= 3)
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
+        filters = seccomp_filter(internet=reach.network, namespaces=False, truncate=self.version >= 3)
         if filters is None:
             raise ToolError("nothing was started: there is no filter of system calls for this machine")
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="forge-")))
         try:
             with ExitStack() as opened:
-                ruleset = self._ruleset((*rules, *_own(folder)), opened, network=network)
+                ruleset = self._ruleset((*reach.rules, *_own(folder)), opened, network=reach.network)
                 program = os.memfd_create("seccomp")
                 opened.callback(os.close, program)
                 os.pwrite(program, filters, 0)

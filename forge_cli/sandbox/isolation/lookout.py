@@ -1,21 +1,26 @@
-"""Where protected names are in writable folders, however many files there are, looked up before and after a command."""
+"""Protected names in writable folders: looked up before and after a command, and set aside where it made them."""
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from uuid import uuid4
 
-from forge_cli.sandbox.names import folded
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import folded, shown
 from forge_cli.sandbox.protected import PACKAGES, PAIRED, is_protected
 
 _SETTLED = 100_000_000
 """Nanoseconds after which a change of a folder shows in its time, whatever the clock of the file system ticks by."""
 
 _protects = lru_cache(maxsize=32768)(is_protected)
+REMOVED = "removed-by-forge"
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,32 @@ def _read(path: str, stamp: tuple[int, int, int], *, in_packages: bool) -> _Fold
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
     return _Folder(stamp, tuple(folders), tuple(protected))
+
+
+def set_aside(path: Path) -> str | None:
+    """Rename a file or folder, and give its new name; None where it is gone, or cannot be reached safely."""
+    name = f"{REMOVED}.{path.name.lstrip('.')}.{uuid4().hex[:8]}"
+    try:
+        folder = open_exactly(path.parent)
+    except ToolError:
+        return None
+    try:
+        os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+    return name
+
+
+def open_exactly(place: Path) -> int:
+    """A descriptor of the place itself; a link in it, or in place of it, starts nothing."""
+    path = str(place)
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise ToolError(f"nothing was started: {shown(path)} cannot be confined: {error.strerror}") from None
+    if os.readlink(f"/proc/self/fd/{descriptor}") != path or stat.S_ISLNK(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ToolError(f"nothing was started: {shown(path)} is a link, or behind one, since a moment ago")
+    return descriptor

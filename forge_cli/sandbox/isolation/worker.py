@@ -19,20 +19,17 @@ from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
-from forge_cli.sandbox.isolation.hooks import KeptHooks
+from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.isolation.lookout import with_folders
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.access import NOBODY, NetworkGate
-from forge_cli.sandbox.network.outside import INTERNET, Outside
+from forge_cli.sandbox.network.access import INTERNET, NOBODY, NetworkGate, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
-from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
-from forge_cli.sandbox.processes.companions import AccompaniedWrap
+from forge_cli.sandbox.processes.command import UNCONFINED, AccompaniedWrap, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
-from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
 from forge_cli.sandbox.processes.requests import RequestPipes
+from forge_cli.sandbox.processes.streams import CommandStream
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:

@@ -2,26 +2,66 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
+from anyio.abc import ByteStream
 
 from forge_cli.core.approval import ApprovalDecision, DecidedBy
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.text import cut, visible
 from forge_cli.sandbox.network.hosts import NAME_MAX, authority, is_address, read_host, refusal
-from forge_cli.sandbox.network.outside import Outside
 from forge_cli.sandbox.network.rules import NetworkRules
 
+ADDRESSES_AT_MOST = 8
 ASKED_AT_MOST = 20
 """Names that one command may ask for; a program that tries them all would keep a person busy for ever."""
 TOLD_AT_MOST = 20
 RESOLVE_TIME = 30
 
 StopClock = Callable[[], AbstractContextManager[None]]
+
+
+class Outside(Protocol):
+    """The network as the proxy sees it."""
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        """The addresses of a name; an OSError where it has none."""
+        ...
+
+    def is_here(self, address: str) -> bool:
+        """Whether an address is one of this machine's own."""
+        ...
+
+    async def connect(self, address: str, port: int) -> ByteStream:
+        """A connection to an address, never to a name; an OSError where there is none to be had."""
+        ...
+
+
+class Internet:
+    """The network of this machine."""
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return [str(address[0]) for *_, address in found][:ADDRESSES_AT_MOST]
+
+    def is_here(self, address: str) -> bool:
+        """What this machine would reach from the very same address is itself; nothing is sent to find that out."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return str(probe.getsockname()[0]) == address
+        return False
+
+    async def connect(self, address: str, port: int) -> ByteStream:
+        return await anyio.connect_tcp(address, port)
+
+
+INTERNET = Internet()
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from forge_cli.core.text import cut
 from forge_cli.sandbox.network import inside
-from forge_cli.sandbox.network.access import NetworkCheck, NetworkGate
-from forge_cli.sandbox.network.outside import INTERNET, Outside
+from forge_cli.sandbox.network.access import INTERNET, NetworkCheck, NetworkGate, Outside
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.command import bash

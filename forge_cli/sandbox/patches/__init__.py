@@ -4,10 +4,9 @@
 and ``apply`` makes it so. Only ``apply`` writes. ``replace_text`` is for a text in one file.
 """
 
-from forge_cli.sandbox.patches.apply import apply, reader, stamp
 from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses, recap
 from forge_cli.sandbox.patches.parse import parse_patch
-from forge_cli.sandbox.patches.plan import plan
+from forge_cli.sandbox.patches.plan import apply, plan, reader, stamp
 from forge_cli.sandbox.patches.replace import Replaced, replace_text
 
 __all__ = [

@@ -7,15 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
+from forge_cli.sandbox.files.virtual import HOME
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.patches.headers import Names, read_names
 from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
 from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Operation, Sign, Update
 
 HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
 _SIGNATURE = ("-- ", "--")
 _STARTS = ("--- ", "diff --git ", "Index: ")
+_NULL = "/dev/null"
+_IGNORED = ("index ", "Index: ", "====", "similarity index ", "dissimilarity index ")
+_REFUSED = {
+    "old mode ": "the mode of a file cannot be patched",
+    "copy from ": "files cannot be copied by a patch; add the new one",
+    "GIT binary patch": "binary files cannot be patched",
+    "Binary files ": "binary files cannot be patched",
+}
+_ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+_ESCAPED = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
+_GIT_PAIR = re.compile(r'diff --git (?:a/(?P<old>.+) b/(?P<new>.+)|(?P<quoted_old>"a/.+") (?P<quoted_new>"b/.+"))$')
 
 
 def is_header(line: str) -> bool:
@@ -142,3 +154,112 @@ def _uncounted(lines: Lines) -> _Body:
 def _is_next_file(lines: Lines) -> bool:
     line, following = lines.current or "", lines.following or ""
     return line.startswith("--- ") and following.startswith("+++ ")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The paths before and after; None where there is no file."""
+
+    old: str | None
+    new: str | None
+
+
+def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
+    """Read every header of one file, up to its first hunk."""
+    number, git, kind = lines.number, None, ""
+    while (line := lines.current) is not None and not line.startswith(("@@", "--- ")):
+        if git and line.startswith("diff --git "):
+            break
+        if line.startswith("diff --git "):
+            git = _git_names(line, number)
+        elif line.startswith(("new file mode ", "deleted file mode ")):
+            kind = line.split(" ", 1)[0]
+            _check_mode(line, lines.number)
+        elif line.startswith(("rename from ", "rename to ")):
+            git = _renamed(git, line, lines.number)
+        elif problem := next((why for start, why in _REFUSED.items() if line.startswith(start)), None):
+            raise wrong(lines.number, problem)
+        elif line not in EMPTY and not line.startswith(_IGNORED):
+            raise wrong(lines.number, f"expected '--- PATH', not {line!r}")
+        lines.take()
+    if (lines.current or "").startswith("--- "):
+        return _pair(lines, zones)
+    if git is None:
+        raise wrong(number, "the header names no file; write '--- PATH', then '+++ PATH'")
+    old, new = (_rooted(name, zones) if name else None for name in (git.old, git.new))
+    return Names(None if kind == "new" else old, None if kind == "deleted" else new)
+
+
+def _git_names(line: str, number: int) -> Names:
+    """The two names of ``diff --git``; where a name contains `` b/`` the halves that are equal count."""
+    rest = line.removeprefix("diff --git ")
+    name = rest[2 : len(rest) // 2]
+    if name and rest == f"a/{name} b/{name}":
+        return Names(name, name)
+    found = _GIT_PAIR.match(line)
+    if not found:
+        raise wrong(number, f"expected 'diff --git a/PATH b/PATH', not {line!r}")
+    if found["old"]:
+        return Names(found["old"], found["new"])
+    return Names(_unquote(found["quoted_old"])[2:], _unquote(found["quoted_new"])[2:])
+
+
+def _renamed(git: Names | None, line: str, number: int) -> Names:
+    if git is None:
+        raise wrong(number, "'rename' belongs below 'diff --git a/PATH b/PATH'")
+    if line.startswith("rename from "):
+        return Names(_unquote(line.removeprefix("rename from ")), git.new)
+    return Names(git.old, _unquote(line.removeprefix("rename to ")))
+
+
+def _check_mode(line: str, number: int) -> None:
+    mode = line.rsplit(" ", 1)[-1].strip()
+    if line.startswith("new") and mode != "100644":
+        raise wrong(number, f"files of mode {mode} cannot be added by a patch; only plain ones, 100644")
+
+
+def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
+    number, old = lines.number, _path(lines.take().removeprefix("--- "))
+    if not (lines.current or "").startswith("+++ "):
+        raise wrong(lines.number, "expected '+++ PATH' below '--- PATH'")
+    new = _path(lines.take().removeprefix("+++ "))
+    if not old or not new or old == new == _NULL:
+        raise wrong(number, "the header names no file; write '--- PATH', then '+++ PATH'")
+    if old.startswith("a/") and new.startswith("b/"):
+        return Names(_rooted(old[2:], zones), _rooted(new[2:], zones))
+    if old == _NULL:
+        return Names(None, _rooted(new[2:], zones) if new.startswith("b/") else new)
+    if new == _NULL:
+        return Names(_rooted(old[2:], zones) if old.startswith("a/") else old, None)
+    if old != new:
+        remedy = "for a move use '*** Move to:' of '*** Begin Patch'"
+        raise wrong(number, f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}")
+    return Names(old, new)
+
+
+def _path(text: str) -> str:
+    """A name as it stands in a header: without the time behind a tab, and without quotes."""
+    return _unquote(text.split("\t", 1)[0].rstrip())
+
+
+def _unquote(text: str) -> str:
+    text = text.rstrip()
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return text
+    raw = _ESCAPED.sub(_unescape, text[1:-1].encode())
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"the name {shown(text)} in the patch is not UTF-8 text") from None
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    code = found[1].decode()
+    return bytes([_ESCAPES[code] if code in _ESCAPES else int(code, 8) & 0xFF])
+
+
+def _rooted(name: str, zones: Sequence[Zone]) -> str:
+    """A name without its ``a/``; it took the place of the slash that paths start with where none is relative."""
+    first = name.split("/", 1)[0]
+    declared = not any(zone.default for zone in zones) and any(zone.name == first for zone in zones)
+    return f"/{name}" if declared else f"./{name}" if first == HOME else name

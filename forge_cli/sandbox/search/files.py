@@ -1,17 +1,22 @@
-"""Which files a search looks at; the walk is the same whoever then searches them."""
+"""The files that a search looks at, what it leaves out as git would, and what is below a folder."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import FileList
+from forge_cli.sandbox.files.sandbox import ListedName, Sandbox
 from forge_cli.sandbox.names import shown, unusable
+from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search.glob import BadGlob, expand_braces, glob_expression, match_any
-from forge_cli.sandbox.search.ignore import FILE, IgnoreLevel
 
 SIZE_MAX = 10 * 1024 * 1024
 """Bytes of a file that is searched."""
@@ -20,6 +25,11 @@ _BATCH_BYTES = 256 * 1024
 """Of the paths in one batch: they are arguments of a program."""
 _BATCH_NAMES = 10_000
 """Names that are looked at for one batch: so long a walk goes on that nobody waits for any more."""
+SEEN_MAX = 20_000
+_CLOSED = frozenset({".git"})
+FILE = b".gitignore"
+_SIZE_MAX = 1024 * 1024
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -139,3 +149,147 @@ class FileWalk:
         if is_large:
             self._left_out.append((LARGE, path))
         return not is_large
+
+
+def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> FileList:
+    """The files and folders below a folder; of more than ``limit`` the ones that lie highest, the others counted.
+
+    Links to folders and ``.git`` are named but not entered.
+    """
+    seen: list[tuple[tuple[str, ...], bool]] = []
+    folders: list[tuple[str, ...]] = [()]
+    count = 0
+    for _ in range(depth):
+        below: list[tuple[str, ...]] = []
+        for names in folders:
+            found = _names(sandbox, path, names)
+            count += len(found)
+            room = min(limit - len(seen), SEEN_MAX)
+            seen += [((*names, entry.name), entry.kind == "directory") for entry in found[: max(room, 0)]]
+            if count >= SEEN_MAX:
+                break
+            below += [(*names, entry.name) for entry in found if entry.enters and entry.name not in _CLOSED]
+        folders = below if count < SEEN_MAX else []
+    files = ("/".join(names) + ("/" if is_folder else "") for names, is_folder in sorted(seen))
+    return FileList(sandbox.spell(path), tuple(files), count, DisplayHints(preferred_view="tree"))
+
+
+def _names(sandbox: Sandbox, path: str, names: tuple[str, ...]) -> Sequence[ListedName]:
+    try:
+        return sandbox.list_names("/".join((path.rstrip("/"), *names)) if names else path)
+    except ToolError:
+        if not names:
+            raise
+        return []
+
+
+@dataclass(frozen=True)
+class IgnoreRule:
+    """One line of a ``.gitignore``: a glob for paths below its folder, or without a slash for names at any depth."""
+
+    expression: str
+    negated: bool = False
+    folders_only: bool = False
+
+    @classmethod
+    def parse(cls, line: str) -> IgnoreRule | None:
+        """The rule, or None for a comment and for what matches nothing."""
+        if line.startswith("#"):
+            return None
+        text = _without_trailing_blanks(line)
+        negated = text.startswith("!")
+        text = text.removeprefix("!")
+        folders_only = text.endswith("/")
+        text = text.removesuffix("/")
+        glob = text.removeprefix("/") if "/" in text else f"**/{text}"
+        try:
+            return cls(glob_expression(glob), negated, folders_only) if text else None
+        except BadGlob:
+            return None
+
+
+def _without_trailing_blanks(line: str) -> str:
+    """A backslash keeps the blank behind it."""
+    text = line.rstrip(" ")
+    backslashes = len(text) - len(text.rstrip("\\"))
+    return f"{text} " if backslashes % 2 and len(text) < len(line) else text
+
+
+@dataclass(frozen=True)
+class IgnoreRun:
+    """Rules that follow each other and all ignore, or all bring back; their paths have a character for each byte."""
+
+    negated: bool
+    files: re.Pattern[str]
+    folders: re.Pattern[str]
+
+
+def parse_rules(data: bytes) -> tuple[IgnoreRun, ...]:
+    """The rules of a file, the last ones first: they decide."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
+    rules = [rule for line in reversed(lines) if (rule := IgnoreRule.parse(line.removesuffix("\r")))]
+    runs = [(negated, list(run)) for negated, run in groupby(rules, key=lambda rule: rule.negated)]
+    return tuple(
+        IgnoreRun(
+            negated,
+            files=match_any(rule.expression for rule in run if not rule.folders_only),
+            folders=match_any(rule.expression for rule in run),
+        )
+        for negated, run in runs
+    )
+
+
+@dataclass(frozen=True)
+class IgnoreLevel:
+    """The rules of one folder and, for what they say nothing about, of those above it.
+
+    ``folder`` is its path below the root of the zone: empty, or with a slash at its end.
+    """
+
+    runs: tuple[IgnoreRun, ...] = ()
+    folder: bytes = b""
+    above: IgnoreLevel | None = None
+
+    @classmethod
+    def above_folder(cls, root: bytes, folder: bytes) -> IgnoreLevel:
+        """The level of the folder that the given one is in; nothing above the root of the zone counts."""
+        level = cls()
+        names = folder.split(b"/") if folder else []
+        for count in range(len(names)):
+            level = level.enter(root, b"/".join(names[:count]))
+        return level
+
+    def enter(self, root: bytes, folder: bytes) -> IgnoreLevel:
+        """The level of a folder below; one without rules of its own adds nothing."""
+        runs = _read(os.path.join(root, folder, FILE))
+        return IgnoreLevel(runs, folder + b"/" if folder else b"", self) if runs else self
+
+    def ignores(self, path: bytes, *, is_folder: bool) -> bool | None:
+        """Whether the last rule that matches leaves the path out; None where none matches."""
+        level: IgnoreLevel | None = self
+        while level is not None:
+            below = path[len(level.folder) :].decode("latin-1")
+            for run in level.runs:
+                if (run.folders if is_folder else run.files).fullmatch(below):
+                    return not run.negated
+            level = level.above
+        return None
+
+    def leaves_out(self, path: bytes, *, is_folder: bool) -> bool:
+        """Whether a search goes past a file or folder; a hidden one only when a rule asks for it."""
+        name = path[path.rfind(b"/") + 1 :]
+        if name == b".git" or is_secret(os.fsdecode(name)):
+            return True
+        ignored = self.ignores(path, is_folder=is_folder)
+        return name.startswith(b".") if ignored is None else ignored
+
+
+def _read(path: bytes) -> tuple[IgnoreRun, ...]:
+    try:
+        descriptor = os.open(path, _READING)
+    except OSError:
+        return ()
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ()
+        return parse_rules(file.read(_SIZE_MAX))

@@ -7,6 +7,5 @@ from forge_cli.core.lazy import lazy_modules
 if TYPE_CHECKING:
     from forge_cli.sandbox.zones import added as added
     from forge_cli.sandbox.zones import config as config
-    from forge_cli.sandbox.zones import roots as roots
 
 __getattr__ = lazy_modules(__name__)

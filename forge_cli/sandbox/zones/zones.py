@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -15,7 +16,6 @@ from forge_cli import sandbox
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
-from forge_cli.sandbox.zones import roots
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.rules import Network
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_ZONE = "workspace"
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _PACKAGE = Path(__file__).resolve().parents[2]
+_PSEUDO = ("/proc", "/sys", "/dev")
 
 
 class NoDefaultZone(WorkerError):
@@ -102,7 +103,7 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
     Without ``make`` nothing on disk changes, and what could not be made is refused all the same.
     """
     root = _resolved(zone)
-    if refusal := roots.refusal(root, user_home):
+    if refusal := _refusal(root, user_home):
         raise WorkerError(zone.where, f"zone '{zone.name}': {refusal}", hint="name a folder of its own")
     if zone.mode is ZoneMode.RW and not os.path.lexists(root):
         return _made(zone, root, make=make)
@@ -165,7 +166,7 @@ def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Pat
 
 def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
     root = Path(os.path.realpath(workspace))
-    if refusal := roots.refusal(root, user_home):
+    if refusal := _refusal(root, user_home):
         raise NoDefaultZone(refusal, file)
     if not root.is_dir():
         raise WorkerError(None, f"the working directory {_shown(root)} is not a folder", hint="use -C DIR")
@@ -199,7 +200,55 @@ def _resolved(zone: Zone) -> Path:
 
 
 def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
-    problem = roots.make(root) if make else roots.unmakeable(root)
+    problem = _make(root) if make else _unmakeable(root)
     if problem:
         raise WorkerError(zone.where, f"zone '{zone.name}': {_shown(root)} cannot be made: {problem}")
     return replace(zone, path=root, made=make)
+
+
+def _refusal(root: Path, user_home: Path) -> str | None:
+    """Why no zone may lie there, or None when one may."""
+    if _same(root, Path("/")):
+        return "'/' is the whole machine"
+    if _same(root, user_home):
+        return f"{_shown(root)} is your home folder itself"
+    for pseudo in map(Path, _PSEUDO):
+        if root.is_relative_to(pseudo) or _on_device_of(root, pseudo):
+            return f"{_shown(root)} lies in {pseudo}, which holds no files"
+    return None
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one == Path(os.path.realpath(other)):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _on_device_of(root: Path, pseudo: Path) -> bool:
+    try:
+        device = os.stat(pseudo).st_dev
+        return device == os.stat(root).st_dev and device != os.stat("/").st_dev
+    except OSError:
+        return False
+
+
+def _make(root: Path) -> str | None:
+    """Make the folder, with those above it; returns what is in the way."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _unmakeable(root: Path) -> str | None:
+    """What would be in the way of making the folder, with nothing made."""
+    above = next(folder for folder in root.parents if os.path.lexists(folder))
+    if not above.is_dir():
+        return os.strerror(errno.ENOTDIR)
+    # whoever confined this process has asked before, outside, where it can be known
+    writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
+    return None if writable else os.strerror(errno.EACCES)

@@ -18,8 +18,21 @@ from forge_cli.core.tool import TOOL_NAME
 from forge_cli.core.wire import MAX_BITS, JsonObject
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
-from forge_cli.toolsets.executables.version import is_version
 
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_PART = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+_BUILD = r"[0-9a-zA-Z-]+"
+_SEMVER = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PART}(?:\.{_PART})*)?(?:\+{_BUILD}(?:\.{_BUILD})*)?",
+)
+_PEP_440 = re.compile(
+    r"v?(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*"
+    r"(?:[-_.]?(?:alpha|a|beta|b|preview|pre|c|rc)[-_.]?[0-9]*)?"
+    r"(?:-[0-9]+|[-_.]?(?:post|rev|r)[-_.]?[0-9]*)?"
+    r"(?:[-_.]?dev[-_.]?[0-9]*)?"
+    r"(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?",
+    re.IGNORECASE | re.ASCII,
+)
 FILE = "tool.yaml"
 TIMEOUT = 30.0
 ITEM_LIMIT = 131_071
@@ -29,6 +42,10 @@ ParameterKind = Literal["string", "number", "integer", "boolean", "path"]
 
 _PARAMETER = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 _PYTHON: Mapping[str, Any] = {"string": str, "path": str, "number": (int, float), "integer": int, "boolean": bool}
+
+
+def is_version(text: str) -> bool:
+    return bool(_SEMVER.fullmatch(text) or _PEP_440.fullmatch(text))
 
 
 class Parameter(Config):

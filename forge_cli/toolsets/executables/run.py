@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
+from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
+from forge_cli.core.events import ToolResult
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import OUTPUT_LIMIT, ResultValue
 from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.text import visible
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
+from forge_cli.core.wire import JsonObject
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.toolsets.executables.approved import Approved
-from forge_cli.toolsets.executables.calls import ProgramCalls
-from forge_cli.toolsets.executables.mistakes import find_mistake
+from forge_cli.toolsets.executables.manifest import FILE, Manifest
 from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.results import failed, interrupted, outcome
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import ProgramStart, Toolchain, language_of
+
+_MISSING = re.compile(r"no such file|not found|does(?: not|n't) exist|cannot find|ENOENT", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -115,3 +124,50 @@ class Runner:
 
     def _environment(self, program: Program) -> dict[str, str]:
         return {**clean_environment(self._names), "FORGE_TOOL_DIR": str(program.folder)}
+
+
+def find_mistake(manifest: Manifest, args: Args, zones: Iterable[Zone], done: Finished) -> str | None:
+    """A virtual path that a program got as text and did not find; None where nothing suggests that."""
+    if not _MISSING.search(f"{done.stderr}\n{done.stdout}"):
+        return None
+    names = {zone.name for zone in zones}
+    for parameter in manifest.parameters:
+        value = args.get(parameter.name)
+        if parameter.type == "string" and isinstance(value, str) and _is_virtual(value, names):
+            remedy = f"with 'type: path' for '{parameter.name}' in {FILE} it gets the real path"
+            return f"{shown(value)} is a path of a zone, and the program got it as it is; {remedy}"
+    return None
+
+
+def _is_virtual(text: str, zones: set[str]) -> bool:
+    root, _, rest = text.partition("/")
+    return root == "" and rest.partition("/")[0] in zones and not os.path.lexists(text)
+
+
+@dataclass(frozen=True)
+class ProgramCalls:
+    """Answers ``forge tools call`` inside of one program: first what a tool takes, then what a call of it gives."""
+
+    names: Collection[str]
+    context: ToolContext
+
+    async def answer(self, request: JsonObject) -> JsonObject:
+        name, args = str(request.get("tool")), request.get("args")
+        if name not in self.names:
+            sentence = f"{visible(name)} cannot be called by {self.context.tool}: toolsets.executables.calls lists "
+            return self._refusal(name, "blocked", sentence + (", ".join(self.names) or "nothing"))
+        schema = self.context.inner.schema(name) if self.context.inner else None
+        if schema is None:
+            return self._refusal(name, "not_found", f"there is no tool '{visible(name)}'")
+        if not isinstance(args, dict):
+            return {"schema": schema}
+        return _result(await self.context.call(name, args))
+
+    def _refusal(self, name: str, status: OutcomeStatus, sentence: str) -> JsonObject:
+        return _result(ToolOutcome.failed(ToolCall(self.context.call_id, name, {}), status, sentence))
+
+
+def _result(outcome: ToolOutcome) -> JsonObject:
+    call, took = outcome.call, outcome.duration_ms
+    event = ToolResult(call.id, call.name, outcome.status, outcome.value, took, outcome.error)
+    return {"result": event.payload()}

@@ -28,15 +28,30 @@ from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, RefusesOnly, 
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.files.redacted import check_content, refuse_marks, refuse_marks_in, refuse_redacted
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
+from forge_cli.sandbox.search.files import list_dir
 from forge_cli.sandbox.search.grep import grep, refuse_secret
-from forge_cli.sandbox.search.tree import list_dir
-from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
-from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
-from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, not_restored, spell
-from forge_cli.toolsets.filesystem.reading import read_cached, read_text
+from forge_cli.toolsets.filesystem.files import (
+    KIND,
+    Edit,
+    check_content,
+    current,
+    diff,
+    draw_patch,
+    entry_stamp,
+    hold,
+    look_at,
+    not_restored,
+    patch_result,
+    plan_edit,
+    read_cached,
+    read_text,
+    refuse_marks,
+    refuse_marks_in,
+    refuse_redacted,
+    spell,
+)
 
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
 WriteFile = Annotated[str, PathArgument(Access.WRITE)]

@@ -11,6 +11,7 @@ from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.zones.zones import expanded
+from forge_cli.ui.chat.facts import Facts
 
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')
 """``@path``, or ``@"a path"``, that begins a word."""
@@ -55,3 +56,23 @@ class Places:
                     seen.add(file)
                     yield read_attachment(file)
                     break
+
+
+def typed_path(facts: Facts, text: str) -> Path:
+    """The file or folder that is meant."""
+    return Path(facts.workspace or ".") / Path(text).expanduser()
+
+
+def complete_path(facts: Facts, text: str) -> list[str]:
+    """What a path that begins so could become; a folder ends in a slash."""
+    folder, slash, start = text.rpartition("/")
+    try:
+        found = sorted(typed_path(facts, f"{folder}{slash}").iterdir())
+    except (OSError, RuntimeError):
+        return []
+    names = [path.name + ("/" if path.is_dir() else "") for path in found if path.name.startswith(start)]
+    return [f"{folder}{slash}{name}" for name in names if start or not name.startswith(".")]
+
+
+def complete_folder(facts: Facts, text: str) -> list[str]:
+    return [path for path in complete_path(facts, text) if path.endswith("/")]

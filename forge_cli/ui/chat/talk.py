@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
@@ -19,16 +20,19 @@ from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.chat.commands.table import run_line
+from forge_cli.ui.chat.drawing import ChatUI
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.history import InputHistory
 from forge_cli.ui.chat.places import Places
 from forge_cli.ui.queue import MessageQueue, TypedMessage
+from forge_cli.ui.terminal.input import PlainInput
 from forge_cli.ui.terminal.slash import is_command
 
 TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
 SHELL = "shell"
 """The tool behind ``!command``."""
+PROMPT = "> "
 
 
 class Display(Protocol):
@@ -202,3 +206,38 @@ class Talk(MessageQueue):
 
     def _show_error(self, error: ForgeError) -> None:
         self.display.show(f"{error}")
+
+
+class PlainLines:
+    """Reads a line when everything before it is done."""
+
+    def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool) -> None:
+        self._talk, self._ui, self._interactive = talk, ui, interactive
+        self._input = PlainInput()
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        """Read until the end of input, or until ``end`` is called."""
+        with self._scope:
+            await self._talk.wait_until_idle()
+            while (line := await self._read()) is not None:
+                await self._talk.enter(line)
+                await self._talk.wait_until_idle()
+        if not self._talk.leaving:
+            self._talk.leave()
+
+    async def _read(self) -> str | None:
+        return await (self._ui.read_line(PROMPT) if self._interactive else self._input.read())
+
+    def hint(self, text: str) -> None:
+        if self._interactive:
+            self._ui.show(text)
+
+    def clear_input(self) -> bool:
+        return False
+
+    def redraw(self) -> None:
+        """Nothing stands below the text."""
+
+    def end(self) -> None:
+        self._scope.cancel()

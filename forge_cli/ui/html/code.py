@@ -1,9 +1,10 @@
-"""Code as HTML, coloured by the short classes of pygments, and the style sheet that gives them their colours."""
+"""Text of others and code as HTML: escaped, coloured by the classes of pygments, with the style sheet for those."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape
 
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
@@ -12,7 +13,6 @@ from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from forge_cli.core.text import readable, visible
-from forge_cli.ui.html.text import element, many_lines
 
 HIGHLIGHTED = 30_000
 """Characters of code that are coloured; what is longer would hold up everybody else."""
@@ -23,6 +23,22 @@ CONTRAST = 5.0
 _BACKGROUNDS = {LIGHT: "#f2f2f2", DARK: "#1e1e1e"}
 _COLOUR = re.compile(r"color: #([0-9A-Fa-f]{6}|[0-9A-Fa-f]{3})\b")
 _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
+
+
+def one_line(text: str) -> str:
+    """One line of text, whatever is in it."""
+    return escape(visible(text))
+
+
+def many_lines(text: str, *, exact: bool = False) -> str:
+    """Text of several lines; ``exact`` is for what somebody decides upon."""
+    return escape(visible(text, keep="\n\t") if exact else readable(text))
+
+
+def element(tag: str, inside: str, *classes: str) -> str:
+    """An element around HTML that is drawn already."""
+    named = " ".join(filter(None, classes))
+    return f'<{tag} class="{named}">{inside}</{tag}>' if named else f"<{tag}>{inside}</{tag}>"
 
 
 def draw_code(text: str, language: str = "text", name: str = "", *, exact: bool = False) -> str:

@@ -12,8 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from forge_cli.core.text import readable
-from forge_cli.ui.html.code import draw_code
-from forge_cli.ui.html.text import element, many_lines
+from forge_cli.ui.html.code import draw_code, element, many_lines
 
 LONGEST = 200_000
 """Characters that are read as Markdown; what is longer is shown as it is."""

@@ -11,9 +11,8 @@ from forge_cli.core.grants import THIS_CALL, GrantOffer
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, jsonable
-from forge_cli.ui.html.code import draw_code
+from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_view
-from forge_cli.ui.html.text import element, many_lines, one_line
 from forge_cli.ui.terminal.command import HIDDEN
 from forge_cli.ui.terminal.prompts import RISKS
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of

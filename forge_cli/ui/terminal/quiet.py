@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, cast
 
 from forge_cli.core.bus import EventBus
@@ -27,9 +26,7 @@ class QuietUI:
         self._stack.callback(self._bus.subscribe(self._show))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._stack.close()
 
     def _show(self, event: Event) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text as Styled
@@ -31,7 +32,7 @@ from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS, UNCONFINED_RULES
 from forge_cli.core.result_forms import from_wire
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
-from forge_cli.core.text import counted, cut, visible
+from forge_cli.core.text import counted, cut, dollars, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.sandbox.secrets import own_redactor
@@ -59,9 +60,10 @@ from forge_cli.ui.terminal.calls import (
     short_args,
     tail,
 )
+from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, plain, render_view
-from forge_cli.ui.terminal.summary import format_tokens, summarize
+from forge_cli.ui.terminal.status import compact, duration
 from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, view_of
 
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
@@ -315,3 +317,38 @@ class Trace:
         width = self._console.width - 1 if self._console.is_terminal else None
         self._gap = self._gap or result["turns"] > 0
         self._line(1, summarize(result, *self._used, width=width), "dim")
+
+
+def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:
+    """``completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s``.
+
+    Where that is wider than ``width``, parts are left out: first the window, then the time, and so on to the left.
+    """
+    denied = len(result.get("denials", ()))
+    calls = counted(result["tool_calls"], "call") + (f" ({denied} refused)" if denied else "")
+    tokens, cost = format_tokens(result.get("usage", {})), result.get("cost")
+    share = f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else ""
+    took = duration(result["duration_ms"] / 1000)
+    by_importance = [
+        str(result["status"]),
+        counted(result["turns"], "turn"),
+        calls,
+        tokens,
+        "" if cost is None else dollars(cost),
+        took,
+        share,
+    ]
+    parts = [part for part in by_importance if part]
+    while width is not None and len(parts) > 1 and cell_width(SEPARATOR.join(parts)) > width:
+        parts.pop()
+    if share and parts[-1] == share:
+        parts[-2:] = [share, took]
+    return SEPARATOR.join(parts)
+
+
+def format_tokens(usage: Mapping[str, int]) -> str:
+    """What was sent and received; what the provider's cache knew counts as sent. Empty where nothing was."""
+    cached = usage.get("cache_read_tokens", 0)
+    sent = usage.get("input_tokens", 0) + cached + usage.get("cache_write_tokens", 0)
+    of_it, received = f" ({compact(cached)} cached)" if cached else "", usage.get("output_tokens", 0)
+    return f"{compact(sent)} in{of_it}, {compact(received)} out" if sent or received else ""

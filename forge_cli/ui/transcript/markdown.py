@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from forge_cli.core.text import readable, visible
 from forge_cli.ui.terminal.render import render_text
-from forge_cli.ui.transcript.arguments import split_args
-from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, split_args
 from forge_cli.ui.views import FindRenderer, View, no_renderers, view_of
 
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")

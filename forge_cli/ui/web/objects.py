@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.wire import JsonObject
 from forge_cli.ui.chat.facts import Facts, ManualTool
+from forge_cli.ui.html.code import element, many_lines
 from forge_cli.ui.html.requests import draw_request, list_choices
-from forge_cli.ui.html.text import element, many_lines
 from forge_cli.ui.views import FindRenderer
 
 

@@ -1,6 +1,6 @@
 """Looking at third-party code: what comes back, what it can see, and when no child is started.
 
-Covers forge_cli.cli.looking.gate, forge_cli.cli.lines.
+Covers forge_cli.cli.looking.gate, forge_cli.cli.stdin.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What a batch works on.
 
-Covers forge_cli.engine.batch.inputs, forge_cli.engine.batch.template.
+Covers forge_cli.engine.batch.inputs.
 """
 
 import re
@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.errors import ForgeError, Mark, UsageError
-from forge_cli.engine.batch.inputs import BatchInputs, default_results, folder_name
-from forge_cli.engine.batch.template import TaskTemplate
+from forge_cli.engine.batch.inputs import BatchInputs, TaskTemplate, default_results, folder_name
 
 from ...rows import each_row
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from forge_cli import Attachment, Message, ModelRequest
 from forge_cli.core.events import TurnStart
 from forge_cli.core.messages import ToolSpec
-from forge_cli.engine.replay.compare import Told, differences
-from forge_cli.engine.replay.drift import Likeness
+from forge_cli.engine.replay.drift import Likeness, Told, differences
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.history import History
 

@@ -1,6 +1,6 @@
 """A recorded session drives the worker of today without a model, and the first difference is the one that is told.
 
-Covers forge_cli.engine.replay.compare, forge_cli.engine.replay.drift, forge_cli.engine.replay.recording.
+Covers forge_cli.engine.replay.drift, forge_cli.engine.replay.recording.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What a person commands in a conversation: the model, the worker's file, folders, grants, titles, other sessions.
 
-Covers forge_cli.engine.runtime.edits, forge_cli.engine.turns.title, forge_cli.sandbox.zones.added.
+Covers forge_cli.engine.runtime.commands, forge_cli.engine.turns.summary, forge_cli.sandbox.zones.added.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The loop: turns of model and tools, and the ways in which they end.
 
-Covers forge_cli.engine.turns.prompt.
+Covers forge_cli.engine.turns.environment.
 """
 
 from collections.abc import AsyncIterator

@@ -21,8 +21,6 @@ from forge_cli.sandbox.zones.zones import open_zones
 
 from ...rows import each_row
 
-pytestmark = pytest.mark.usefixtures("walking")
-
 PRE_APPROVED = {"write": "preApproved", "delete": "preApproved"}
 ZONES: list[dict[str, Any]] = [
     {"name": "scratch", "mode": "rw", "approval": PRE_APPROVED},

@@ -19,8 +19,6 @@ from forge_cli.sandbox.zones.zones import open_zones
 
 from ...rows import each_row
 
-pytestmark = pytest.mark.usefixtures("walking")
-
 Case = dict[str, Any]
 
 CASES: list[Case] = [

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.files import lines
-from forge_cli.sandbox.files.lines import read_lines
+from forge_cli.sandbox.files import held
+from forge_cli.sandbox.files.held import read_lines
 
 
 class Watched(io.BytesIO):
@@ -32,7 +32,7 @@ class Watched(io.BytesIO):
 def test_lines_are_those_of_the_whole_text(data: bytes, first: int, count: int | None, chunk: int) -> None:
     expected = re.findall(rb"[^\n]*\n|[^\n]+", data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "CHUNK", chunk)
+        patch.setattr(held, "CHUNK", chunk)
         file = Watched(data)
         if first > max(len(expected), 1):
             number = f"{len(expected)} line{'' if len(expected) == 1 else 's'}"

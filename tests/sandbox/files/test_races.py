@@ -16,8 +16,6 @@ from forge_cli.core.paths import PathUse
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import Sandbox
 
-pytestmark = pytest.mark.usefixtures("walking")
-
 
 def open_descriptors() -> set[str]:
     return set(os.listdir("/dev/fd"))

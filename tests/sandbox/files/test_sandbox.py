@@ -20,8 +20,6 @@ from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.sandbox.files.sandbox import Sandbox
 
-pytestmark = pytest.mark.usefixtures("walking")
-
 OpenSandbox = Callable[..., Sandbox]
 
 

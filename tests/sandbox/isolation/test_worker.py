@@ -1,6 +1,6 @@
 """How a worker's child processes are started: confined as its file says, or not, and then saying so.
 
-Covers forge_cli.sandbox.isolation.hooks.
+Covers forge_cli.sandbox.isolation.confinement.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Who may go where: rules, questions, and addresses that are checked after they are looked up.
 
-Covers forge_cli.sandbox.network.outside.
+Covers forge_cli.sandbox.network.access.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ import anyio
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.sandbox.network.access import ASKED_AT_MOST, NOBODY, NetworkCheck, NetworkGate, Refused
-from forge_cli.sandbox.network.outside import INTERNET
+from forge_cli.sandbox.network.access import ASKED_AT_MOST, INTERNET, NOBODY, NetworkCheck, NetworkGate, Refused
 from forge_cli.sandbox.network.rules import NetworkRules
 
 from ...rows import each_row

@@ -1,6 +1,6 @@
 """The proxy, spoken to directly: one request a connection, tunnels, bounds, and every trick to get two out of one.
 
-Covers forge_cli.sandbox.network.relay.
+Covers forge_cli.sandbox.network.proxy.
 """
 
 import os
@@ -14,7 +14,6 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 
 from forge_cli.sandbox.network import proxy as proxy_module
-from forge_cli.sandbox.network import relay as relay_module
 from forge_cli.sandbox.network.access import NetworkCheck
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
@@ -191,7 +190,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.M
 
 
 async def test_a_connection_that_nothing_passes_through_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "IDLE", 0.05)
+    monkeypatch.setattr(proxy_module, "IDLE", 0.05)
     async with opened() as world:
         answer = await world.say(b"CONNECT api.example.org:443 HTTP/1.1\r\n\r\n")
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.sandbox.network.request import BadRequest, ProxyRequest
+from forge_cli.sandbox.network.proxy import BadRequest, ProxyRequest
 
 from ...rows import each_row
 

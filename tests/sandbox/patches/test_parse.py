@@ -1,7 +1,7 @@
 """Both grammars of patches: what they mean, and at which line they are wrong.
 
-Covers forge_cli.sandbox.patches.envelope, forge_cli.sandbox.patches.headers, forge_cli.sandbox.patches.lines,
-forge_cli.sandbox.patches.model, forge_cli.sandbox.patches.unified.
+Covers forge_cli.sandbox.patches.envelope, forge_cli.sandbox.patches.unified, forge_cli.sandbox.patches.lines,
+forge_cli.sandbox.patches.model.
 """
 
 from pathlib import Path

@@ -1,7 +1,6 @@
 """What a patch makes of files: the right place or a refusal, never a guess.
 
-Covers forge_cli.sandbox.patches.blocks, forge_cli.sandbox.patches.indent, forge_cli.sandbox.patches.match,
-forge_cli.sandbox.patches.nearest, forge_cli.sandbox.patches.source.
+Covers forge_cli.sandbox.patches.match, forge_cli.sandbox.patches.plan, forge_cli.sandbox.patches.source.
 """
 
 import pytest

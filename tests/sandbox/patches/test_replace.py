@@ -1,6 +1,6 @@
 """Replacing an exact text: what is found, what stays as it is, and what a refusal says.
 
-It covers forge_cli.sandbox.patches.nearest with exact texts, too.
+It covers forge_cli.sandbox.patches.match with exact texts, too.
 """
 
 import pytest

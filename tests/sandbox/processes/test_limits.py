@@ -1,6 +1,6 @@
 """Limits: a fork bomb, a memory hog and an endless file end as results, and nothing is left of them.
 
-Covers forge_cli.sandbox.zones.limits.
+Covers forge_cli.sandbox.zones.config.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Searching and listing: what is found, what is left out, and how much of it is told.
 
 Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.engines, forge_cli.sandbox.search.program,
-forge_cli.sandbox.search.files, forge_cli.sandbox.search.tree.
+forge_cli.sandbox.search.files.
 """
 
 import os
@@ -19,10 +19,9 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.search import tree
-from forge_cli.sandbox.search.files import SIZE_MAX
+from forge_cli.sandbox.search import files
+from forge_cli.sandbox.search.files import SIZE_MAX, list_dir
 from forge_cli.sandbox.search.grep import COUNTED_MAX, Engine, Matches, grep
-from forge_cli.sandbox.search.tree import list_dir
 
 RIPGREP = shutil.which("rg")
 ENGINES = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
@@ -394,7 +393,7 @@ class TestListDir:
     def test_of_a_folder_with_a_great_many_names_all_are_counted(
         self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tree, "SEEN_MAX", 4)
+        monkeypatch.setattr(files, "SEEN_MAX", 4)
         write(root, **{f"a__{number}": "" for number in range(9)}, b__x="", c__x="")
         found = list_dir(sandbox, "/scratch", depth=9)
         assert (found.files, found.count) == (("a/", "a/0", "a/1", "a/2", "a/3", "b/", "c/"), 12)

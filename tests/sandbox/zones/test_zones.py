@@ -1,6 +1,6 @@
 """Zones at load: where they may lie, what is made, and what is refused with the place in the file.
 
-Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.zones.roots.
+Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.zones.zones.
 """
 
 import os

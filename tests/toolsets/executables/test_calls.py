@@ -1,7 +1,7 @@
 """Programs that call tools: by ``forge tools call``, through pipes that reach into their sandbox.
 
-Covers forge_cli.toolsets.executables.calls, forge_cli.cli.tools.inner, forge_cli.sandbox.processes.requests,
-forge_cli.sandbox.processes.companions.
+Covers forge_cli.toolsets.executables.run, forge_cli.cli.tools.call, forge_cli.sandbox.processes.requests,
+forge_cli.sandbox.processes.command.
 """
 
 import json

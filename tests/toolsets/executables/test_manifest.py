@@ -1,6 +1,6 @@
 """What tool.yaml may say, and where it says something wrong.
 
-Covers forge_cli.toolsets.executables.version.
+Covers forge_cli.toolsets.executables.manifest.
 """
 
 from pathlib import Path

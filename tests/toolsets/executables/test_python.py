@@ -1,6 +1,6 @@
 """Sources in Python that name packages: installed by uv where it is there, else they must be there already.
 
-Covers forge_cli.toolsets.executables.script, forge_cli.toolsets.executables.uv.
+Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.uv.
 """
 
 import os
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.results import Custom
 from forge_cli.testing import Project, Seen, call, calls
-from forge_cli.toolsets.executables.script import Requirements, read_script
+from forge_cli.toolsets.executables.registry import Requirements, read_script
 
 from ...rows import each_row
 

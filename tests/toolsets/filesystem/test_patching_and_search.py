@@ -1,4 +1,4 @@
-"""list_dir, grep_files and apply_patch, as a worker uses them, with forge_cli.toolsets.filesystem.changes."""
+"""list_dir, grep_files and apply_patch, as a worker uses them, with forge_cli.toolsets.filesystem.files."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, call, calls
-from forge_cli.toolsets.filesystem.changes import draw_patch
+from forge_cli.toolsets.filesystem.files import draw_patch
 from forge_cli.ui.terminal.render import render_text
 from forge_cli.ui.views import view_of
 

@@ -13,7 +13,7 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker
 from forge_cli.testing import Project
-from forge_cli.toolsets.filesystem import reading
+from forge_cli.toolsets.filesystem import files
 
 WORKER = "name: reader\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n"
 
@@ -77,7 +77,7 @@ def test_a_file_is_the_same_in_either_way(reader: Project, monkeypatch: pytest.M
         return [(outcome.status, outcome.value) for outcome in outcomes]
 
     at_once = anyio.run(story)
-    monkeypatch.setattr(reading, "AT_ONCE", -1)
+    monkeypatch.setattr(files, "AT_ONCE", -1)
     assert anyio.run(story) == at_once
     assert [status for status, _ in at_once] == [*["success"] * 4, "error", "error", "success", "error", "error"]
 

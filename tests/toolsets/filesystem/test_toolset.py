@@ -1,7 +1,7 @@
 """The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change.
 
-It covers forge_cli.toolsets.filesystem.reading, forge_cli.toolsets.filesystem.held (what was shown is what is changed)
-and forge_cli.sandbox.files.redacted.
+It covers forge_cli.toolsets.filesystem.files, forge_cli.toolsets.filesystem.files (what was shown is what is changed)
+and forge_cli.toolsets.filesystem.files.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What MCP servers ask of a session: roots, turns of the model, and forms; and the prompts that they offer to people.
 
-Covers forge_cli.core.prompts, forge_cli.core.requests, forge_cli.engine.runtime.prompts,
+Covers forge_cli.core.prompts, forge_cli.core.requests, forge_cli.engine.runtime.commands,
 forge_cli.engine.runtime.requests, forge_cli.toolsets.mcp.requests.
 """
 

@@ -1,6 +1,6 @@
 """git in a confined shell: a line that names it can commit, and nothing that runs later can be planted.
 
-Covers forge_cli.sandbox.isolation.hooks.
+Covers forge_cli.sandbox.isolation.confinement.
 """
 
 import subprocess

@@ -1,6 +1,6 @@
 """Skills: found near and far, named in the prompt, loaded on demand; files read through zones, scripts by the shell.
 
-Covers forge_cli.toolsets.skills.find, forge_cli.toolsets.skills.toolset.
+Covers forge_cli.toolsets.skills.toolset.
 """
 
 import json

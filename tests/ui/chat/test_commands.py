@@ -1,8 +1,8 @@
 """Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
 
-Covers forge_cli.ui.chat.facts, forge_cli.ui.chat.port, forge_cli.ui.chat.commands.command,
-forge_cli.ui.chat.commands.paths, forge_cli.ui.chat.commands.session, forge_cli.ui.chat.commands.surroundings,
-forge_cli.ui.chat.commands.table, forge_cli.ui.chat.commands.talk, forge_cli.ui.chat.commands.tools.
+Covers forge_cli.ui.chat.facts, forge_cli.ui.chat.commands.command, forge_cli.ui.chat.places,
+forge_cli.ui.chat.commands.session, forge_cli.ui.chat.commands.talk, forge_cli.ui.chat.commands.table,
+forge_cli.ui.chat.commands.tools.
 """
 
 import io
@@ -42,7 +42,6 @@ from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.files.settings import TraceLevel
 from forge_cli.testing import Project, scripted_model
 from forge_cli.ui.chat.commands.table import COMMANDS, help_table, run_line
-from forge_cli.ui.chat.commands.tools import complete_option
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.terminal.slash import BUILTINS, TOOL_COMMANDS
 
@@ -289,7 +288,6 @@ def test_names_are_completed(screen: Screen) -> None:
     assert COMMANDS["model"].complete(screen.facts, "anthropic:") == ["anthropic:a", "anthropic:b"]
     assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "reload"]
     assert COMMANDS["tool"].complete(screen.facts, "p") == ["push"]
-    assert complete_option(screen.facts.manual_tools["push"], "--f") == ["--force"]
 
 
 def test_the_last_answer_is_written_once(screen: Screen, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forge_cli.ui.terminal.summary import format_tokens, summarize
+from forge_cli.ui.terminal.trace import format_tokens, summarize
 
 RESULT = {
     "status": "completed",

@@ -11,7 +11,8 @@ import httpx2
 from anyio.abc import TaskGroup
 
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.web.serving import PageWork, Serving
+from forge_cli.cli.web.serving import Serving
+from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import OnAsk
 from forge_cli.files.worker import Limits
 from forge_cli.testing import Project
@@ -153,7 +154,7 @@ async def serving_page(project: Project, worker: str = "", **options: Any) -> As
     """A server on a port of its own; everything of it has ended when this is left."""
     given: dict[str, Any] = {"model": None, "mode": None, "on_ask": OnAsk.DENY, "limits": Limits(), **options}
     path = str(project.folder / worker) if worker else ""
-    work = PageWork(worker=path, named=worker, workspace=project.folder, zones=(), plugins=True, **given)
+    work = AskedWork(worker=path, named=worker, workspace=project.folder, zones=(), plugins=True, **given)
     with open_socket("127.0.0.1", 0) as listener:
         access = PageAccess(listener.getsockname()[1])
         async with anyio.create_task_group() as tasks:

@@ -2,7 +2,7 @@
 
 Covers forge_cli.cli.web.api, forge_cli.cli.web.live, forge_cli.cli.web.sessions, forge_cli.cli.web.serving,
 forge_cli.cli.web.workers, forge_cli.ui.web.drawing, forge_cli.ui.web.objects, forge_cli.ui.web.view,
-forge_cli.ui.web.tabs, forge_cli.ui.queue, forge_cli.cli.conversing and forge_cli.engine.runtime.conversation.
+forge_cli.ui.web.tabs, forge_cli.ui.queue, forge_cli.cli.work and forge_cli.engine.runtime.conversation.
 """
 
 import base64

@@ -11,12 +11,11 @@ from rich.text import Text
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.chat.commands import session, surroundings, talk, tools
+from forge_cli.ui.chat.commands import session, talk, tools
+from forge_cli.ui.chat.commands.command import Chat, beginning
 from forge_cli.ui.chat.commands.command import Completion as Completion
 from forge_cli.ui.chat.commands.command import SlashCommand as SlashCommand
-from forge_cli.ui.chat.commands.command import beginning
 from forge_cli.ui.chat.facts import Facts
-from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
 
@@ -76,7 +75,7 @@ COMMANDS: Mapping[str, SlashCommand] = {
     for command in (
         SlashCommand("help", "[COMMAND]", "list the commands", show_help, complete_help, most=1),
         *session.COMMANDS[:1],
-        *surroundings.COMMANDS,
+        *talk.SURROUNDINGS,
         *tools.COMMANDS,
         *session.COMMANDS[1:],
         *talk.COMMANDS,

@@ -1,4 +1,4 @@
-"""Commands for the conversation itself: leave it, begin anew, make room, see its plan, see more or less of it."""
+"""Commands for the conversation itself, and for what a worker has around it: its model, its folders, files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from rich.text import Text
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
+from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.chat.commands.command import SlashCommand, beginning, forward
+from forge_cli.ui.chat.commands.command import Chat, SlashCommand, beginning, forward
 from forge_cli.ui.chat.facts import Facts
-from forge_cli.ui.chat.port import Chat
+from forge_cli.ui.chat.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
@@ -71,4 +72,60 @@ COMMANDS = (
         details=f"LEVEL is one of {', '.join(LEVELS)}.",
     ),
     SlashCommand("exit", "", "leave; the session is kept", leave),
+)
+
+
+async def model(chat: Chat, parsed: ParsedCommand) -> None:
+    if parsed.args:
+        chat.bus.emit(CommandEvent("model", parsed.args))
+    else:
+        chat.show(f"the model is {visible(chat.facts.model)}")
+
+
+async def attach(chat: Chat, parsed: ParsedCommand) -> None:
+    try:
+        attachment = read_attachment(typed_path(chat.facts, parsed.args[0]))
+    except UsageError as error:
+        raise UsageError(error.message.removeprefix("--attach ")) from None
+    chat.attach(attachment)
+    size = counted(len(attachment.data), "byte")
+    chat.show(f"{visible(attachment.name)} ({attachment.media_type}, {size}) goes with your next message")
+
+
+def model_names(facts: Facts, text: str) -> Sequence[str]:
+    return beginning(facts.models(), text)
+
+
+SURROUNDINGS = (
+    SlashCommand(
+        "model",
+        "[NAME]",
+        "show or change the model",
+        model,
+        model_names,
+        most=1,
+        details="NAME is one of `forge models list`, or an alias. It counts from the next turn on, and is kept when the"
+        " session is resumed.",
+    ),
+    SlashCommand(
+        "add-dir",
+        "DIR[:ro]",
+        "let the worker use a folder",
+        forward("add-dir"),
+        complete_folder,
+        least=1,
+        most=1,
+        details="The folder is a zone of its own name until the conversation ends; writing there asks, and with :ro it"
+        " is only read.",
+    ),
+    SlashCommand(
+        "attach",
+        "FILE",
+        "send a file with the next message",
+        attach,
+        complete_path,
+        least=1,
+        most=1,
+        details="Text, images and PDF.",
+    ),
 )

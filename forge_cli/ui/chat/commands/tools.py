@@ -11,9 +11,8 @@ from rich.text import Text
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent, ManualToolInvoke
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.chat.commands.command import Completion, SlashCommand, beginning
+from forge_cli.ui.chat.commands.command import Chat, Completion, SlashCommand, beginning
 from forge_cli.ui.chat.facts import Facts, ManualTool
-from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import FLAGS, ParsedCommand, args_from, boolean_options, parse_arguments
 
 USAGE = "NAME [--KEY VALUE]... [-i]"
@@ -70,12 +69,6 @@ def _option(tool: ManualTool, name: str) -> str:
 
 def complete_tool(facts: Facts, text: str) -> list[str]:
     return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
-
-
-def complete_option(tool: ManualTool, text: str) -> list[str]:
-    """The options of a tool that begin so."""
-    fields = {str(field.get("name")): str(field.get("description") or field.get("type", "")) for field in tool.fields}
-    return beginning([Completion(f"--{name}", fields.get(name, "")) for name in _names(tool)], text)
 
 
 async def approvals(chat: Chat, parsed: ParsedCommand) -> None:

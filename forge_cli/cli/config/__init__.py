@@ -1,1 +1,0 @@
-"""Settings, and where they come from."""

@@ -1,0 +1,87 @@
+"""``forge keys set|list|remove``: the keys of providers, stored for this user."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from forge_cli.cli.notices import warn
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.core.errors import UsageError
+from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.key_store import PROVIDERS, KeyStore, ProviderKey, variable_for
+
+app = new_app()
+
+LONGEST = 16 * 1024
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="anthropic, openai, or the variable whose place it takes."),
+]
+
+
+@app.command("set")
+def set_key(name: NameArgument) -> None:
+    """Store the key of a provider.
+
+    It is asked for without echo, or read from standard input. It lies in the system's keyring where there is one, else
+    in ~/.forge/keys.json, which is for you alone. A variable of the environment wins over a stored key.
+    """
+    variable, home = variable_for(name), forge_home()
+    value = _read_value(variable)
+    key = KeyStore(home).put(variable, value)
+    if closed := close_home(home):
+        warn(closed)
+    place = "the keyring" if key.origin == "keyring" else key.origin
+    sys.stderr.write(f"{variable} ({key.shown}) is stored in {place}\n")
+
+
+def _read_value(variable: str) -> str:
+    if sys.stdin.isatty():
+        value = getpass.getpass(f"{variable}: ", stream=None)
+    else:
+        value = sys.stdin.read(LONGEST + 1)
+    value = value.strip()
+    if not value:
+        raise UsageError("no key was given", hint=f"forge keys set {variable} < FILE, or type it when asked")
+    if len(value) > LONGEST or not (value.isascii() and value.isprintable()) or " " in value:
+        raise UsageError("this holds characters that no key has", hint="copy the key again, and nothing else")
+    return value
+
+
+@app.command("list")
+def list_keys(as_json: JsonOption = False) -> None:
+    """List keys, and where each comes from.
+
+    Those that are stored, and those of known providers in the environment; no more than their last four characters.
+    """
+    stored = KeyStore(forge_home()).all()
+    names = dict.fromkeys([*PROVIDERS.values(), *(key.variable for key in stored)])
+    given = [ProviderKey(name, value, "environment") for name in names if (value := os.environ.get(name, "").strip())]
+    rows = [_row(key, used=True) for key in given]
+    rows += [_row(key, used=key.variable not in {each.variable for each in given}) for key in stored]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["name", "key", "used", "from"], [{**row, "used": "yes" if row["used"] else "no"} for row in rows])
+
+
+def _row(key: ProviderKey, *, used: bool) -> dict[str, Any]:
+    shown = key.shown if key.value else "(the keyring does not give it)"
+    return {"name": key.variable, "key": shown, "used": used and bool(key.value), "from": key.origin}
+
+
+@app.command()
+def remove(name: NameArgument) -> None:
+    """Forget a stored key, without asking."""
+    variable = variable_for(name)
+    if not KeyStore(forge_home()).remove(variable):
+        more = "; it is set in the environment, which forge does not change" if os.environ.get(variable) else ""
+        raise UsageError(f"no key is stored for {variable}{more}", hint="forge keys list shows those that are")
+    sys.stderr.write(f"{variable} is no longer stored\n")

@@ -1,1 +1,0 @@
-"""Keys of providers, stored for this user."""
