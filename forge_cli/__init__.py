@@ -5,7 +5,7 @@ What is importable from here is the public API; each name is loaded when it is f
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest CommandRun Effect JudgedPart OnAsk"
