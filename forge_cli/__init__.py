@@ -5,7 +5,7 @@ What is importable from here is the public API; each name is loaded when it is f
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest CommandRun Effect JudgedPart OnAsk"
@@ -82,11 +82,22 @@ def __getattr__(name: str) -> object:
             from forge_cli.core.renamed import called_here
 
             meant = called_here(name, _ROOM_OF)
+            if meant and _is_imported(name):
+                raise ImportError(f"cannot import name {name!r} from {__name__!r}; {meant}", name=__name__)
             problem += f"; {meant}" if meant else ""
         raise AttributeError(problem)
     value = getattr(import_module(f"forge_cli.{_ROOM_OF[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _is_imported(name: str) -> bool:
+    """Does ``from forge_cli import name`` ask, for what is not a module? It says nothing of an AttributeError."""
+    import sys
+    from importlib.util import find_spec
+
+    asks = sys._getframe(2).f_code
+    return asks.co_name == "_handle_fromlist" and find_spec(f"{__name__}.{name}") is None
 
 
 def __dir__() -> list[str]:

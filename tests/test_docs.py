@@ -38,12 +38,14 @@ import pytest
 import typer
 import yaml
 
+from forge_cli import __version__
 from forge_cli.cli.commands import COMMANDS
 
 from .warm import Warm
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md"]
+DOCUMENTS += [*sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
 SOURCE = "\n".join(path.read_text() for path in sorted(ROOT.glob("forge_cli/**/*.py")))
 HOME = os.environ.get("HOME", "/")
 BIN = Path(sys.executable).parent
@@ -386,6 +388,15 @@ def test_links_lead_somewhere(document: Path) -> None:
 def test_the_readme_leads_everywhere() -> None:
     linked = {path for path, _ in links(ROOT / "README.md")}
     assert [name_of(path) for path in DOCUMENTS[1:] if path.resolve() not in linked] == []
+
+
+def test_the_changelog_goes_by_version() -> None:
+    versions = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    kinds = set(re.findall(r"^### (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE))
+    assert versions[0] == "Unreleased"
+    assert versions[1].startswith(f"{__version__} (")
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", version) for version in versions[1:])
+    assert kinds == {"Added", "Changed", "Fixed", "Breaking"}
 
 
 UNCONFINED = "warning: nothing is confined\n"

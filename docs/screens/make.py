@@ -48,7 +48,7 @@ SCRIPTED = ("the model is scripted: its words come from script.yaml, and nothing
 PROMPT = "[?] why >"
 STABLE = {
     r"\d{8}-\d{6}-[0-9a-f]{8}": "20260102-093000-5f2c71aa",
-    r"(?<=^forge )\d+\.\d+\.\d+(?=: )": "0.1.0",
+    r"(?<=^forge )\d+\.\d+\.\d+(?=: )": "0.2.0",
     r"(?<= in )/\S*/greenhouse": "/home/ann/greenhouse",
     r"(?<= · )/\S*/greenhouse": "/home/ann/greenhouse",
     r"(?<=^5f2c71a\d  )\d\d:\d\d": "09:30",

@@ -6,6 +6,7 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.files import attachment as attachment
+    from forge_cli.files import clone as clone
     from forge_cli.files import guidance as guidance
     from forge_cli.files import parsing as parsing
     from forge_cli.files import project as project

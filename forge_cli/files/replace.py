@@ -8,8 +8,10 @@ import secrets
 import stat
 import time
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
+from forge_cli import files
 from forge_cli.files.home import make_private
 from forge_cli.files.sync import sync_data, sync_folder
 
@@ -21,7 +23,7 @@ _swept = set[tuple[int, int]]()
 """Folders that this process has looked through."""
 
 
-def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = True) -> None:
+def replace_file(file: Path, content: str | bytes | BufferedReader, *, mode: int = 0o666, durable: bool = True) -> None:
     """Give a file new content; ``mode`` is subject to the umask. Folders on the way are made for this user alone.
 
     Only caches are not ``durable``: they need not be there after a power cut.
@@ -38,13 +40,13 @@ def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666, durable
 def replace_in(
     folder: int,
     name: str,
-    data: bytes,
+    data: bytes | BufferedReader,
     *,
     mode: int = 0o666,
     like: os.stat_result | None = None,
     durable: bool = True,
 ) -> None:
-    """The same in an open folder; mode and owner may be ``like`` those of another file."""
+    """The same in an open folder; mode and owner may be ``like`` those of another file, which may be ``data``, open."""
     info = os.fstat(folder)
     if (info.st_dev, info.st_ino) not in _swept:
         _swept.add((info.st_dev, info.st_ino))
@@ -59,9 +61,12 @@ def replace_in(
                 with suppress(OSError):
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, like.st_mode & 0o777)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            if isinstance(data, BufferedReader):
+                files.clone.fill(descriptor, data)
+            else:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
             if durable:
                 sync_data(descriptor)
         finally:

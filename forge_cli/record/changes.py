@@ -10,21 +10,26 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify
+from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
 from forge_cli.files.line_file import LineFile
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.log import session_file
-from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
+from forge_cli.sandbox.files.held import KEPT_MAX, READ_MAX, HeldFile
 
 SESSION_MAX = 100 * 1024 * 1024
 """Bytes of all files of a session that are kept."""
 _INDEX = "changes.jsonl"
+_DIGEST = 64
+"""Characters of the name of what is kept by its content; that of a clone has more."""
 
 State = tuple[str, str] | None
 """What a path held: its kind with the hash of a file or the target of a link; None where there was nothing."""
@@ -95,12 +100,23 @@ class ChangeLog:
         """What the session changed and left different, in the order of the first changes."""
         return [entry for entry in self._load().values() if entry.after != entry.before]
 
-    def content(self, digest: str) -> bytes:
-        """What a file with this hash held."""
+    @contextmanager
+    def kept(self, file: ChangedFile, digest: str) -> Iterator[bytes | BufferedReader]:
+        """What a file with this hash held: its content, or the clone of it."""
+        cloned = self._clone_of(file.path, digest)
+        if cloned.exists():
+            with open(cloned, "rb") as content:
+                yield content
+            return
         data = read_regular(self.folder / digest)
         if sha256(data).hexdigest() != digest:
             raise ForgeError("what was kept of it is damaged")
-        return data
+        yield data
+
+    def can_clone(self, held: HeldFile) -> bool:
+        """Whether it keeps the file whatever its size."""
+        with os.fdopen(held.open(), "rb") as source, TemporaryFile(dir=self.log.parent) as target:
+            return clone(source.fileno(), target.fileno())
 
     def forget(self, restored: Iterable[Path]) -> None:
         """These are as they were: what happens to them next is a first change."""
@@ -128,20 +144,28 @@ class ChangeLog:
         state, data = _look(held)
         owner = place.info.st_uid, place.info.st_gid
         entry = replace(entry, before=state, after=state, mode=place.info.st_mode & 0o7777, owner=owner)
-        unkept = held.unkept or (self._store(state, data) if state and data is not None else None)
+        unkept = held.unkept or (self._store(held, state, data) if state and data is not None else None)
         if unkept and self.notify:
             self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
         return replace(entry, unkept=unkept)
 
-    def _store(self, state: tuple[str, str], data: bytes) -> str | None:
-        """Keep the content of a file under its hash; returns why that was not possible."""
+    def _clone_of(self, path: Path, digest: str) -> Path:
+        """By its path, too: the hash of a vast file is that of its beginning."""
+        return self.folder / f"{digest}-{sha256(os.fsencode(path)).hexdigest()[:16]}"
+
+    def _store(self, held: HeldFile, state: tuple[str, str], data: bytes) -> str | None:
+        """Keep the content of a file under its hash, or a clone of it; returns why that was not possible."""
         try:
             make_private(self.folder)
+            if held.info().size > KEPT_MAX:
+                with os.fdopen(held.open(), "rb") as source:
+                    replace_file(self._clone_of(held.place.real, state[1]), source, mode=0o600)
+                return None
             file = self.folder / state[1]
             if file.exists():
                 return None
             if self._size is None:
-                kept = (each.stat().st_size for each in self.folder.iterdir() if each.name != _INDEX)
+                kept = (each.stat().st_size for each in self.folder.iterdir() if len(each.name) == _DIGEST)
                 self._size = sum(kept)
             if self._size + len(data) > SESSION_MAX:
                 return f"{SESSION_MAX >> 20} MB of this session were kept already"
@@ -186,16 +210,16 @@ def _look(held: HeldFile) -> tuple[State, bytes | None]:
     if kind is None or info is None:
         return None, None
     if kind == "file":
-        data = held.read(KEPT_MAX)
+        data = held.read(READ_MAX)
         return (kind, _hash_of(data, info.st_size)), data
     target = os.readlink(held.place.name, dir_fd=held.place.folder) if kind == "link" else ""
     return (kind, target), None
 
 
 def _hash_of(data: bytes, size: int | None = None) -> str:
-    """The hash of a file; of a large one that of its beginning and its size."""
+    """The hash of a file; of a vast one that of its beginning and its size."""
     size = len(data) if size is None else size
-    return sha256(data[:KEPT_MAX] + (b"%d" % size if size > KEPT_MAX else b"")).hexdigest()
+    return sha256(data[:READ_MAX] + (b"%d" % size if size > READ_MAX else b"")).hexdigest()
 
 
 def _lines(file: Path) -> list[bytes]:

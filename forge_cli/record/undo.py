@@ -86,7 +86,8 @@ def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
 def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
     with _held(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":
-            held.write(log.content(detail), file.attributes)
+            with log.kept(file, detail) as data:
+                held.restore(data, file.attributes)
             return
         if held.kind is not None:
             held.delete()

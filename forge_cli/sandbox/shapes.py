@@ -44,8 +44,9 @@ Part = str | Run | Choice | RawPart
 class Shape:
     """One kind of secret, with the text around it that tells it from others and is no secret itself.
 
-    Each starts with literal text, at a place that ``at`` may limit: what may stand before, as lookbehinds. It takes
-    linear time to look for it: where a run may be of any length, the shape cannot begin anew inside of that run.
+    Each starts with literal text, which may be empty, at a place that ``at`` may limit: what may stand before, as
+    lookbehinds. It takes linear time to look for it: where a run may be of any length, the shape cannot begin anew
+    inside of that run.
     """
 
     name: str
@@ -192,7 +193,11 @@ SHAPES = (
         ("NR", Choice(("AK", "AA", "BR", "II", "IQ", "JS", "RA", "SP")), "-", Run(WORD, 19, _LONG)),
         at=APART,
     ),
-    Shape("new-relic", ("eu01xx", Run("a-f0-9", 30, 30), "NRAL")),
+    Shape("new-relic", ("", Run("a-f0-9", 36, 36), "NRAL"), at=APART),
+    *(
+        Shape("new-relic", (f"{region}01x", Run("xa-f0-9", 30, 32), "NRAL"))
+        for region in ("ap", "eu", "gov", "jp", "us")
+    ),
     Shape("postman", ("PMA", Choice(tuple("KT")), "-", Run("A-Za-z0-9-", 24, _LONG))),
     Shape("shopify", ("shp", Choice(("at", "ca", "it", "pa", "ss", "tka", "ua")), "_", Run(LETTERS, 32, _LONG))),
     Shape("square", ("sq0", Choice(("atp", "acp", "csp")), "-", Run(WORD, 22, _LONG))),

@@ -1,6 +1,6 @@
 """``forge undo``: what a session changed with its file tools is as it was, and nothing else is touched.
 
-Covers forge_cli.cli.undo, forge_cli.record.changes, forge_cli.record.undo.
+Covers forge_cli.cli.undo, forge_cli.record.changes, forge_cli.record.undo, forge_cli.files.clone.
 """
 
 import fcntl
@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pexpect
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone
+from forge_cli.files import clone
 from forge_cli.record import changes
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.undo import undo
@@ -172,6 +174,48 @@ def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_resto
     assert told["seq"] < result["seq"]
     undone = cli("undo")
     assert (undone.code, undone.out) == (1, f"left      vast: {why}\n")
+
+
+def clones(folder: Path) -> bool:
+    with TemporaryFile(dir=folder) as source, TemporaryFile(dir=folder) as target:
+        source.write(b"x")
+        source.flush()
+        return clone.clone(source.fileno(), target.fileno())
+
+
+def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -> None:
+    if not clones(coder.folder):
+        pytest.skip("the file system of the temporary folder cannot share blocks between files, as btrfs and XFS can")
+    with (coder.folder / "vast").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with deadline(30):
+        work(coder, cli, call("write_file", path="vast", content="x"))
+        assert cli("undo").code == 0
+    assert (coder.folder / "vast").stat().st_size == 1 << 40
+
+
+def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(coder: Project, cli, monkeypatch) -> None:
+    """With a copy in the place of a clone, for file systems that have none."""
+
+    def copy(source: int, target: int) -> bool:
+        os.sendfile(target, source, 0, os.fstat(source).st_size)
+        return True
+
+    for module in (changes, clone):
+        monkeypatch.setattr(module, "clone", copy)
+    alike = b"x" * (held.KEPT_MAX + 5)
+    ends = {name: alike + name.encode() + b"\n" for name in ("a", "b", "c")}
+    for name, data in ends.items():
+        (coder.folder / name).write_bytes(data)
+    (coder.folder / "a").chmod(0o640)
+    edit = call("edit_file", path="a", old="xa\n", new="xz\n")
+    work(coder, cli, edit, call("write_file", path="b", content="b"), call("delete_file", path="c"))
+    assert (coder.folder / "a").read_bytes().endswith(b"xz\n")
+    undone = cli("undo")
+    assert (undone.code, undone.err) == (0, "")
+    assert {name: (coder.folder / name).read_bytes() for name in ends} == ends
+    assert (coder.folder / "a").stat().st_mode & 0o777 == 0o640
+    assert not list((coder.home / "sessions").glob("*.undo"))
 
 
 def test_whoever_is_asked_for_a_change_learns_that_it_is_not_restored(coder: Project, cli) -> None:

@@ -1,5 +1,8 @@
 """Names of other languages, and near misses, are told what they are called here."""
 
+import subprocess
+import sys
+
 import pytest
 
 import forge_cli
@@ -43,6 +46,9 @@ def test_what_it_is_called_here(name: str, told: str) -> None:
         getattr(forge_cli, name)
     assert str(error.value) == f"module 'forge_cli' has no attribute '{name}'; {told}"
     assert not hasattr(forge_cli, name)
+    with pytest.raises(ImportError) as failed:
+        exec(f"from forge_cli import Tool, {name}")
+    assert str(failed.value) == f"cannot import name '{name}' from 'forge_cli'; {told}"
     assert told.startswith(("a worker", "a plugin")) or hasattr(forge_cli, told.split("'")[1])
 
 
@@ -51,3 +57,11 @@ def test_what_nobody_knows(name: str) -> None:
     with pytest.raises(AttributeError) as error:
         getattr(forge_cli, name)
     assert str(error.value) == f"module 'forge_cli' has no attribute '{name}'"
+    with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'forge_cli' "):
+        exec(f"from forge_cli import {name}")
+
+
+def test_modules_are_imported_whatever_name_is_like_theirs() -> None:
+    for name in ("testing", "pytest_plugin", "core", "toolsets", "cli"):
+        done = subprocess.run([sys.executable, "-c", f"from forge_cli import {name}"], timeout=60, check=False)
+        assert done.returncode == 0, name

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli import __version__
+
 REPOSITORY = Path(__file__).parents[2]
 TOOLSETS = "forge-tools-words  0.1.0    toolset words\n"
 
@@ -68,7 +70,7 @@ def test_a_plugin_comes_and_goes(managed: Managed) -> None:
         assert managed.forge("plugins", "list").stdout.endswith(TOOLSETS)
     assert managed.forge("plugins", "check", "forge-tools-words").returncode == 0
     pyproject = managed.folder / "forge-tools-words" / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace("forge-workers>=0.1.0", "forge-workers>=9"))
+    pyproject.write_text(pyproject.read_text().replace(f"forge-workers>={__version__}", "forge-workers>=9"))
     refused = managed.forge("plugins", "install", "./forge-tools-words")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "forge: installing failed with exit code 1; the reason is above" in refused.stderr

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from forge_cli import __version__
 from forge_cli.cli.plugins.new import PluginKind
@@ -23,8 +24,10 @@ from forge_cli.testing import Project
 from ..cli.conftest import Done, cli  # noqa: F401
 from ..distributions import write_distribution
 
+ROOT = Path(__file__).parents[2]
 Cli = Callable[..., Done]
-FILES = {".github/workflows/ci.yml", ".gitignore", "README.md", "pyproject.toml"}
+WORKFLOWS = {".github/workflows/ci.yml", ".github/workflows/publish.yml"}
+FILES = {*WORKFLOWS, ".gitignore", "README.md", "pyproject.toml"}
 
 
 def files(folder: Path) -> set[str]:
@@ -47,6 +50,18 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     assert made["name"] == name
     assert f"forge-workers>={__version__}" in made["dependencies"]
     assert list(made["entry-points"]["forge"].values()) == [module]
+
+
+def test_its_workflows_test_on_every_system_and_publish_without_a_token(cli: Cli, project: Project) -> None:  # noqa: F811
+    assert cli("plugins", "new", "birds").code == 0
+    ci, publish = (yaml.safe_load(project.read(f"forge-tools-birds/{name}")) for name in sorted(WORKFLOWS))
+    matrix = ci["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    assert {f"Programming Language :: Python :: {version}" for version in matrix["python"]} < set(known)
+    assert publish["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+    assert "secrets." not in project.read("forge-tools-birds/.github/workflows/publish.yml")
+    assert "Toolset[BirdsConfig]" in project.read("forge-tools-birds/src/forge_tools_birds/__init__.py")
 
 
 def test_nothing_is_written_over(cli: Cli, project: Project) -> None:  # noqa: F811

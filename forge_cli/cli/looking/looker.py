@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ import anyio
 from pydantic import ValidationError
 
 from forge_cli.cli.looking.child import result_type
-from forge_cli.cli.looking.reach import child_environment, confined
+from forge_cli.cli.looking.reach import child_environment, confined, make_zones, unseen_zones
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.text import counted, cut, visible
@@ -63,7 +63,8 @@ class Looker:
     """Calls functions whose arguments and results can be written as JSON.
 
     A function that turns out to need third-party code is called in a child instead, which sees what loading a worker
-    and its tools takes and can change nothing. The child is kept, with what it has loaded, until it fails.
+    and its tools takes and can change nothing; zones of toolsets that others wrote are made before. The child is kept,
+    with what it has loaded, until it fails.
     Where it ``calls_tools``, each of them has as long as loading has.
     """
 
@@ -95,13 +96,24 @@ class Looker:
         return await self.in_child(function, *args)
 
     async def in_child(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        if self._child is None:
-            self._child = self._start()
         try:
+            if self._child is None:
+                self._child = self._start()
+                if self._worker and (unseen := await self._unseen_zones(self._child)):
+                    await self.close()
+                    self._child = self._start(make_zones(unseen))
             return await self._child.ask(function, args)
         except ThirdPartyError:
             await self.close()
             raise
+
+    async def _unseen_zones(self, child: _Conversation) -> list[tuple[str, str, str]]:
+        try:
+            return await child.ask(unseen_zones, (str(self._worker), str(self._folder or Path.cwd())))
+        except ThirdPartyError:
+            raise
+        except ForgeError:  # whoever opens the worker says what is wrong with it
+            return []
 
     async def close(self) -> None:
         """End the child, if there is one; the next request that needs one has a new one."""
@@ -109,9 +121,9 @@ class Looker:
             child, self._child = self._child, None
             await child.end()
 
-    def _start(self) -> _Conversation:
+    def _start(self, zones: Sequence[Path] = ()) -> _Conversation:
         argv = [sys.executable, "-I", "-c", _START, *(os.path.abspath(entry) for entry in sys.path)]
-        wrap = confined(self._worker, self._folder)
+        wrap = confined(self._worker, self._folder, zones)
         try:
             child = self._children.start(
                 argv,

@@ -6,16 +6,19 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import forge_cli
+from forge_cli.core.bounds import is_of_forge
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.zones import Zone
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
@@ -27,7 +30,8 @@ from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zone, open_zones
+from forge_cli.sandbox.zones.zones import declared_zones as zones_of_file
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
@@ -35,10 +39,10 @@ HIDDEN_VALUE = "hidden"
 ROOM = 2**28
 
 
-def confined(worker: str | Path | None, folder: Path | None) -> Confined | Unconfined:
-    """No network, nothing to write to but a private /tmp, and of the home only what is needed.
+def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Path] = ()) -> Confined | Unconfined:
+    """No network, nothing to write to but a /tmp and a home in memory, and of the real home only what is needed.
 
-    Whether zones can be made is asked here: inside, nothing can.
+    Whether zones can be made is asked here: inside, nothing can. ``zones`` are shown besides those that it declares.
     """
     for each in _read(worker) if worker else ():
         declared_zones(each, folder or Path.cwd())
@@ -46,7 +50,7 @@ def confined(worker: str | Path | None, folder: Path | None) -> Confined | Uncon
     if found is None:
         _warn_once()
         return UNCONFINED
-    homes, wanted = user_homes(), {*_libraries(), *_files(worker, folder)}
+    homes, wanted = user_homes(), {*_libraries(), *_files(worker, folder), *zones}
     secret = frozenset(Path(os.path.realpath(home / name)) for home in homes for name in HIDDEN)
     confinement = confinement_for(
         (),
@@ -57,7 +61,32 @@ def confined(worker: str | Path | None, folder: Path | None) -> Confined | Uncon
         network=False,
         room=ROOM,
     )
-    return Confined(found, confinement, readable=tuple(forge_home() / name for name in OWN))
+    own = Path(os.path.realpath(forge_home()))
+    readable = (*(own / name for name in OWN), *(zone for zone in zones if own in zone.parents))
+    return Confined(found, replace(confinement, private=(*confinement.homes, own)), readable=readable)
+
+
+async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]]:
+    """Name, folder and mode of the zones that are not to be seen here, in the child.
+
+    Only toolsets that somebody else wrote may want to use one when they are opened.
+    """
+    prepared, place = PreparedWorker(load_worker(worker), PluginHost()), Path(workspace)
+    if all(is_of_forge(each.cls) for each in prepared.toolsets):
+        return []
+    section, file = sandbox_section(prepared.worker), str(prepared.worker.path)
+    zones = zones_of_file(section, workspace=place, user_home=user_home(), file=file) or ()
+    found = (*zones, *prepared.brought_zones(place))
+    return [(each.name, str(each.path), each.mode.value) for each in found if not each.path.is_dir()]
+
+
+def make_zones(unseen: Iterable[tuple[str, str, str]]) -> list[Path]:
+    """The folders of the zones, made as a run makes them; the child says what is wrong with the others."""
+    found: list[Path] = []
+    for name, path, mode in unseen:
+        with suppress(ForgeError):
+            found.append(open_zone(Zone(name, Path(path), ZoneMode(mode)), user_home=user_home()).path)
+    return found
 
 
 def child_environment() -> dict[str, str]:

@@ -8,6 +8,7 @@ from operator import is_
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.source import Source
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
+A_LOOK = "a look is read-only, has no network and sees little of the home: do this when a tool is first called"
 
 
 @dataclass
@@ -180,8 +182,20 @@ def toolset_title(name: str, source: Source) -> str:
 
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
-    """The sentence for what the code of a toolset raised."""
-    return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}")
+    """The sentence for what the code of a toolset raised; in a look, that it was one, where that may be the reason."""
+    look = f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
+    return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{look}")
+
+
+def _is_of_the_system(error: BaseException | None) -> bool:
+    """Did a file, a folder or the network refuse?"""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def prefixed(prefix: str | None, name: str) -> str:

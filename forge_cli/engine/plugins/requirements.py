@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def unfit(distribution: str) -> str | None:
-    """``is built for forge >= 9, this is 0.1.0``, where its metadata says so."""
+    """``is built for forge >= 9, this is 0.2.0``, where its metadata says so."""
     for required in _requirements(distribution):
         if canonical(required.name) == OWN and not required.specifier.contains(__version__, prereleases=True):
             clauses = sorted(required.specifier, key=lambda each: (each.operator.startswith("<"), str(each)))

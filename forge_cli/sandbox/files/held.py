@@ -40,6 +40,10 @@ class ChangeKeeper(Protocol):
         """Around a change to ``data``; None deletes."""
         ...
 
+    def can_clone(self, held: HeldFile) -> bool:
+        """Whether it keeps the file whatever its size."""
+        ...
+
 
 @dataclass(frozen=True)
 class HeldFile:
@@ -80,7 +84,7 @@ class HeldFile:
         """The whole content, if it is no longer than that and the system has it in memory: then nothing waits."""
         if sys.platform != "linux" or self._existing().st_size > most:
             return None
-        descriptor = self._open()
+        descriptor = self.open()
         try:
             size = os.fstat(descriptor).st_size
             buffer = bytearray(size + 1)
@@ -108,6 +112,8 @@ class HeldFile:
         """Why its content is not kept before a change."""
         if self.kind != "file" or self._existing().st_size <= KEPT_MAX:
             return None
+        if self.open_changes and self.open_changes().can_clone(self):
+            return None
         return f"files of more than {KEPT_MAX >> 20} MB are not kept"
 
     def write(self, data: bytes, like: os.stat_result | None = None) -> None:
@@ -115,7 +121,12 @@ class HeldFile:
 
         A file that is replaced keeps its mode; with ``like`` it gets another's.
         """
-        with self._changing(data), make_parent(self.place) as folder:
+        with self._changing(data):
+            self.restore(data, like)
+
+    def restore(self, data: bytes | BufferedReader, like: os.stat_result | None = None) -> None:
+        """The same with nothing kept; ``data`` may be an open file."""
+        with make_parent(self.place) as folder:
             old = _writable(folder, self.place.name)
             replace_in(folder, self.place.name, data, like=like or old)
             self.changed(self.place, os.stat(self.place.name, dir_fd=folder, follow_symlinks=False))
@@ -136,10 +147,11 @@ class HeldFile:
     @contextmanager
     def _reading(self) -> Iterator[BufferedReader]:
         self._existing()
-        with open(self._open(), "rb") as file:
+        with os.fdopen(self.open(), "rb") as file:
             yield file
 
-    def _open(self) -> int:
+    def open(self) -> int:
+        """A descriptor of a regular file, to read; the caller closes it."""
         descriptor = os.open(self.place.name, _READ_FLAGS, dir_fd=self.place.folder)
         if kind_of(os.fstat(descriptor).st_mode) != "file":
             os.close(descriptor)

@@ -103,6 +103,8 @@ class Confinement:
     network: bool = False
     room: int | None = None
     """Bytes that fit into each private folder, which lies in memory."""
+    private: tuple[Path, ...] = ()
+    """Of the hidden folders those that can be filled, in memory."""
     lookout: Lookout = field(default_factory=Lookout, compare=False, repr=False)
 
     def rules(
@@ -146,8 +148,9 @@ class Confinement:
 
     def _wanted(self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
-        yield from _existing(["/tmp", "/dev/shm"], Reach.PRIVATE)  # noqa: S108
-        yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
+        private = [path for path in self.hidden if path in self.private]
+        yield from _existing(["/tmp", "/dev/shm", *private], Reach.PRIVATE)  # noqa: S108
+        yield from _existing(["/run", "/var/run", *(path for path in self.hidden if path not in private)], Reach.HIDDEN)
         always = [] if self.workspace in self.homes else [self.workspace]
         needed = ["/etc/resolv.conf"] if self.network else []
         yield from _existing([*always, *self.shown, *readable, *needed], Reach.SHOWN)

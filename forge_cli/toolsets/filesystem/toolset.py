@@ -252,8 +252,9 @@ class FilesystemToolset(Toolset):
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
             before, stamp = await look_at(current, file)
+            recap = not_restored(file)
         shown = diff(spell(context.sandbox, args["path"]), before, args["content"])
-        return Preview(shown, stamp, shows=("content",), recap=not_restored(file))
+        return Preview(shown, stamp, shows=("content",), recap=recap)
 
     async def _preview_edit(self, args: Args, context: ToolContext) -> Preview:
         edit = await _planned_edit(args, context.sandbox)

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from forge_cli import Executor, ExecutorEnv, ExecutorFactory, hookimpl
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def make(address: str, env: ExecutorEnv) -> AbstractAsyncContextManager[Executor]:

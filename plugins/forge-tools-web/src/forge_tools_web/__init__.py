@@ -1,3 +1,3 @@
 """The toolset ``web`` for forge: pages as Markdown, and search."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,0 +1,53 @@
+"""Logs of every form that the record ever had: each is shown, verified and resumed, or it is said plainly why not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.events import VERSION
+from forge_cli.testing import Project
+
+LOGS = sorted((Path(__file__).parents[1] / "cases" / "logs").glob("v*.jsonl"))
+"""By version of the format; within one, by what was new: how a line was sealed, and where its consent is proven."""
+
+
+@pytest.fixture
+def keeper(project: Project) -> Project:
+    project.write("worker.yaml", "name: keeper\nmodel: script:more.yaml\ntoolsets: {filesystem: {}}\n")
+    project.write("more.yaml", 'turns:\n  - text: "More."\n')
+    return project
+
+
+def keep(project: Project, lines: list[str]) -> str:
+    session = str(json.loads(lines[0])["session"])
+    folder = project.home / "sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.joinpath(f"{session}.jsonl").write_text("\n".join((*lines, "")))
+    return session
+
+
+def test_there_is_a_log_of_every_version() -> None:
+    assert {int(path.name[1]) for path in LOGS} == set(range(1, VERSION + 1))
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+def test_it_opens(cli, keeper: Project, log: Path) -> None:
+    session = keep(keeper, log.read_text().splitlines())
+    assert cli("sessions", "verify", session).out == f"{session}: ok, 13 lines\n"
+    shown = cli("sessions", "show", session)
+    assert (shown.code, shown.err) == (0, "")
+    assert "a.txt" in shown.out
+    assert shown.out.endswith("-- completed: 2 turns, 1 call\n")
+    done = cli("run", "worker.yaml", "more", "-r", session, "-p")
+    assert (done.code, done.out) == (0, "More.\n")
+    assert cli("sessions", "verify", session).code == 0
+
+
+def test_a_newer_one_is_shown_as_far_as_it_can_be_read_and_not_resumed(cli, keeper: Project) -> None:
+    lines = LOGS[0].read_text().replace('{"v": 1,', '{"v": 2,').splitlines()
+    session = keep(keeper, lines)
+    done = cli("run", "worker.yaml", "more", "-r", session, "-p")
+    assert (done.code, done.out) == (3, "")
+    assert "is of version 2, which this forge cannot read" in done.err
+    assert "Written." in cli("sessions", "show", session).out
