@@ -185,7 +185,7 @@ class Desk:
         self.env = {
             **{name: value for name, value in os.environ.items() if not NOT_OURS.fullmatch(name)},
             "HOME": str(self.home),
-            "PATH": os.pathsep.join([str(place / "bin"), str(BIN), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(map(str, [warm.forge.parent, place / "bin", BIN, os.environ["PATH"]])),
             "TERM": "dumb",
             "NO_COLOR": "1",
             "PYTHONPATH": str(site),
@@ -253,8 +253,7 @@ class Desk:
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        env = {**self.env, "PATH": os.pathsep.join([str(self.warm.forge.parent), self.env["PATH"]])}
-        return subprocess.run(command, cwd=self.folder, env=env, text=True, timeout=100, check=False, **streams)
+        return subprocess.run(command, cwd=self.folder, env=self.env, text=True, timeout=100, check=False, **streams)
 
     def converse(self, step: Step) -> tuple[str, int]:
         """Run a command on a terminal, typing what is shown as typed."""

@@ -29,6 +29,8 @@ def leave(text: str) -> str:
 '''
 WORKER = "name: w\ntoolsets:\n  filesystem: {}\n  custom: {module: ./tools.py, tools: [echo, leave]}\n"
 
+pytestmark = pytest.mark.usefixtures("confined_looks")
+
 
 @pytest.fixture
 def worker(project: Project) -> Project:

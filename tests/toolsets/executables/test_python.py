@@ -79,6 +79,7 @@ def stdout(seen: Seen, index: int = -1) -> str:
     return str(value.data["stdout"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("isolation", ["auto", "off"])
 def test_packages_are_there_confined_or_not(
     project: Project, write_tool: WriteTool, uv: str, wheels: Path, isolation: str

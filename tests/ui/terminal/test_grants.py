@@ -46,6 +46,7 @@ def tail(keyboard, after: str) -> list[str]:
     return lines[max(at for at, line in enumerate(lines) if line.endswith(after)) + 1 :]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
 def test_s_lists_the_rules_and_a_number_takes_one(terminal, script, coder, columns: int) -> None:
     script(*shell("ls -l"), *shell("ls -a"), "{text: done}")
@@ -87,6 +88,7 @@ def test_the_screen_of_the_list_in_full(terminal, script, coder) -> None:
     assert keyboard.end() == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "keys",
     [
@@ -178,6 +180,7 @@ def test_always_for_the_worker_keeps_its_file_as_it_was(terminal, script, coder)
         assert json.loads(coder.forge("approve", "worker.yaml", *call, "--json").stdout)["verdict"] == "preApproved"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("keys", [["n\n"], ["\n"], ["w\n", "n\n"], ["w\n", "\n"]])
 def test_whoever_goes_back_is_asked_again_and_nothing_is_written(terminal, script, coder, keys: list[str]) -> None:
     script(*writes("/output/a"), "{text: done}")

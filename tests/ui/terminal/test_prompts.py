@@ -68,7 +68,7 @@ async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, 
     request = new_request()
     with (tmp_path / "typed").open() as file:
         monkeypatch.setattr("sys.stdin", file)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert await cli_approval_callback()(request) == ApprovalDecision(approved)
 
 
@@ -281,6 +281,7 @@ def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> 
     assert types[-1] == "sessionEnd"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "shell", "env"),
     [
@@ -429,6 +430,7 @@ def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, 
     assert writer.read("output/a.md").endswith("line 500\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("keys", "note"), [("n\n", ""), ("n Shorter, please\n", ": Shorter, please"), ("\x04", "")])
 def test_a_no_counts_on_every_page(terminal, script, writer, keys: str, note: str) -> None:
     long_write(script)
@@ -489,6 +491,7 @@ def shell(terminal, script):
     return start
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
 def test_pasted_lines_do_not_reach_the_shell_afterwards(shell, writer, term: str) -> None:
     keyboard = shell(term)
@@ -593,7 +596,7 @@ async def test_a_prompt_that_waits_long_rings_once(monkeypatch: pytest.MonkeyPat
         os.write(master, b"n\r")
 
     try:
-        with io.TextIOWrapper(io.FileIO(slave, "r+"), write_through=True) as tty, anyio.fail_after(20):
+        with io.TextIOWrapper(io.FileIO(slave, "r+"), write_through=True) as tty, anyio.fail_after(60):
             monkeypatch.setattr("sys.stdin", tty)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(answer)
