@@ -7,6 +7,7 @@ seen: tests of these start real processes.
 Looks at third-party code are forked in the same way, and not confined, unless the fixture ``confined_looks`` is used.
 """
 
+import atexit
 import fcntl
 import gc
 import importlib
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -215,7 +217,22 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
             first, sys.argv, code = os.path.dirname(sys.executable), argv, MAIN
     sys.path[:1] = [first, *own]
     importlib.invalidate_caches()
-    exec(compile(code, "<string>", "exec"), main.__dict__)
+    try:
+        exec(compile(code, "<string>", "exec"), main.__dict__)
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            _leave(left.code or 0)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End as Python does, but for taking apart all that was imported, which would copy it first."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError, ValueError):
+            stream.flush()
+    os._exit(code & 255)
 
 
 def _opened() -> tuple[io.TextIOWrapper, ...]:
