@@ -32,7 +32,7 @@ SWALLOWS = """
         except BaseException:
             pass
 """
-IN_A_TASK = {"async def": SWALLOWS, "def": "time.sleep(1000)"}
+IN_A_TASK = {"def": "time.sleep(1000)", "async def": SWALLOWS}
 """What can be cancelled, or left in its thread."""
 IN_THE_LOOP = {
     "sleeps": "time.sleep(1000)",
