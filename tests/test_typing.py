@@ -85,6 +85,7 @@ Zone("notes", "notes", "rx")
 """
 
 
+@pytest.mark.long
 def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(WRONG)
     said = check_types(tmp_path)

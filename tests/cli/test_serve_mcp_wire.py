@@ -321,6 +321,7 @@ def test_a_server_that_nobody_used_leaves_no_session(server: Callable[..., Start
     assert json.loads(tester.forge("sessions", "list", "--json").stdout) == []
 
 
+@pytest.mark.long
 def test_forge_is_a_client_of_forge(tester: Project, warm_server: Warm) -> None:
     inner = {"command": str(warm_server.forge), "args": ["serve", "mcp", "worker.yaml"], "connect_timeout": 30}
     inner["env"] = {"FORGE_HOME": str(tester.home)}

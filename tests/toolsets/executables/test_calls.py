@@ -53,7 +53,7 @@ def large() -> str:
 '''
 
 
-@pytest.fixture(params=["auto", "off"])
+@pytest.fixture(params=["auto", pytest.param("off", marks=pytest.mark.long)])
 def host(project: Project, request: pytest.FixtureRequest) -> Project:
     """A worker whose programs may call tools, with and without a sandbox around them."""
     project.write("tools.py", TOOLS)
@@ -110,7 +110,6 @@ def test_what_goes_wrong_has_its_exit_code(
     assert str(data["stderr"]).startswith(sentence)
 
 
-@pytest.mark.few(1)
 def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, f"{FORGE} pay amount=5")
     seen, data = run(host, answers=[True])
@@ -118,7 +117,6 @@ def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(host: P
     assert (request.tool_name, request.caller, data["stdout"]) == ("pay", "tool:outer", "paid 5.0\n")
 
 
-@pytest.mark.few(1)
 def test_a_program_in_python_needs_no_inherited_descriptor(host: Project, write_tool: WriteTool) -> None:
     source = (
         "import subprocess, sys\n"
@@ -131,7 +129,6 @@ def test_a_program_in_python_needs_no_inherited_descriptor(host: Project, write_
     assert data["stdout"] == "5\n\n200001\n"
 
 
-@pytest.mark.few(1)
 def test_several_at_once_have_their_own_answers(host: Project, write_tool: WriteTool) -> None:
     write_tool(
         "outer",
@@ -163,14 +160,12 @@ def test_what_it_leaves_behind_reaches_nobody(host: Project, write_tool: WriteTo
         send_request(folder, {"tool": "x" * LONGEST_REQUEST})
 
 
-@pytest.mark.few(1)
 def test_half_a_line_is_passed_over(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, "printf '{\"tool\": ' > $FORGE_CALL/requests", f"{FORGE} add a=1 b=1")
     _, data = run(host)
     assert data["stdout"] == "2\n"
 
 
-@pytest.mark.few(1)
 def test_an_inner_call_ends_with_its_program(host: Project, write_tool: WriteTool) -> None:
     slow = "import anyio\nfrom forge_cli import tool\n\n\n@tool(needs_approval=False)\nasync def add() -> str:\n"
     host.write(

@@ -115,6 +115,7 @@ def _logging_uv(folder: Path, uv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@pytest.mark.long
 def test_two_processes_install_once(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
