@@ -154,9 +154,10 @@ def serve(address: str, *modules: str) -> None:
 
 
 def _complete(model: Any) -> None:
-    """Build what pydantic leaves to the first use of a model."""
+    """Build what pydantic leaves to the first use of a model of forge."""
     for each in model.__subclasses__():
-        each.model_rebuild(raise_errors=False)
+        if each.__module__.startswith("forge_cli."):
+            each.model_rebuild(raise_errors=False)
         _complete(each)
 
 

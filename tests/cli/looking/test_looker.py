@@ -121,6 +121,7 @@ def test_a_plugin_that_leaves_is_a_row(cli) -> None:
     assert "error" not in rows["script"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("leaving")
 def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {leaving: {}}\n")

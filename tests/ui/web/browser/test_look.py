@@ -90,6 +90,7 @@ def test_axe_finds_nothing_serious(start: Start, axe: Path, scheme: str) -> None
         assert told == [], f"{view}: {json.dumps(told, indent=1)}"
 
 
+@pytest.mark.long
 def test_the_page_is_dark_where_the_system_is(start: Start) -> None:
     site = start("Hello.")
     shades = {}
@@ -148,6 +149,7 @@ def test_a_screen_reader_has_landmarks_and_hears_an_answer_once(start: Start) ->
     assert page.locator("[aria-live=polite]").count() == 1
 
 
+@pytest.mark.long
 def test_motion_stops_where_people_ask_for_that(start: Start) -> None:
     page = start("Hello.").talk(reduced_motion="reduce")
     page.evaluate("document.getElementById('status').dataset.state = 'thinking'")
