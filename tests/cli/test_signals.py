@@ -193,7 +193,7 @@ def test_while_everything_is_being_closed(tester, start, install, gate, number: 
     site = install("forge-tools-slow", "slow_tools", CLOSING, "slow = slow_tools")
     tester.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {slow: {}}\n")
     tester.write("script.yaml", "turns: [{text: done}]")
-    forge = start("run", "worker.yaml", "go", "--json", PYTHONPATH=str(site))
+    forge = start("run", "worker.yaml", "go", "--json", cold=True, PYTHONPATH=str(site))  # a signal takes no detour
     forge.wait_for("closing")
     forge.signal(number)
     (tester.folder / "gate").write_text("go on")
