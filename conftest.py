@@ -107,6 +107,22 @@ def require(name: str) -> None:
         pytest.skip(reason)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep as many rows of a table as its mark ``few`` says, from the first to the last; the others are ``long``."""
+    tables: dict[tuple[pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("long"):
+            tables.setdefault((item.parent, item.name.partition("[")[0]), []).append(item)
+    for rows in tables.values():
+        mark = rows[0].get_closest_marker("few")
+        count = min(mark.args[0], len(rows)) if mark else len(rows)
+        kept = {number * (len(rows) - 1) // max(count - 1, 1) for number in range(count)}
+        for number, row in enumerate(rows):
+            if number not in kept:
+                row.add_marker(pytest.mark.long)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for name in mark.args:

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forget what they have imported
+from forge_cli.cli.looking.looker import Looker
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project
 
-from .warm import Warm
+from .warm import CONFINED_LOOKS, Warm, warm_looks
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 settings.register_profile("ci", CALM, max_examples=25, derandomize=True)
@@ -47,6 +48,17 @@ def warm() -> Iterator[Warm]:
     """forge in processes of its own that start at once; started for the first test that wants one."""
     with closing(Warm()) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def _warm_looks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setattr(Looker, "_start", warm_looks(lambda: request.getfixturevalue("warm").python))
+
+
+@pytest.fixture
+def confined_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at third-party code as users have them: each in a new process that is confined."""
+    monkeypatch.setenv(CONFINED_LOOKS, "1")
 
 
 @dataclass

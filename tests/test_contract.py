@@ -341,7 +341,7 @@ def test_the_same_tools_but_for_where_they_come_from(benches: dict[str, Bench], 
 
 
 async def tools_of(worker: Path) -> list[Tool]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(worker=load_worker(worker), model=scripted_model("done")) as runtime:
             return runtime.tools
 
@@ -375,6 +375,7 @@ def expected(verdict: str, mode: str) -> tuple[str, str]:
     return {"preApproved": ("success", "rule"), "blocked": ("blocked", "rule")}.get(verdict) or OUTCOMES[mode]
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("mode", OUTCOMES)
 def test_the_approval_of_silent_tools(bench: Bench, mode: str) -> None:
     for default in (None, "preApproved", "ask", "blocked"):
@@ -653,6 +654,7 @@ def _plain(value: Any, bench: Bench) -> Any:
             return value
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", STORIES)
 def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench], name: str) -> None:
     stories = from_each(benches, name, lambda bench: told(bench, check(bench, STORIES[name])))

@@ -69,10 +69,14 @@ import os, subprocess, sys
 command, *options, package = sys.argv[1:]
 assert command == "install"
 del os.environ["PYTHONPATH"]
-pip = [sys.executable, "-I", "-m", "pip", "install", "--upgrade", "--no-deps", "--target", {site!r}, package]
+os.environ["UV_CACHE_DIR"] = {cache!r}
+pip = [{uv!r}, "pip", "install", "--python", sys.executable, "--reinstall", "--no-deps", "--target", {site!r}, package]
 sys.exit(subprocess.call(pip + ["-q"] * ("-q" in options)))
 """
-"""Stands in for ``pip``, ``python -m pip`` and ``uv pip``, which would change the environment of the tests."""
+"""Stands in for ``pip``, ``python -m pip`` and ``uv pip``, which would change the environment of the tests.
+
+uv does it in a moment, and keeps what it needs to build a package.
+"""
 
 
 def read_shell(text: str) -> None:
@@ -179,13 +183,14 @@ class Desk:
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=unwanted)
         site = place / "site"
         site.mkdir()
-        (site / "pip.py").write_text(PIP.format(site=str(site)))
+        kept = os.environ.get("UV_CACHE_DIR", f"{HOME}/.cache/uv")
+        (site / "pip.py").write_text(PIP.format(site=str(site), uv=str(BIN / "uv"), cache=kept))
         self.own_command("pip", f'exec {sys.executable} {site / "pip.py"} "$@"')
         self.own_command("uv", f'shift; exec {sys.executable} {site / "pip.py"} "$@"')
         self.env = {
             **{name: value for name, value in os.environ.items() if not NOT_OURS.fullmatch(name)},
             "HOME": str(self.home),
-            "PATH": os.pathsep.join([str(place / "bin"), str(BIN), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(map(str, [warm.forge.parent, place / "bin", BIN, os.environ["PATH"]])),
             "TERM": "dumb",
             "NO_COLOR": "1",
             "PYTHONPATH": str(site),
@@ -253,14 +258,19 @@ class Desk:
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        env = {**self.env, "PATH": os.pathsep.join([str(self.warm.forge.parent), self.env["PATH"]])}
-        return subprocess.run(command, cwd=self.folder, env=env, text=True, timeout=100, check=False, **streams)
+        return subprocess.run(command, cwd=self.folder, env=self.env, text=True, timeout=100, check=False, **streams)
 
     def converse(self, step: Step) -> tuple[str, int]:
         """Run a command on a terminal, typing what is shown as typed."""
         said = io.StringIO()
         child = pexpect.spawn(
-            "bash", ["-c", step.command], cwd=self.folder, env=self.env, encoding="utf-8", dimensions=(50, 120)
+            "bash",
+            ["-c", step.command],
+            cwd=self.folder,
+            env=self.env,
+            encoding="utf-8",
+            dimensions=(50, 120),
+            timeout=100,
         )
         child.logfile_read = said
         for typed in filter(None, map(TYPED.fullmatch, step.shown)):

@@ -67,6 +67,7 @@ def test_an_example_gives_the_answer_of_its_readme_offline(
     assert (done.returncode, done.stdout.rstrip("\n"), done.stderr.removeprefix(unconfined_rules)) == (0, answer, "")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_is_a_sound_worker(
     name: str, clone: Path, forge: Forge, unconfined: str, unconfined_rules: str

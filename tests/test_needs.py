@@ -60,6 +60,7 @@ def test_each_package_is_one_line_and_all_are_summed_up(run) -> None:
     )
 
 
+@pytest.mark.long
 def test_in_ci_only_what_cannot_be_installed_may_be_missing(run) -> None:
     code, lines = run(CI="true")
     assert code == 1

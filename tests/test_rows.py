@@ -1,4 +1,4 @@
-"""A table as one test: each row that fails is told, and rows do not disturb one another."""
+"""A table as one test: each row that fails is told, and rows do not disturb one another; or a few rows by default."""
 
 import os
 from pathlib import Path
@@ -45,3 +45,10 @@ async def test_a_row_may_wait(word: str) -> None:
 def test_a_table_has_rows() -> None:
     with pytest.raises(AssertionError, match="without rows"):
         each_row("word", [])
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("number", range(6))
+def test_a_few_rows_are_enough_by_default(number: int, request: pytest.FixtureRequest) -> None:
+    alone = len(request.config.args) == 1 and "[" in request.config.args[0]
+    assert alone or (request.node.get_closest_marker("long") is None) == (number in (0, 2, 5))

@@ -46,6 +46,7 @@ def check_types(folder: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_blocks_that_define_tools_pass_a_strict_type_check(tmp_path: Path) -> None:
     for name, text in documented_blocks():
         (tmp_path / f"{name}.py").write_text(text)
@@ -84,6 +85,7 @@ Zone("notes", "notes", "rx")
 """
 
 
+@pytest.mark.long
 def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(WRONG)
     said = check_types(tmp_path)

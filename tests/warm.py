@@ -3,8 +3,11 @@
 A command gets its own arguments, folder, environment and standard streams, and its exit code or signal comes back, as
 if it had been started by itself, on a terminal, too. It has another pid, and what start-up costs or imports cannot be
 seen: tests of these start real processes.
+
+Looks at third-party code are forked in the same way, and not confined, unless the fixture ``confined_looks`` is used.
 """
 
+import atexit
 import fcntl
 import gc
 import importlib
@@ -20,10 +23,12 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 CLIENT = """#!{python} -IS
 import _signal, _socket, array, marshal, posix, sys
@@ -49,6 +54,24 @@ posix._exit(status >> 8)
 """
 """What stands in for a command: it hands over its streams, its terminal and signals, waits, and imports little."""
 MAIN = "import sys; from forge_cli.cli.app import main; sys.exit(main())"
+LATE = (
+    "anyio._backends._asyncio",
+    "docstring_parser",
+    "genai_prices.data",
+    "httpx2",
+    "jsonschema",
+    "mcp.client.streamable_http",
+    "mcp.server.streamable_http_manager",
+    "prompt_toolkit",
+    "pydantic.dataclasses",
+    "starlette.responses",
+    "typer._adapters",
+    "typer._click.decorators",
+    "uvicorn",
+)
+"""What a command imports of others once it is at work."""
+CONFINED_LOOKS = "CONFINED_LOOKS"
+"""The variable that has looks at third-party code be what they are for users: new processes, and confined."""
 Request = tuple[list[str], str, dict[bytes, bytes]]
 
 
@@ -79,14 +102,41 @@ class Warm:
         shutil.rmtree(self.place)
 
 
+class LookingChildren:
+    """Children that look at third-party code, forked instead of started."""
+
+    def __init__(self, children: Any, python: str) -> None:
+        self._children, self._python = children, python
+
+    def start(self, argv: list[str], *, wrap: object, limits: object, **options: Any) -> Any:
+        _, isolated, *rest = argv
+        assert isolated == "-I"
+        return self._children.start([self._python, *rest], **options)
+
+
+def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
+    """What stands in for ``Looker._start``; ``find`` gives the program that starts at once."""
+    start = importlib.import_module("forge_cli.cli.looking.looker").Looker._start
+
+    def started(looker: Any) -> Any:
+        if CONFINED_LOOKS not in os.environ:
+            looker._children = LookingChildren(looker._children, str(find()))
+        return start(looker)
+
+    return started
+
+
 def serve(address: str, *modules: str) -> None:
     """Fork a process for each request, until nobody can ask any more; returns early in such a process, once done."""
-    for module in modules:
+    for module in (*LATE, *modules):
         importlib.import_module(module)
     package = importlib.import_module("forge_cli")
     for found in pkgutil.walk_packages(package.__path__, "forge_cli."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
+    looker = importlib.import_module("forge_cli.cli.looking.looker").Looker
+    looker._start = warm_looks(lambda: Path(address).with_name("python"))
+    _complete(importlib.import_module("pydantic").BaseModel)
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
@@ -101,6 +151,14 @@ def serve(address: str, *modules: str) -> None:
                     return
                 connection.close()
             _reap()
+
+
+def _complete(model: Any) -> None:
+    """Build what pydantic leaves to the first use of a model of forge."""
+    for each in model.__subclasses__():
+        if each.__module__.startswith("forge_cli."):
+            each.model_rebuild(raise_errors=False)
+        _complete(each)
 
 
 def _reap() -> None:
@@ -160,7 +218,22 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
             first, sys.argv, code = os.path.dirname(sys.executable), argv, MAIN
     sys.path[:1] = [first, *own]
     importlib.invalidate_caches()
-    exec(compile(code, "<string>", "exec"), main.__dict__)
+    try:
+        exec(compile(code, "<string>", "exec"), main.__dict__)
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            _leave(left.code or 0)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End as Python does, but for taking apart all that was imported, which would copy it first."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError, ValueError):
+            stream.flush()
+    os._exit(code & 255)
 
 
 def _opened() -> tuple[io.TextIOWrapper, ...]:

@@ -147,6 +147,7 @@ def test_ctrl_c_is_130_and_silent(probe) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("body", ["typer.echo(word)", "print('x' * 100_000)", "sys.stdout.write('short')"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_is_no_news(probe, body: str, unbuffered: str) -> None:

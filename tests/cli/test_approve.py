@@ -55,6 +55,7 @@ def test_verdicts(cli, tester) -> None:
     assert failures == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("words", "verdict"),
     [
@@ -141,6 +142,7 @@ LINES = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("source", ["a file", "-"])
 def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str) -> None:
     text = "\n".join(line for line, _, _ in LINES)
@@ -180,6 +182,7 @@ def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> Non
     assert forge.wait(timeout=60) == 0
 
 
+@pytest.mark.long
 def test_thousands_of_lines_are_answered_in_order(cli, tester) -> None:
     lines = [json.dumps({"tool": "echo", "input": {"text": str(n)}}) if n % 2 else f"bad {n}" for n in range(3_000)]
     tester.write("calls", "\n".join(lines))

@@ -198,6 +198,7 @@ def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Proje
     assert effects(project, "notes.txt") == ["a", "b"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["items.results.jsonl", "items.results.jsonl.journal"])
 def test_results_that_are_taken_away_stop_it(start, project: Project, name: str) -> None:
     write_items(project, {"a": "hang", "b": "", "c": "hang"})

@@ -67,6 +67,7 @@ def try_it(project: Project, number: int) -> None:
     assert len(list((project.home / "sessions").glob("*.jsonl"))) == 1
 
 
+@pytest.mark.long
 def test_what_is_done_is_known_without_holding_it(project: Project) -> None:
     try_it(project, 2_000)
 

@@ -132,6 +132,7 @@ def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_to
     assert min(provider.arrived[1:]) - provider.refused[0] >= 0.9
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [

@@ -130,6 +130,7 @@ def test_a_plugin_that_works(cli, plugin) -> None:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("code", "detail", "remedy"),
     [
@@ -195,6 +196,7 @@ def test_a_provider_that_is_broken(cli, plugin) -> None:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("inside", ["", "deeper/still"])
 def test_a_home_that_is_a_file(cli, project: Project, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
     project.home.write_text("in the way")

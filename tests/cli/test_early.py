@@ -58,6 +58,7 @@ def test_a_signal_erases_it(held) -> None:
     assert (child.exitstatus, child.before[-3:]) == (130, "\x1b[J")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("args", "env"),
     [

@@ -41,6 +41,7 @@ def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay:
         assert json.loads(done.out)["exit_code"] == done.code, told
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", SIGNALS)
 def test_in_the_first_second(tester, start, number: signal.Signals) -> None:
     chance = random.Random(number)

@@ -184,6 +184,7 @@ def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -
     assert "'coder' is the shipped worker instead" in changed.text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
 def test_anything_but_yes_is_no(project, terminal, answer: str) -> None:  # noqa: F811
     project.write(".forge/workers/deploy.yaml", DEPLOY)

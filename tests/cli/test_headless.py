@@ -102,6 +102,7 @@ def test_the_whole_tree_is_in_the_table() -> None:
     assert {" ".join(path) for path in COMMANDS} == set(commands.COMMANDS)
 
 
+@pytest.mark.few(45)
 @pytest.mark.parametrize(
     ("args", "stdin"), DRAW, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
 )

@@ -32,7 +32,7 @@ SWALLOWS = """
         except BaseException:
             pass
 """
-IN_A_TASK = {"async def": SWALLOWS, "def": "time.sleep(1000)"}
+IN_A_TASK = {"def": "time.sleep(1000)", "async def": SWALLOWS}
 """What can be cancelled, or left in its thread."""
 IN_THE_LOOP = {
     "sleeps": "time.sleep(1000)",
@@ -65,6 +65,7 @@ def statuses(project: Project) -> list[str]:
     return [line["status"] for line in lines if line["type"] == "toolResult"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", IN_A_TASK)
 def test_a_call_that_is_late_is_abandoned_and_the_work_continues(project: Project, kind: str) -> None:
     prepare(project, IN_A_TASK[kind], kind, "timeout=1")
@@ -87,6 +88,7 @@ def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Pro
     assert project.forge("run", "worker.yaml", "-c", "go on", "-p").stdout == "resumed\n"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("body", [SWALLOWS, "time.sleep(1000)"], ids=["swallows cancellation", "sleeps in the loop"])
 def test_a_deadline(project: Project, body: str) -> None:
     prepare(project, body)
@@ -98,24 +100,27 @@ def test_a_deadline(project: Project, body: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-def test_one_signal_ends_it_within_seconds(project: Project, start: Callable[..., Any], number: int) -> None:
-    rows = {**IN_THE_LOOP, "swallows cancellation": SWALLOWS, "blocks a thread": IN_A_TASK["def"]}
-    code, failures = 128 + number, []
-    for name, body in rows.items():
-        prepare(project, body, "def" if name == "blocks a thread" else "async def")
-        started = start(*ARGV)
-        started.wait_for("holding")
-        sent = time.monotonic()
-        started.signal(number)
-        done = started.end()
-        took, result = time.monotonic() - sent, json.loads(done.out)
-        found = (done.code, result["exit_code"], result["status"], statuses(project), "Traceback" in done.err)
-        if (
-            found != (code, code, "interrupted", ["interrupted"] * len(found[3]), False) or took > 8
-        ):  # 5 and a busy machine
-            failures.append((name, took, found, done.err))
-    assert failures == []
+ROWS = {"swallows cancellation": SWALLOWS, **IN_THE_LOOP, "blocks a thread": IN_A_TASK["def"]}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", ROWS)
+def test_one_signal_ends_it_within_seconds(
+    project: Project, start: Callable[..., Any], name: str, number: signal.Signals
+) -> None:
+    prepare(project, ROWS[name], "def" if name == "blocks a thread" else "async def")
+    started = start(*ARGV)
+    started.wait_for("holding")
+    sent = time.monotonic()
+    started.signal(number)
+    done = started.end()
+    took, result, ended = time.monotonic() - sent, json.loads(done.out), statuses(project)
+    code = 128 + number
+    assert (done.code, result["exit_code"], result["status"]) == (code, code, "interrupted")
+    assert ended == ["interrupted"] * len(ended)
+    assert "Traceback" not in done.err
+    assert took < 20  # 5, and a machine that has much else to do
 
 
 @pytest.mark.long
@@ -137,7 +142,7 @@ def test_a_regular_expression_lets_no_thread_work_and_the_signal_handler_ends_it
 IMPORTS = "holding()\ntime.sleep(1000)\n"
 
 
-def test_a_module_that_is_never_imported(project: Project, start: Callable[..., Any]) -> None:
+def test_a_module_that_is_never_imported(project: Project) -> None:
     prepare(project, "")
     project.write("tools.py", HEAD + IMPORTS)
     done = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "1"})
@@ -145,22 +150,27 @@ def test_a_module_that_is_never_imported(project: Project, start: Callable[..., 
     problem = f"{project.folder.resolve() / 'tools.py'}: its import did not end within 1 second"
     assert (done.returncode, result["exit_code"], result["error"]) == (3, 3, problem)
     assert f"forge: {problem}\n" in done.stderr
-    found = {}
-    for form in ("json", "stream-json"):
-        argv = (*ARGV[:-1], form)
-        limited = project.forge(*argv, "--max-time", "1")
-        started = start(*argv)
-        started.wait_for("holding")
-        started.signal(signal.SIGTERM)
-        ended = started.end()
-        assert (limited.returncode, ended.code) == (5, 143)
-        results = [json.loads(each) for each in (limited.stdout, ended.out.splitlines()[-1])]
-        found[form] = [
-            (each["status"], each["exit_code"], each["session_id"], "error" in each)
-            for each in (result.get("result", result) for result in results)
-        ]
-        assert "resume with" not in limited.stderr + ended.err
-    assert found["json"] == found["stream-json"] == [("limit", 5, "", True), ("interrupted", 143, "", True)]
+    assert list((project.home / "sessions").glob("*.jsonl")) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_a_deadline_and_a_signal_during_an_import(project: Project, start: Callable[..., Any], form: str) -> None:
+    prepare(project, "")
+    project.write("tools.py", HEAD + IMPORTS)
+    argv = (*ARGV[:-1], form)
+    limited = project.forge(*argv, "--max-time", "1")
+    started = start(*argv)
+    started.wait_for("holding")
+    started.signal(signal.SIGTERM)
+    ended = started.end()
+    assert (limited.returncode, ended.code) == (5, 143)
+    results = [json.loads(each) for each in (limited.stdout, ended.out.splitlines()[-1])]
+    assert [
+        (each["status"], each["exit_code"], each["session_id"], "error" in each)
+        for each in (result.get("result", result) for result in results)
+    ] == [("limit", 5, "", True), ("interrupted", 143, "", True)]
+    assert "resume with" not in limited.stderr + ended.err
     assert list((project.home / "sessions").glob("*.jsonl")) == []
 
 
@@ -174,8 +184,7 @@ def test_the_limit_for_imports_is_a_setting(project: Project) -> None:
     commands = (ARGV, ("worker", "check", "worker.yaml"), ("tools", "call", "act", "--worker", "worker.yaml"))
     late = [project.forge(*argv) for argv in commands]
     assert [(done.returncode, "within 0.5 seconds" in done.stderr) for done in late] == [(3, True)] * 3
-    stated = {"FORGE_IMPORT_TIMEOUT": "60"}
-    assert [project.forge(*argv, env=stated).returncode for argv in commands] == [0] * 3
+    assert project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "60"}).returncode == 0
     wrong = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "soon"})
     assert (wrong.returncode, "FORGE_IMPORT_TIMEOUT is 'soon'" in wrong.stderr) == (3, True)
 
@@ -183,6 +192,7 @@ def test_the_limit_for_imports_is_a_setting(project: Project) -> None:
 ENDS = ["sys.exit(0)", "raise GeneratorExit", "raise type('Own', (BaseException,), {})('mine')"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("statement", ENDS)
 def test_whatever_a_module_raises_is_told_with_its_line(project: Project, statement: str) -> None:
     prepare(project, "")
@@ -193,6 +203,7 @@ def test_whatever_a_module_raises_is_told_with_its_line(project: Project, statem
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("statement", ENDS)
 def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> None:
     prepare(project, "return ''", options="needs_approval=check")
@@ -238,6 +249,7 @@ LEFT = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("statement", LEFT.values(), ids=LEFT)
 def test_what_a_tool_leaves_holds_nobody(project: Project, statement: str) -> None:
     prepare(project, f"{statement}\n    return ''")

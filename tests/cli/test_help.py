@@ -116,6 +116,7 @@ def test_what_was_probably_meant(cli, words: list[str], sentence: str) -> None:
     assert done.err.startswith("Usage: forge")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [

@@ -120,6 +120,7 @@ def test_the_provider_gets_a_stored_key_and_says_where_a_refused_one_is_from(api
     assert api.received[0].headers["authorization"] == f"Bearer {SECRET}"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["auto", "'off'"])
 def test_no_command_of_a_worker_has_a_stored_key(project: Project, level: str) -> None:
     """Not in its environment, not in a file that it can read where it is confined; nor does the record have it."""
@@ -138,6 +139,7 @@ def test_no_command_of_a_worker_has_a_stored_key(project: Project, level: str) -
     assert SECRET not in log
 
 
+@pytest.mark.usefixtures("confined_looks")
 def test_code_that_is_only_looked_at_cannot_read_a_stored_key(project: Project) -> None:
     """It sees that there is one, as it does with variables."""
     store(project)

@@ -251,6 +251,7 @@ def test_a_provider_from_a_package(cli, provider) -> None:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("code", "problem"),
     [

@@ -23,7 +23,7 @@ def within(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
     monkeypatch.setenv("FORGE_HOME", str(project.home))
 
     async def run(function: Callable[..., Any], toolsets: dict[str, object], **settings: Any) -> Any:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with opened(bare_worker(toolsets), workspace=project.folder, **settings) as assembly:
                 return await function(assembly)
 

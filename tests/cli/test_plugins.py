@@ -384,6 +384,7 @@ def test_what_is_still_there_is_not_uninstalled(cli: Cli, installer: Does) -> No
     assert "forge: forge-tools-words is still there: " in done.err
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "distribution", ["forge-executor-dask", "forge-tools-git", "forge-tools-llm", "forge-tools-web"]
 )

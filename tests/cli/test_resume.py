@@ -419,6 +419,7 @@ def limited(project: Project, *words: str, size: int) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "size", [0, 2500, *(pytest.param(size, marks=pytest.mark.long) for size in (300, 4000, 6000, 7000))]
 )

@@ -119,6 +119,7 @@ async def use_everything(client: Client) -> list[str]:
     return [getattr(result.content[0], "text", "") for result in results]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [OLDER, NEWER])
 def test_the_official_client_over_the_standard_streams(tester: Project, warm_server: Warm, mode: str) -> None:
     async def work() -> list[str]:
@@ -268,6 +269,7 @@ def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., 
     assert f"--http {port[1]} on 127.0.0.1: Address already in use" in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_it_in_order(
     tester: Project, start: Callable[..., Started], number: signal.Signals, code: int
@@ -288,6 +290,7 @@ def test_signals_end_it_in_order(
     assert "-- interrupted" in shown
 
 
+@pytest.mark.long
 def test_a_tool_that_holds_everything_up_is_left_behind(project: Project, start: Callable[..., Started]) -> None:
     project.write(
         "worker.yaml",
@@ -318,6 +321,7 @@ def test_a_server_that_nobody_used_leaves_no_session(server: Callable[..., Start
     assert json.loads(tester.forge("sessions", "list", "--json").stdout) == []
 
 
+@pytest.mark.long
 def test_forge_is_a_client_of_forge(tester: Project, warm_server: Warm) -> None:
     inner = {"command": str(warm_server.forge), "args": ["serve", "mcp", "worker.yaml"], "connect_timeout": 30}
     inner["env"] = {"FORGE_HOME": str(tester.home)}

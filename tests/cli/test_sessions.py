@@ -200,7 +200,7 @@ def test_the_lines_themselves(writer, cli, story) -> None:
 
 
 def test_what_is_long_is_cut(writer, cli) -> None:
-    script(writer, "word " * 50_000)
+    script(writer, "word " * 10_000)
     cli("run", "worker.yaml", "line\n" * 5000)
     out = cli("sessions", "show", sessions(writer)[0].stem).out
     assert len(out) < 40_000
@@ -330,6 +330,7 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
 # ---- search
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("text", "hits"),
     [

@@ -42,6 +42,7 @@ def calling(project, tool: str) -> None:
     project.write("script.yaml", f"turns: [{{calls: [{{tool: {tool}}}, {{tool: peek}}]}}, {{text: never}}]")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
     site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
@@ -58,6 +59,7 @@ def test_while_the_model_thinks(tester, start, install, number: signal.Signals, 
     assert "Traceback" not in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_while_a_tool_listens_to_nobody(tester, start, gate, number: signal.Signals, code: int) -> None:
     calling(tester, "hold")
@@ -102,6 +104,7 @@ def test_twice_leaves_at_once_even_from_a_blocked_loop(tester, start, gate, numb
     assert "Traceback" not in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_a_tool_called_by_hand(tester, start, gate, number: signal.Signals, code: int) -> None:
     forge = start("tools", "call", "hold", "--worker", "worker.yaml")
@@ -121,11 +124,12 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals, code: int) -> None:
     tools = tester.read("tools.py")
     tester.write("tools.py", f"import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n{tools}")
-    forge = start("run", "worker.yaml", "go", "--json")
+    forge = start("run", "worker.yaml", "go", "--json", FORGE_IMPORT_TIMEOUT="60")
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
@@ -135,6 +139,7 @@ def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals
     assert "Traceback" not in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_before_any_command_has_begun(tester, start, install, number: signal.Signals, code: int) -> None:
     """Anything that is imported on the way to a command may take its time."""
@@ -188,7 +193,7 @@ def test_while_everything_is_being_closed(tester, start, install, gate, number: 
     site = install("forge-tools-slow", "slow_tools", CLOSING, "slow = slow_tools")
     tester.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {slow: {}}\n")
     tester.write("script.yaml", "turns: [{text: done}]")
-    forge = start("run", "worker.yaml", "go", "--json", PYTHONPATH=str(site))
+    forge = start("run", "worker.yaml", "go", "--json", cold=True, PYTHONPATH=str(site))  # a signal takes no detour
     forge.wait_for("closing")
     forge.signal(number)
     (tester.folder / "gate").write_text("go on")

@@ -48,6 +48,7 @@ def unread():
     os.close(write)
 
 
+@pytest.mark.few(1)
 @needs_full
 @pytest.mark.parametrize("trace", ["quiet", "normal", "debug"])
 def test_a_full_standard_error_stops_nothing(forge, trace: str) -> None:
@@ -63,6 +64,7 @@ def test_a_standard_error_that_nobody_reads_stops_nothing(forge, unread: int) ->
     assert lines[-1]["type"] == "sessionEnd"
 
 
+@pytest.mark.few(1)
 @needs_full
 @pytest.mark.parametrize("words", [(), ("--output-format", "json")])
 def test_an_answer_that_cannot_be_written_is_in_the_session(forge, words: tuple[str, ...]) -> None:

@@ -272,6 +272,7 @@ def test_show_as_json(cli, tester) -> None:
     assert sorted(found["inputSchema"]["properties"]) == ["ratio", "rows"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["show", "call"])
 def test_a_tool_that_is_not_there(cli, tester, command: str, unconfined: str) -> None:
     done = cli("tools", command, "red_file")

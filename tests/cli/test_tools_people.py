@@ -33,6 +33,7 @@ def make(cli, project: Project) -> Callable[..., Path]:
     return new
 
 
+@pytest.mark.few(2)
 def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
     made = cli("tools", "new", "greet", "--lang", language, "-d", "Greets somebody")
     folder = project.home / "tools" / "greet"
@@ -71,6 +72,7 @@ def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
     assert cli("tools", "remove", "greet").code == 2
 
 
+@pytest.mark.few(1)
 def test_in_processes_of_their_own(project: Project, language: str) -> None:
     assert project.forge("tools", "new", "greet", "--lang", language).returncode == 0
     tested = project.forge("tools", "test")

@@ -241,6 +241,7 @@ def test_one_function_that_can_be_no_tool_does_not_hide_the_others(cli, project:
     assert "'bad' cannot be a tool: " in found["bad", "loads"][1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -361,6 +362,7 @@ def twice() -> str:
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("argv", [["."], ["worker.yaml"], ["--worker", "."]], ids=" ".join)
 def test_a_worker(cli, project: Project, argv: list[str]) -> None:
     project.write("worker.yaml", WORKER)
@@ -399,6 +401,7 @@ def test_a_worker_that_cannot_be_read(cli, project: Project) -> None:
     assert "FAILED  worker.yaml: loads: " in done.out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["git", "web"])
 def test_the_plugins_of_this_repository_pass_anywhere(project: Project, name: str) -> None:
     """Where there is neither a repository nor git nor a zone, tools say so, and that is as it should be."""

@@ -266,6 +266,7 @@ def test_a_home_that_cannot_keep_does_not_stop_the_work(coder: Project, cli) -> 
     assert (cli("undo").code, coder.read("app.py")) == (0, "x")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, "one\ntwo\n"), ("n", 1, "mine"), ("", 1, "mine")])
 def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, cli, answer, code, left) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))

@@ -77,6 +77,7 @@ def web(start: Callable[..., Started]) -> Callable[..., Page]:
     return lambda *words, **env: Page(start("web", *words, "--no-open", **env))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_everything_and_saves_the_session(
     web: Callable[..., Page], tester: Project, number: signal.Signals, code: int
@@ -96,6 +97,7 @@ def test_a_signal_ends_everything_and_saves_the_session(
     assert "ok" in tester.forge("sessions", "verify", session).stdout
 
 
+@pytest.mark.long
 def test_a_tool_that_will_not_end_is_left_behind(web: Callable[..., Page], tester: Project) -> None:
     tester.write("tools.py", STUBBORN)
     tester.write("worker.yaml", STUBBORN_WORKER)

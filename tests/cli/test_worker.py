@@ -76,6 +76,7 @@ BAD = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("case", BAD)
 def test_a_worker_that_is_wrong_says_where(cli, project, case: str) -> None:
     text, line, sentence = BAD[case]
@@ -89,6 +90,7 @@ def test_a_worker_that_is_wrong_says_where(cli, project, case: str) -> None:
     assert len(done.err.splitlines()) <= 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("body", ["def f(:\n", "import nosuch_module\n", "1 / 0\n", "raise SystemExit(3)\n"])
 def test_a_module_that_cannot_be_imported(cli, project, body: str) -> None:
     project.write("w.yaml", CUSTOM % "good")

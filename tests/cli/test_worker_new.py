@@ -38,6 +38,7 @@ def test_how_careful_it_is(cli, project: Project, approval: str, write: str, com
     assert cli("approve", "w.yaml", "shell", "command=git push").out.startswith("blocked: ")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "instructions",
     [

@@ -31,6 +31,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Draft202012Validator:
     return Draft202012Validator(schema)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("path", WORKERS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_workers_of_this_repository_fit(workers: Draft202012Validator, path: Path) -> None:
     assert load_worker(path)
@@ -146,6 +147,7 @@ def test_a_new_worker_names_it_for_editors(cli, project: Project) -> None:
     assert json.loads(cli("worker", "schema").out) == schema
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("folder", "home", "named"),
     [

@@ -184,6 +184,7 @@ def test_only_what_is_offered_is_in_the_tree(cli, project) -> None:
     assert found["tools"] == {"call_b": "ask"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", ["", ", shell: {}", ", shell: {}, custom: {module: ./tools.py, tools: [look]}"])
 def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> None:
     project.write("../.git/HEAD", "ref: refs/heads/around\n")
@@ -215,6 +216,7 @@ def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> N
     assert heard == [out.removesuffix("\n")]
 
 
+@pytest.mark.usefixtures("confined_looks")
 def test_nothing_is_made_or_started(cli, workers) -> None:
     before = sorted(os.walk(workers.folder))
     for view in ([], ["--policy"], ["--tree"], ["--prompt"]):

@@ -18,7 +18,7 @@ def anyio_backend() -> str:
 
 async def stopped(signal: InterruptSignal) -> bool:
     """Wait for ever inside the scope; did the signal end it?"""
-    with anyio.fail_after(5), signal.scope() as scope:
+    with anyio.fail_after(60), signal.scope() as scope:
         await anyio.sleep_forever()
     return scope.cancelled_caught
 

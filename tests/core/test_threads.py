@@ -64,13 +64,13 @@ def test_calls_in_it_keep_their_order_and_a_cancelled_one_ends_first() -> None:
             hold.wait(20)
             done.append("first")
 
-        with anyio.fail_after(20), anyio.CancelScope() as scope:
+        with anyio.fail_after(60), anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(thread.run, first)
                 await anyio.to_thread.run_sync(begun.wait)
                 scope.cancel()
         hold.set()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await thread.run(done.append, "second")
         thread.stop()
         return done
@@ -96,7 +96,7 @@ def test_what_is_raised_in_it_is_raised_to_the_caller() -> None:
 def test_every_call_has_a_thread() -> None:
     async def work() -> None:
         together = threading.Barrier(60)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await asyncio.gather(*[run_in_thread(together.wait, 20) for _ in range(60)])
 
     asyncio.run(work())

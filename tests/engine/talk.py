@@ -8,7 +8,7 @@ import anyio
 from forge_cli import Event, EventBus, MessageEvent, WorkerResult, WorkerRuntime, load_worker
 from forge_cli.testing import Project, scripted_model
 
-DEADLINE = 20
+DEADLINE = 60
 
 
 class UI:

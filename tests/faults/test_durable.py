@@ -66,18 +66,27 @@ def is_cache(path: str) -> bool:
     return path == "cache" or path.startswith("cache/") or path.endswith((".lock", ".index.json"))
 
 
+RUN = ("run", "worker.yaml", "-p", "--on-ask", "park")
+
+
+def test_what_a_session_has_kept_is_on_the_disk(keeper: Project) -> None:
+    failures = lost(keeper, 10, *RUN, "go")
+    rows = json.loads(keeper.forge("approvals", "list", "--json").stdout)
+    failures += lost(keeper, 0, "approvals", "answer", rows[0]["session"], rows[0]["request"], "yes")
+    assert failures == []
+
+
+@pytest.mark.long
 def test_what_a_command_has_kept_is_on_the_disk(keeper: Project) -> None:
-    run = ("run", "worker.yaml", "-p", "--on-ask", "park")
     failures = lost(keeper, 0, "keys", "set", "ANTHROPIC_API_KEY", stdin="secret\n")
     failures += lost(keeper, 0, "trust", ".")
-    failures += lost(keeper, 10, *run, "go")
+    assert keeper.forge(*RUN, "go").returncode == 10
     rows = json.loads(keeper.forge("approvals", "list", "--json").stdout)
-    for row in rows:
-        failures += lost(keeper, 0, "approvals", "answer", row["session"], row["request"], "yes")
     session = rows[0]["session"]
-    failures += lost(keeper, 10, *run, "-r", session, "--fork")
-    failures += lost(keeper, 0, *run, "-r", session)
+    for row in rows:
+        assert keeper.forge("approvals", "answer", session, row["request"], "yes").returncode == 0
+    failures += lost(keeper, 10, *RUN, "-r", session, "--fork")
+    failures += lost(keeper, 0, *RUN, "-r", session)
     failures += lost(keeper, 0, "undo", session)
-    batch = ("batch", "worker.yaml", "items.jsonl", "--task", "{key}", "-y")
-    failures += lost(keeper, 0, *batch)
+    failures += lost(keeper, 0, "batch", "worker.yaml", "items.jsonl", "--task", "{key}", "-y")
     assert failures == []

@@ -59,7 +59,7 @@ WAYS: dict[str, tuple[Answers, str, Mapping[str, Any]]] = {
     "openai": (OPENAI, "openai:tiny", {}),
 }
 ERROR = b'{"type": "error", "error": {"type": "api_error", "message": "no"}}'
-SILENCE = 1.5
+SILENCE = 3
 
 
 def refusal(status: int, *headers: str, body: bytes = ERROR, kind: str = "application/json", says: str = "") -> Fault:
@@ -95,7 +95,12 @@ def zeros() -> bytes:
 
 
 LINE_ENDS = {"CRLF": b"\r\n", "CR": b"\r"}
-BROKEN, SILENT, GARBAGE, UNREACHABLE = "broke off", "said nothing for 1.5 s", "not an answer", "cannot be reached"
+BROKEN, SILENT, GARBAGE, UNREACHABLE = (
+    "broke off",
+    f"said nothing for {SILENCE} s",
+    "not an answer",
+    "cannot be reached",
+)
 ROWS: dict[str, Fault] = {
     # before there is an answer
     "closed at once": Fault(lambda wire: [CLOSE], says=BROKEN, reads=False),
@@ -303,6 +308,7 @@ def rows(names: set[str]) -> list[Any]:
     return [pytest.param(name, marks=[] if name in DRAWN else [pytest.mark.long]) for name in ROWS if name in names]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", rows(set(ROWS)))
 def test_a_fault(project: Project, request: pytest.FixtureRequest, name: str, way: str) -> None:

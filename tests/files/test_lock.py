@@ -87,7 +87,7 @@ def test_waiting_in_turn_leaves_the_event_loop_free(file: Path) -> None:
         order.append("second")
 
     async def both() -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 with locked(file):
                     group.start_soon(second)

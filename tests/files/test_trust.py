@@ -88,6 +88,7 @@ def test_a_file_that_makes_no_sense_trusts_nothing(project: Project, deploy: Nam
     assert not TrustStore(project.home).holds(deploy)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', '{"pins": 1}', "\0", "\xff"])
 def test_a_file_that_makes_no_sense_is_told_and_not_written_over(project: Project, content: str) -> None:
     project.home.mkdir(exist_ok=True)

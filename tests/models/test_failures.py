@@ -39,7 +39,7 @@ def failure_of(make: Maker, url: str, silence: float = 10) -> tuple[str, Told]:
     async def turn() -> str:
         model = make(url, told, silence)
         try:
-            with anyio.fail_after(30), pytest.raises(ModelError) as caught:
+            with anyio.fail_after(60), pytest.raises(ModelError) as caught:
                 async for _ in model.stream(ModelRequest("", [Message("user", "Hi")], ())):
                     pass
             return str(caught.value)

@@ -41,6 +41,7 @@ def fail(reply: Reply) -> None:
             turn(model, USER)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("begun", "limit"),
     [
@@ -61,6 +62,7 @@ def test_others_do_not_go_where_a_request_is_refused(pace: SharedPace) -> None:
     assert pace.limit == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("events", "limit"), [(2, 1), (3, MOST)])
 def test_others_go_once_an_answer_of_anthropic_begins(pace: SharedPace, events: int, limit: int) -> None:
     with Api() as api:

@@ -188,7 +188,7 @@ async def ask(client: HttpClient) -> tuple[int, str]:
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await story()
 
     anyio.run(bounded)

@@ -20,6 +20,8 @@ WORKER = "name: w\nmodel: script:script.yaml\ntoolsets: {kind: {approval: {defau
 NAMES = [pytest.param(name, marks=[] if each.drawn else [pytest.mark.long]) for name, each in PACKAGES.items()]
 Cli = Callable[..., Done]
 
+pytestmark = pytest.mark.usefixtures("confined_looks")
+
 
 @pytest.fixture
 def site(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -118,6 +118,7 @@ def put_on_path(package: Path, site: Path) -> None:
     write_distribution(site, project["name"], points, version=project["version"], metadata=required)
 
 
+@pytest.mark.long
 def test_every_kind_passes_its_tests_and_the_checks(
     cli: Cli,  # noqa: F811
     project: Project,

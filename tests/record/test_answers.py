@@ -61,7 +61,7 @@ def asked(left: Leave, request: ApprovalRequest) -> tuple[ApprovalDecision, list
             bus.answer(request.request_id, AT_HAND)
 
     async def main() -> ApprovalDecision:
-        with SessionLog.create(session_file("s1")) as log, anyio.fail_after(20):
+        with SessionLog.create(session_file("s1")) as log, anyio.fail_after(60):
             recorder = Recorder(session="s1", worker="w", depth=0, redactor=own_redactor())
             recorder.add_sink(log)
             bus.subscribe(recorder)

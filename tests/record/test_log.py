@@ -386,7 +386,7 @@ def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -
             pass
 
     async def work() -> WorkerResult:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with runtime:
                 return await runtime.run("go")
 

@@ -114,6 +114,7 @@ def with_another_answer(project: Project) -> None:
     rewritten(project, lambda line: line.update(note="other"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("lose", [without_key, without_proof, with_another_proof, with_nonsense, with_another_answer])
 def test_a_yes_that_is_not_proven_asks_again_and_another_counts(
     parked: Project, lose: Callable[[Project], None]
@@ -165,6 +166,7 @@ def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
     assert answer(parked, "no") == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", ["worker", "workspace"])
 def test_a_yes_is_for_this_worker_file_and_this_folder(parked: Project, change: str, tmp_path: Path) -> None:
     argv = ["-r", log(parked).stem]
@@ -177,6 +179,7 @@ def test_a_yes_is_for_this_worker_file_and_this_folder(parked: Project, change: 
     assert not (tmp_path / "other" / "noted.txt").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [0, 31, 33, 100])
 def test_what_is_not_a_key_is_replaced(parked: Project, size: int) -> None:
     key = parked.home / "proofs" / ".key"

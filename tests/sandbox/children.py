@@ -19,7 +19,7 @@ class Gate:
     descriptor: int
 
     async def opened(self) -> str:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await anyio.wait_readable(self.descriptor)
         return os.read(self.descriptor, 4096).decode()
 

@@ -433,6 +433,7 @@ def test_no_more_is_held_back_than_may_become_a_secret() -> None:
     ]
 
 
+@pytest.mark.long
 @each_row(
     "piece",
     [

@@ -72,7 +72,7 @@ class Hands:
         return ApprovalDecision(answer) if isinstance(answer, bool) else answer
 
     async def call(self, tool: str, **args: Any) -> ToolOutcome:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             outcome = await self.runtime.invoke(tool, args, Caller.MODEL)
         self.heard += said(outcome)
         return outcome
@@ -85,7 +85,7 @@ class Hands:
 
     async def hear(self, text: str) -> str:
         """Read until this has been said; returns all that was said so far."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while text not in self.heard:
                 outcome = await self.write()
                 assert text in self.heard or outcome.value.data["running"], f"{text!r} never came: {self.heard!r}"
@@ -490,7 +490,7 @@ async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
         await hands.start("bash")
         await hands.write("sleep 300; echo code $?\n")
         asked = len(hands.asked)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while "code 130\n" not in hands.heard:
                 assert (await hands.write("\x03")).value.data["running"]
         assert len(hands.asked) == asked
@@ -509,6 +509,7 @@ async def test_a_program_may_catch_the_interrupt(opened: Open) -> None:
 # --- the end
 
 
+@pytest.mark.few(1)
 @LEVELS
 async def test_nothing_outlives_the_session(opened: Open, level: str, tmp_path: Path) -> None:
     sleeping = tag()

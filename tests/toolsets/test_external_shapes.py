@@ -225,7 +225,7 @@ class Meeting:
 def test_no_call_waits_for_the_thread_of_another() -> None:
     async def work() -> None:
         [tool] = adapt(Meeting())
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await asyncio.gather(*[tool.execute({}, None) for _ in range(MANY)])
 
     asyncio.run(work())

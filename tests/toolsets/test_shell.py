@@ -722,6 +722,7 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
     assert done.stderr.count(NOT_CONFINED) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rules", "isolation", "times"), [("preApproved", "auto", 1), ("ask", "auto", 0), ("preApproved", "off", 0)]
 )

@@ -65,6 +65,7 @@ CASES = [pytest.param(ZONES, case, id=case.by_zone) for case in DECLARED]
 CASES += [pytest.param("", case, id=f"default {case.by_zone}") for case in DEFAULT]
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize(("zones", "case"), CASES)
 def test_every_spelling_is_the_same_file(
@@ -98,6 +99,7 @@ def _made(project: Project, working: Path, case: Spelled, tool: str, path: str) 
     return [event.verdict for event in seen.of(ApprovalDecided)], seen.statuses, str(value)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("path", ["/etc/hostname", "../outside.txt", "/near/../../etc/x", "~/x", "/nowhere/x", ".."])
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "delete_file", "list_files"])
 def test_what_no_zone_covers_stays_refused_in_every_spelling(project: Project, path: str, tool: str) -> None:

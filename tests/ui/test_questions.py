@@ -45,6 +45,7 @@ def test_a_projects_settings_are_shown_and_used_after_a_yes(terminal, writer: Pr
     assert "completed" not in second.text
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("key", "term"), [("\x03", "dumb"), ("\x03", "xterm"), ("\x1b", "xterm")])
 def test_ctrl_c_and_esc_leave_the_command(terminal, writer: Project, script, key: str, term: str) -> None:
     with_settings(writer, script)

@@ -76,6 +76,7 @@ def test_a_list_of_sessions_is_as_long_as_one_wants(terminal) -> None:
     assert len(screen(terminal("sessions", "list", "-n", "1"))) == 2
 
 
+@pytest.mark.few(1)
 @WIDTHS
 @pytest.mark.usefixtures("sessions")
 def test_a_search_shows_what_was_found_in_the_middle_and_marked(terminal, columns: int) -> None:
@@ -91,6 +92,7 @@ def test_a_search_shows_what_was_found_in_the_middle_and_marked(terminal, column
     assert not any("\x1b" in line for line in plain)
 
 
+@pytest.mark.few(1)
 @WIDTHS
 def test_a_list_of_tools_says_what_decides(terminal, columns: int) -> None:
     head, *lines = screen(terminal("tools", "list", "worker.yaml", columns=columns, TERM="xterm"))
@@ -111,6 +113,7 @@ def test_the_doctor_says_what_to_do_below_and_ends_with_a_verdict(terminal, colu
     assert any(line.startswith("\x1b[32mall that forge needs is there; ") for line in lines[-2:])
 
 
+@pytest.mark.few(1)
 @WIDTHS
 def test_a_verdict_has_its_colour(terminal, columns: int) -> None:
     lines = screen(terminal("approve", "worker.yaml", "hold", columns=columns, TERM="xterm"))
@@ -118,6 +121,7 @@ def test_a_verdict_has_its_colour(terminal, columns: int) -> None:
     assert screen(terminal("approve", "worker.yaml", "hold", columns=columns))[0] == "preApproved: hold"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
@@ -142,6 +146,7 @@ def test_the_words_of_the_model_are_drawn_as_light_markdown(terminal, script, en
     assert f"# Title\n\n{words} " in piped.seen.replace("\r", "")
 
 
+@pytest.mark.few(1)
 @WIDTHS
 def test_a_tool_is_described_in_the_width_of_the_terminal(terminal, columns: int) -> None:
     lines = screen(terminal("tools", "show", "echo", "--worker", "worker.yaml", columns=columns))

@@ -45,6 +45,7 @@ async def test_it_keeps_the_contract(tmp_path: Path, cluster: str) -> None:
     await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
 
 
+@pytest.mark.long
 def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
     """Three items wait for the model on one machine, one is in the middle of a call, when that machine dies."""
     sorter.items({f"i{index}": "note hang pay" for index in range(6)} | {"l": "note linger"})
@@ -173,7 +174,7 @@ async def test_who_does_not_answer_is_not_waited_for(
             content = json.dumps({"address": f"tcp://127.0.0.1:{silent.getsockname()[1]}"})
         if content is not None:
             file.write_text(content)
-        with anyio.fail_after(20), pytest.raises(ModelError, match=re.escape(why)):
+        with anyio.fail_after(60), pytest.raises(ModelError, match=re.escape(why)):
             async with AsyncExitStack() as stack:
                 await executor._connect(str(file), 1, stack)
 
@@ -188,6 +189,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter) -> None:
     assert len(told) <= 3
 
 
+@pytest.mark.long
 def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
     sorter.items({"a": "note", "b": "note hang"})
     sorter.cluster = ""

@@ -229,6 +229,7 @@ class TestPush:
         assert repo.by_hand("git_push", "branch=main", "--force", "-y").returncode == 0
         assert self.subjects(repo, remote) == ["other"]
 
+    @pytest.mark.few(3)
     @pytest.mark.parametrize(
         "branch", ["missing", "+main", ":main", "main:other", "-f", "--mirror", "HEAD", "@{-1}", "*"]
     )
@@ -237,6 +238,7 @@ class TestPush:
         assert (done.returncode, done.stderr) == (1, f"forge: there is no local branch '{branch}'\n")
         assert self.subjects(repo, remote) == []
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("name", ["upstream", "--receive-pack=touch x", "../there"])
     def test_only_to_a_remote_that_is_set_up(self, repo: Repo, remote: Path, name: str) -> None:
         done = repo.by_hand("git_push", "branch=main", f"remote={name}")

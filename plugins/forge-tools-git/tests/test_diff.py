@@ -72,6 +72,7 @@ def test_paths_stay_inside(changed: Repo, path: str, sentence: str) -> None:
     assert sentence in changed.call("git_diff", path=path).error
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("path", ["--output=stolen", "-a", "--no-index", ":(top)a", ":/", "*", "[a]", ":!a"])
 def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> None:
     before = set(os.listdir(changed.folder))

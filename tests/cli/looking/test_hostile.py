@@ -32,10 +32,13 @@ class Kind(Toolset):
 def forge_toolsets():
     return [Kind]
 """
-SOON = ("leaves with 0", "loops", "BaseException", "writes beside the worker", "reads keys", "replaces builtins")
+SOON = ("leaves with 0", "writes beside the worker", "reads keys")
 CASES = [pytest.param(name, marks=[] if name in SOON else [pytest.mark.long]) for name in BEHAVIOURS]
 
-pytestmark = pytest.mark.skipif(mechanism() is None, reason="nothing here can confine processes")
+pytestmark = [
+    pytest.mark.usefixtures("confined_looks"),
+    pytest.mark.skipif(mechanism() is None, reason="nothing here can confine processes"),
+]
 
 
 @pytest.fixture

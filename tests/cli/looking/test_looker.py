@@ -29,6 +29,8 @@ def leave(text: str) -> str:
 '''
 WORKER = "name: w\ntoolsets:\n  filesystem: {}\n  custom: {module: ./tools.py, tools: [echo, leave]}\n"
 
+pytestmark = pytest.mark.usefixtures("confined_looks")
+
 
 @pytest.fixture
 def worker(project: Project) -> Project:
@@ -119,6 +121,7 @@ def test_a_plugin_that_leaves_is_a_row(cli) -> None:
     assert "error" not in rows["script"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("leaving")
 def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {leaving: {}}\n")

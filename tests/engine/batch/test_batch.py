@@ -37,7 +37,7 @@ async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tup
     items.write_text("".join(f'{{"id": "{key}", "task": "go"}}\n' for key in KEYS))
     plan = make_plan(BatchInputs(str(items), TaskTemplate()), BatchRecord(), "", None)
     remote = RemoteItems(ItemPerformer(BatchWork(worker="worker.yaml")), ITEMS)
-    with anyio.fail_after(30), open_store(folder / "results.jsonl") as store:
+    with anyio.fail_after(60), open_store(folder / "results.jsonl") as store:
         async with make_local("", ExecutorEnv(perform, ITEMS, remote)) as executor:
             batch = Batch(
                 plan=plan,

@@ -129,7 +129,7 @@ async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(projec
     project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n")
     project.write("script.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]")
     performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")), pace=Counted(4))
-    with project.environment(), anyio.fail_after(30):
+    with project.environment(), anyio.fail_after(60):
         end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
     assert (end.result["status"], taken) == ("completed", [1, 4])
 

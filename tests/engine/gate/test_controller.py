@@ -75,7 +75,7 @@ async def test_a_callback_wins_over_the_bus() -> None:
     bus = EventBus()
     bus.subscribe(lambda event: None, answers=True)
     controller = ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus)
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         assert await controller.request_approval(REQUEST) == ApprovalDecision(True)
 
 
@@ -114,7 +114,7 @@ async def test_one_prompt_at_a_time() -> None:
         return ApprovalDecision(True)
 
     controller = ApprovalController("interactive", slow)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(controller.request_approval, REQUEST)
@@ -130,7 +130,7 @@ async def test_the_second_of_two_identical_requests_waits_for_the_first_answer()
         return ApprovalDecision(True, remember="session")
 
     controller = ApprovalController("interactive", once)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(controller.request_approval, REQUEST, "f1")
             tasks.start_soon(controller.request_approval, REQUEST, "f1")

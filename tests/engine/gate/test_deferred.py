@@ -184,7 +184,7 @@ def test_what_was_offered_stays_when_too_many_others_come() -> None:
     model = scripted_model(calls(call("tool_0", text="x")), "done")
 
     async def go() -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with WorkerRuntime(worker=worker, model=model, on_event=seen.events.append) as runtime:
                 await runtime.run("go")
 

@@ -208,7 +208,7 @@ async def test_only_what_was_offered_is_remembered(gate: OpenGate) -> None:
 
 async def test_calls_that_wait_for_the_prompt_are_covered_by_what_was_given_there(gate: OpenGate) -> None:
     opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for text in "abc":
                 tasks.start_soon(lambda text=text: opened("act", text=text))
@@ -270,7 +270,8 @@ def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None
     coder.write("other/b.txt", "")
     elsewhere = call("exec_command", command="ls -l", workdir="/other")
     typed = call("write_stdin", session_id=1, chars="ls\n")
-    seen = run(coder, shell("ls"), elsewhere, call("exec_command", command="bash"), typed, choose=[1, None, 0, None])
+    started = call("exec_command", command="bash", yield_time_ms=250)
+    seen = run(coder, shell("ls"), elsewhere, started, typed, choose=[1, None, 0, None])
     assert [texts(request) for request in seen.asked[1:]] == [["this very call"], ["this very call"], []]
 
 

@@ -45,7 +45,7 @@ def tool_of(function: Any, **options: Any) -> Tool:
 
 async def outcome_of(gate: OpenGate, function: Any, **options: Any) -> ToolOutcome:
     opened = gate(tool_of(function, **options))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         outcome = await opened("act")
     assert opened.types == ["toolStarted", "approvalDecided", "toolResult"]
     reported = opened.events[-1]
@@ -297,7 +297,7 @@ async def _interrupted_when(opened: Gate, event_type: str) -> None:
     async def work() -> None:
         outcomes.append(await opened("act"))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(work)
             await reached.wait()

@@ -190,7 +190,7 @@ async def test_waiting_for_consent_takes_no_time_of_the_outer_tool(
 
     monkeypatch.setattr("forge_cli.engine.gate.performing.TIME_LIMIT", 0.2)
     opened = gate(Recorded("inner").tool, Calling("inner").tool, answers=answer)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert (await opened("outer")).ok
 
 
@@ -203,7 +203,7 @@ async def test_an_outer_call_out_of_time_ends_its_inner_call(gate: OpenGate) -> 
     outer = Calling("inner", timeout=0.1)
     opened = gate(inner, outer.tool)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         outcome = await opened("outer")
 
     assert outcome.status == "timeout"
@@ -220,7 +220,7 @@ async def test_an_interrupt_ends_both(gate: OpenGate) -> None:
     inner = Tool(name="inner", description="Stop.", input_schema=ANY_TEXT, execute=stop, needs_approval=False)
     opened = gate(inner, Calling("inner").tool)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await opened("outer")
 
     results = [(event.tool_call_id, event.status) for event in opened.events if isinstance(event, ToolResult)]
@@ -249,7 +249,7 @@ async def test_a_tool_that_is_stopped_calls_nothing_more(gate: OpenGate) -> None
     )
     opened = gate(inner, outer)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await opened("outer")
 
     assert ends == ["outer is being stopped, so it calls no other tool"]

@@ -221,7 +221,7 @@ async def test_an_interrupt_takes_the_question_back() -> None:
     async def ask() -> None:
         answers.append(await consent.ask(WANTED))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await anyio.wait_all_tasks_blocked()

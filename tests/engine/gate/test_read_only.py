@@ -247,7 +247,7 @@ def test_clients_get_what_reads_and_tasks_that_only_read(project: Project) -> No
             served = ServedWorker(worker, workspace=project.folder, session=session, takes_tasks=True, read_only=True)
             async with served:
                 call = served.call("run_w", {"task": "go"}, can_ask=False)
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while not isinstance(news := await call.next(), ToolOutcome):
                         pass
                 return {tool.name for tool in served.tools}, news.value.text()

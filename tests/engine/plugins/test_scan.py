@@ -437,6 +437,7 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
     assert rows() == {}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("module", "problem"),
     [
@@ -480,6 +481,7 @@ def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(site:
     assert "nosuch_dependency" not in sys.modules
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "value", [7, None, "rows", [7], [{}], [{"name": "x"}], [{"nosuch": 1}], [{"name": "x", "toolset": 1, "extra": 2}]]
 )

@@ -231,6 +231,7 @@ def test_nothing_asks_after_a_session_that_came_to_its_end(noted: Tree) -> None:
     assert read_past(recorded(noted.run(ASK_HELPER, "boss: {result}"))).in_flight == frozenset()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("step", range(0, 60, 6))
 def test_a_log_that_is_cut_anywhere_goes_on(chain: Tree, step: int) -> None:
     lines = recorded(chain.run(*TURNS, approval_mode="approve_all"))

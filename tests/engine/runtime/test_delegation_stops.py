@@ -99,7 +99,7 @@ def test_a_program_that_cancels_is_not_kept_waiting(held: Tree, monkeypatch: pyt
         assert scope.cancelled_caught
 
     async def main() -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await cancelled()
 
     anyio.run(main)
@@ -147,6 +147,7 @@ def test_the_same_refusal_three_times_ends_the_worker_in_which_it_happens(tree: 
     assert len(seen.result.denials) == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_whole_tree(held: Tree, number: signal.Signals, code: int) -> None:
     project = held.project

@@ -9,7 +9,7 @@ import pytest
 from forge_cli.engine.runtime.owning import Owner
 
 pytestmark = pytest.mark.anyio
-DEADLINE = 10
+DEADLINE = 60
 
 
 async def test_what_was_opened_later_may_be_closed_first_or_last() -> None:

@@ -61,7 +61,7 @@ async def outcomes(
     """How these calls of the model end, with somebody who answers."""
     seen: list[ToolResult] = []
     model = scripted_model(calls(*made), "done")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(worker=worker, model=model, approval_callback=asked) as runtime:
             runtime.bus.subscribe(lambda event: seen.append(event) if isinstance(event, ToolResult) else None)
             assert (await runtime.run("go")).status == "completed"
@@ -228,7 +228,7 @@ async def test_what_is_no_tool_is_refused_when_the_worker_is_opened() -> None:
 async def test_events_of_a_task_as_they_come() -> None:
     worker = Worker.of(name="w", tools=[greet], approval={"default": "preApproved"})
     model = scripted_model(calls(call("greet", name="Ana")), "{result}", "again")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(worker=worker, model=model) as runtime:
             assert runtime.result is None
             types = [event.type async for event in runtime.stream("Greet Ana.")]
@@ -259,7 +259,7 @@ async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime()
     signal = InterruptSignal()
     worker = Worker.of(name="w", tools=[wait], approval={"default": "preApproved"})
     model = scripted_model(calls(call("wait")), "done")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(worker=worker, model=model, interrupt_signal=signal) as runtime:
             runtime.bus.subscribe(lambda event: seen.append(event) if isinstance(event, ToolResult) else None)
             async for event in runtime.stream("go"):
@@ -314,7 +314,7 @@ async def test_one_task_at_a_time() -> None:
         return "waited"
 
     worker = Worker.of(name="w", tools=[wait])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(
             worker=worker, model=scripted_model(calls(call("wait")), "{result}", "more")
         ) as runtime:
@@ -356,7 +356,7 @@ async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_wor
     bus.subscribe(hear, only=(ToolResult,))
     asked = list[ApprovalRequest]()
     worker, model = Worker.of(name="w", tools=[note, work]), scripted_model(calls(call("work")), "done")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(
             worker=worker, model=model, bus=bus, approval_callback=lambda request: not asked.append(request)
         ) as runtime:
@@ -380,7 +380,7 @@ async def test_a_call_by_hand_ends_with_the_runtime() -> None:
         return ""
 
     worker = Worker.of(name="w", tools=[hang])
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with WorkerRuntime(worker=worker, model=scripted_model("done")) as runtime:
             runtime.bus.emit("manualToolInvoke", {"toolName": "hang", "args": {}})
             await begun.wait()

@@ -88,7 +88,7 @@ async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Projec
         async def aclose(self) -> None: ...
 
     model = Listening()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with runtime_of(worker, model=model) as runtime:
             first = await runtime.run("one")
             second = await runtime.run("two")
@@ -198,7 +198,7 @@ async def test_somebody_on_the_bus_answers(worker: Project) -> None:
     bus.subscribe(answer, answers=True)
     seen = Seen()
     options = {"bus": bus, "wiring": Wiring(sinks=(seen.take,)), "on_event": seen.events.append}
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with runtime_of(worker, calls(call("add", a=1)), "{result}", **options) as runtime:
             await runtime.run("go")
     assert seen.outcomes[0].value == Json(2)

@@ -38,7 +38,7 @@ def numbered(count: int, name: str = "read", first: int = 0) -> list[ToolCall]:
 
 async def take(gate: Gate, calls: Sequence[ToolCall], *, stop_on_refusal: bool = False) -> Turn:
     turn = Turn(gate.guard, stop_on_refusal)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await turn.take(calls)
     return turn
 
@@ -85,7 +85,7 @@ async def test_functions_that_are_not_async_run_at_once_too(gate: OpenGate) -> N
     barrier = threading.Barrier(SIDE_BY_SIDE)
 
     def meet(n: int) -> int:
-        barrier.wait(timeout=8)
+        barrier.wait(timeout=60)
         return n
 
     tool = Tool.from_function(meet, needs_approval=Approval.PRE_APPROVED, effects=READS)

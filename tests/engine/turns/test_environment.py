@@ -211,7 +211,7 @@ def test_what_was_cleared_is_told_again(worker: Project) -> None:
     async def converse() -> None:
         loaded = load_worker(worker.folder / "worker.yaml")
         given: dict[str, Any] = {"model": model, "bus": bus, "workspace": worker.folder, "resume": resumed(one)}
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with WorkerRuntime(worker=loaded, **given) as runtime, anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.converse)
                 await anyio.wait_all_tasks_blocked()

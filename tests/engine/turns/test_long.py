@@ -68,7 +68,8 @@ async def converse(folder: Path, model: Counting) -> None:
     assert (result.turns, result.success) == (model.turns + 1, True)
 
 
-@pytest.mark.parametrize("turns", [100, pytest.param(5_000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("turns", [100, 5_000])
 def test_a_turn_costs_the_same_late_as_early(project: Project, turns: int) -> None:
     project.write("worker.yaml", "name: reader\ntoolsets: {filesystem: {}}\n")
     project.write("notes.txt", "A line of text.\n" * 20)

@@ -378,7 +378,7 @@ async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it
             yield TextDelta("is it?")
             yield TurnEnd("end")
 
-    with worker.environment(), anyio.fail_after(20):
+    with worker.environment(), anyio.fail_after(60):
         async with WorkerRuntime(worker=load_worker(worker.folder / "worker.yaml"), model=Late(), bus=bus) as runtime:
             await runtime.run("go")
     told = [event for event in heard if isinstance(event, Streaming)]

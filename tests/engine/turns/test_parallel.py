@@ -23,7 +23,7 @@ order = []
 @tool(read_only=True)
 def meet(n: int) -> int:
     "Comes back only when eight are there."
-    barrier.wait(timeout=10)
+    barrier.wait(timeout=60)
     return n
 
 @tool(read_only=True)

@@ -106,7 +106,7 @@ class Talk:
         self.history += said or [Message("user", "go")]
         taken: list[Turn] = []
         try:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 for _ in range(count):
                     request = ModelRequest(self.system, self.history, self.tools)
                     taken.append(Turn([delta async for delta in provider.stream(request)]))

@@ -210,6 +210,7 @@ def calls(turn: int, count: int) -> list[dict[str, Any]]:
     return [thinking(f"Turn {turn}."), *(tool_use(f"t{turn}_{n}", "give", what="text", size=40) for n in range(count))]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("per_turn", [1, 3, 8, 9, 10, 25], ids=lambda count: f"{count} calls a turn")
 def test_a_growing_conversation_reads_what_it_has_sent_before(api: Api, giver: Project, per_turn: int) -> None:
     giver.write("worker.yaml", WORKER.replace("You give", "You give. " * 1200))

@@ -104,6 +104,7 @@ def _bare(block: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: signal.Signals) -> None:
     api.will(
@@ -136,6 +137,7 @@ def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: sign
     assert sent(api)[: len(sent(api, -2))] == sent(api, -2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "task"), [(signal.SIGINT, []), (signal.SIGKILL, ["go on"])])
 def test_after_the_answer_was_cut_off(
     api: Api, worker: Project, forge, number: signal.Signals, task: list[str]

@@ -24,7 +24,7 @@ ADD = ToolSpec(
 def turns(model: OpenAIModel, *requests: ModelRequest) -> list[list[Delta]]:
     async def talk() -> list[list[Delta]]:
         try:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 return [[delta async for delta in model.stream(request)] for request in requests]
         finally:
             await model.aclose()

@@ -35,6 +35,7 @@ def meanwhile(code: str, folder: Path) -> Iterator[None]:
             process.kill()
 
 
+@pytest.mark.few(2)
 def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(scratch: Sandbox, root: Path) -> None:
     swap = """
         with contextlib.suppress(OSError):
@@ -70,6 +71,7 @@ FILE_OR_LINK = """
 """
 
 
+@pytest.mark.few(2)
 def test_a_file_that_keeps_turning_into_a_link_is_not_read(scratch: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
@@ -139,6 +141,7 @@ def test_a_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path)
     assert sandbox.read_bytes("/scratch/x") == b"x"
 
 
+@pytest.mark.few(1)
 def test_no_descriptor_stays_open(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/out").symlink_to("../outside")
     (root / "scratch/loop").symlink_to("loop")
@@ -201,6 +204,7 @@ def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
     return done
 
 
+@pytest.mark.few(2)
 def test_a_link_that_flips_between_consents_writes_nothing_that_asks(scratch: Sandbox, root: Path) -> None:
     assert race_between_consents(scratch, root, 600) > 0
 

@@ -183,6 +183,7 @@ def servers(folder: Path) -> Iterator[dict[str, object]]:
         yield {"PORT": tcp.getsockname()[1], "SOCKET": folder / "socket", "ABSTRACT": abstract}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", TABLE)
 async def test_every_way_out_is_closed_or_named(furnished: World, tmp_path: Path, kind: str) -> None:
     world, table = furnished, TABLE[kind]

@@ -123,7 +123,7 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
         first = await made.run(bash("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60)
         again = await made.run(bash("touch src/new/file"), timeout=60)
         child = made.start(bash("touch .mcp.json"), cwd=project)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await child.ended.wait()
     told = [re.sub(r"[0-9a-f]{8}\)", "X)", name) for name in (*first.appeared, *child.finished().appeared)]
     assert told == [
@@ -146,7 +146,7 @@ async def test_a_protected_name_that_somebody_else_made_meanwhile_stays(place: P
         own.write_bytes(".env", b"A=1")
         own.write_bytes("new/.vscode/settings.json", b"{}")
         await made.run(bash("git init -q deep"), timeout=60, names=True)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert child.stdin is not None
             child.stdin.close()
             await child.ended.wait()
@@ -427,6 +427,7 @@ LOOSE = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("names", [False, True])
 async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, only: Mechanism, names: bool) -> None:
     """Also where the line names git, which may make other protected names."""
@@ -458,7 +459,7 @@ async def test_own_files_that_were_written_with_consent_stay(place: Path, only: 
     async with made:
         child = made.start(bash("cat"), cwd=project)
         own.write_bytes("helper/__init__.py", b"V = 1")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert child.stdin is not None
             child.stdin.close()
             await child.ended.wait()

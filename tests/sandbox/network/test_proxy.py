@@ -53,7 +53,7 @@ class World:
 
     async def say(self, data: bytes) -> bytes:
         """Everything that comes back until the proxy closes the connection."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await self.connect() as client:
                 await client.send(data)
                 return await everything(client)
@@ -109,7 +109,7 @@ async def test_a_second_request_on_a_connection_is_not_passed_on() -> None:
     second = b"GET http://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
     async with opened() as world:
         world.patient = True
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await world.connect() as client:
                 await client.send(first + second)
                 assert await client.receive() == ANSWER
@@ -124,7 +124,7 @@ async def test_a_second_request_on_a_connection_is_not_passed_on() -> None:
 async def test_a_tunnel_passes_everything_on_both_ways() -> None:
     async with opened() as world:
         world.patient = True
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await world.connect() as client:
                 await client.send(b"CONNECT api.example.org:443 HTTP/1.1\r\n\r\nearly")
                 got = b""
@@ -204,7 +204,7 @@ async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(monkeypat
         async def one() -> None:
             answers.append(await world.say(b"GET http://api.example.org/ HTTP/1.1\r\n\r\n"))
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as clients:
                 for _ in range(60):
                     clients.start_soon(one)
@@ -227,7 +227,7 @@ async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
     with theirs:
         send(kind, theirs)
     check = NetworkCheck("curl", NetworkRules(), Person(), Away())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await CommandProxy(check, ours).serve(clock)
     assert len(descriptors()) == len(before)
 
@@ -235,7 +235,7 @@ async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
 async def test_a_command_that_ends_before_its_port_is_open_leaves_nothing() -> None:
     ours, theirs = socket.socketpair()
     proxy = CommandProxy(NetworkCheck("curl", NetworkRules(), Person(), Away()), ours)
-    with theirs, anyio.fail_after(10):
+    with theirs, anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(proxy.serve, clock)
             await anyio.wait_all_tasks_blocked()

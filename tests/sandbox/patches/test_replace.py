@@ -125,6 +125,7 @@ def test_nothing_of_a_file_that_may_hold_secrets_is_shown() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_long_file_full_of_matches_takes_a_moment() -> None:
     data = b"a\n" * 200_000
     assert "200000 times, at lines 1, 2, 3, 4, 5 and 199995 more" in refusal(data, "a")

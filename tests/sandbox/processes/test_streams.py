@@ -154,7 +154,7 @@ async def test_somebody_who_waits_for_news_is_told() -> None:
             heard.append(text)
             await anyio.lowlevel.checkpoint()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as listening:
             listening.start_soon(listen)
             for text in (b"one", b"two"):
@@ -169,7 +169,7 @@ async def test_somebody_who_waits_for_news_is_told() -> None:
 async def test_input_waits_for_a_reader_and_keeps_its_order() -> None:
     reading, writing = os.pipe()
     stdin, heard = Input(writing), Output(2**22)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as reading_:
             async with anyio.create_task_group() as writing_:
                 writing_.start_soon(stdin.write, b"a" * 200_000)
@@ -209,7 +209,7 @@ async def test_closing_the_input_wakes_whoever_writes() -> None:
         except ToolError as error:
             refused.append(str(error))
 
-    with anyio.fail_after(3):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as writing_:
             writing_.start_soon(write)
             await anyio.wait_all_tasks_blocked()

@@ -49,7 +49,7 @@ async def end(first: subprocess.Popen[bytes], tree: ProcessTree) -> None:
 
 async def asleep(sleeping: str) -> int:
     """The process that sleeps, once the shell before it has become it."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not (found := sleepers(sleeping)):  # noqa: ASYNC110 (the kernel tells nobody)
             await anyio.sleep(0.01)
     (sleeper,) = found
@@ -67,7 +67,7 @@ async def test_orphans_are_found_by_their_mark(out: Gate, way: str) -> None:
     assert tree.remains()
     begin = time.monotonic()
     await tree.end()
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 30
     assert (sleepers(sleeping), tree.members(), tree.remains(), children()) == ([], [], False, [])
 
 

@@ -41,7 +41,7 @@ def search(request: pytest.FixtureRequest, sandbox: Sandbox) -> Search:
 
     def searched(pattern: str, path: str = "/scratch", include: str | None = None, **options: object) -> Matches:
         async def main() -> Matches:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 return await grep(sandbox, pattern, path, include, engine=engine, **options)  # type: ignore[arg-type]
 
         return anyio.run(main)
@@ -246,7 +246,7 @@ class TestGrep:
         write(root, a="hit aa\n", b="a" * 60 + "!\n")
 
         async def main() -> Matches:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 return await grep(sandbox, "(a|aa)+$", "/scratch", engine="python", timeout=2)
 
         found = anyio.run(main)

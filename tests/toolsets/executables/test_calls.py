@@ -53,7 +53,7 @@ def large() -> str:
 '''
 
 
-@pytest.fixture(params=["auto", "off"])
+@pytest.fixture(params=["auto", pytest.param("off", marks=pytest.mark.long)])
 def host(project: Project, request: pytest.FixtureRequest) -> Project:
     """A worker whose programs may call tools, with and without a sandbox around them."""
     project.write("tools.py", TOOLS)
@@ -88,6 +88,7 @@ def test_a_program_calls_a_tool_and_prints_what_it_gives(host: Project, write_to
     assert [each.caller for each in seen.of(ApprovalDecided)] == [None, "tool:outer", "tool:outer"]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("argv", "code", "sentence"),
     [

@@ -120,6 +120,7 @@ def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteToo
     assert stdout(worker.run(calls(call("hello")), "done")) == "vendored\n"
 
 
+@pytest.mark.long
 def test_two_processes_build_one_tool_once(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     log, wrapper = tmp_path / "builds", tmp_path / "bin" / "go"

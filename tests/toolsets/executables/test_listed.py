@@ -38,6 +38,7 @@ def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> Non
 BROKEN = ("timeout: soon", "tool.yaml:4:10: timeout: must be a number")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("worker_words", [[], ["worker.yaml"]])
 def test_what_is_broken_is_a_row_with_its_place(
     worker: Project, write_tool: WriteTool, worker_words: list[str]
@@ -54,6 +55,7 @@ def test_what_is_broken_is_a_row_with_its_place(
     assert any(line.startswith("bad") and BROKEN[1] in line for line in table.splitlines())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [["show"], ["call", "-y"]])
 def test_who_asks_for_what_is_broken_reads_why(project: Project, write_tool: WriteTool, words: list[str]) -> None:
     write_tool("bad", "echo 1", BROKEN[0])

@@ -34,6 +34,7 @@ def language(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.few(1)
 def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
     made = call("create_custom_tool", name="greet", description="Says\n'hello' \"to\"", language=language)
     made["input"]["parameters"] = PARAMETERS
@@ -49,6 +50,7 @@ def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
     assert lines["where"] == str(worker.folder / "f.txt")
 
 
+@pytest.mark.few(1)
 def test_without_parameters_it_shows_a_flag_and_the_workspace(worker: Project, language: str) -> None:
     made = call("create_custom_tool", name="greet", description="d", language=language)
     seen = worker.run(calls(made), calls(call("greet"), call("greet", example="a b")), "done", answers=[True])

@@ -22,7 +22,7 @@ def manager(project: Project, monkeypatch: pytest.MonkeyPatch) -> ExecutableMana
 
 def built(manager: ExecutableManager, name: str) -> str:
     async def build() -> str:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             return await manager.build(manager.find(name))
 
     return anyio.run(build)

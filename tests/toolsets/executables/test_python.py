@@ -79,6 +79,7 @@ def stdout(seen: Seen, index: int = -1) -> str:
     return str(value.data["stdout"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("isolation", ["auto", "off"])
 def test_packages_are_there_confined_or_not(
     project: Project, write_tool: WriteTool, uv: str, wheels: Path, isolation: str
@@ -114,6 +115,7 @@ def _logging_uv(folder: Path, uv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@pytest.mark.long
 def test_two_processes_install_once(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -307,7 +307,7 @@ def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(worker: Project, 
     thread.start()
     again = [call("slow"), call("run_custom_tool", tool_name="slow")]
     seen = worker.run(calls(call("slow"), call("slow")), calls(*again), "done")
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert seen.statuses == ["success", "error", "not_found", "error"]
     assert value(seen, 0).data["stdout"] == "went on\nended\n"
     assert "is gone" in (seen.outcomes[1].error or "")

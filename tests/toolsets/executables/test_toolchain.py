@@ -29,7 +29,7 @@ def program(project: Project, write_tool: Callable[..., Path]) -> Callable[[str]
 
 def with_tools(home: Path, method: str, program: Program) -> object:
     async def ask() -> object:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with ChildProcesses() as processes:
                 return await getattr(language_of(program), method)(program, Toolchain(home, processes))
 

@@ -167,8 +167,10 @@ if MODE == "absent":
     sys.exit("no such database")
 if MODE == "mute":
     time.sleep(1000)
-if MODE == "slow":
-    time.sleep(2)
+if MODE == "meets":
+    Path(sys.argv[2], str(os.getpid())).touch()
+    while len(os.listdir(sys.argv[2])) < 5:
+        time.sleep(0.02)
 if MODE == "writes":
     LEFT.write_text("it was here")
 if MODE == "garbage":

@@ -103,6 +103,7 @@ def test_a_server_that_is_down_is_a_warning(project: Project) -> None:
     assert ["the MCP server web is not there" in event.message for event in seen.of(StatusEvent)] == [True]
 
 
+@pytest.mark.usefixtures("confined_looks")
 def test_looking_does_not_reach_it_and_says_so(project: Project) -> None:
     with served(make_app()) as url:
         worker(project, url)

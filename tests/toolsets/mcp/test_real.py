@@ -32,6 +32,7 @@ def texts(seen: Seen) -> list[str]:
     return [outcome.value.text() for outcome in seen.outcomes]
 
 
+@pytest.mark.long
 @pytest.mark.needs("git")
 def test_the_servers_time_and_git(project: Project) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]

@@ -136,7 +136,7 @@ def test_the_time_of_a_call_stands_still_while_a_person_answers(project: Project
             model = scripted_model(ECHO, "done")
             loaded = load_worker(project.folder / "worker.yaml")
             options: dict[str, Any] = {"workspace": project.folder, "bus": bus, "on_event": seen.events.append}
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 async with WorkerRuntime(worker=loaded, model=model, **options) as runtime:
                     await runtime.run("go")
         return seen
@@ -206,7 +206,7 @@ def converse(project: Project, *commands: CommandEvent, turns: tuple[str, ...] =
         loaded, bus = load_worker(project.folder / "worker.yaml"), EventBus()
         bus.subscribe(events.append)
         options: dict[str, Any] = {"workspace": project.folder, "bus": bus}
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with (
                 WorkerRuntime(worker=loaded, model=scripted_model(*turns), **options) as runtime,
                 anyio.create_task_group() as tasks,

@@ -180,6 +180,7 @@ def test_the_rule_that_is_suggested_reaches_the_command_inside(judge: Judge) -> 
     assert {line: judge(line).suggestion for line in SUGGESTED} == SUGGESTED
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("words", ["-a compose", "--context run", "-x", "exec", "run --entrypoint x"])
 def test_many_options_before_a_subcommand_ask_at_once(words: str, judge: Judge) -> None:
     line = f"docker {f'{words} ' * 3000}"

@@ -158,6 +158,7 @@ def takes_too_long(longer: str, shorter: str) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(5))
 def test_long_lines_take_linear_time(part: int) -> None:
     lines = {piece: [piece * (length // len(piece)) for length in (8_000, 2_000)] for piece in LONG}

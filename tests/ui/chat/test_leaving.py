@@ -5,6 +5,7 @@ Covers forge_cli.ui.terminal.taken.
 
 import json
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -61,11 +62,11 @@ def clerk(talker: Project, script) -> Project:
     return talker
 
 
-def leave_all(window: Window, keys: tuple[str, ...]) -> None:
+def leave_all(window: Window, keys: tuple[str, ...], questions: Sequence[tuple[str, str]] = QUESTIONS) -> None:
     """Leave every question by every key, and type a command behind it, by Ctrl+C in the same moment."""
     count = 0
     for key in keys:
-        for line, question in QUESTIONS:
+        for line, question in questions:
             count, asked = count + 1, window.text.count(question) + 1
             window.say(line)
             window.wait(lambda text, q=question, n=asked: text.count(q) == n, f"{question!r}, number {asked}")
@@ -89,6 +90,16 @@ def check_that_nothing_was_called(clerk: Project, questions: int) -> None:
     assert not (clerk.folder / "a.txt").exists()
 
 
+def test_what_is_typed_after_an_approval_was_left_is_not_its_answer(chat, clerk, script) -> None:
+    script(WRITE, BYE)
+    window = chat(columns=100, rows=500).ready()
+    leave_all(window, (CTRL_C,), QUESTIONS[:1])
+    window.ready().type("\x04")
+    assert window.end() == 0
+    assert not (clerk.folder / "a.txt").exists()
+
+
+@pytest.mark.long
 def test_whatever_is_typed_after_a_question_was_left_is_not_its_answer(chat, clerk, script) -> None:
     script(*[WRITE, ORDER] * 2, BYE)
     window = chat(columns=100, rows=500).ready()
@@ -98,6 +109,7 @@ def test_whatever_is_typed_after_a_question_was_left_is_not_its_answer(chat, cle
     check_that_nothing_was_called(clerk, 6)
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_them_on_a_terminal_that_cannot_move_its_cursor(chat, clerk, script, monkeypatch) -> None:
     script(WRITE, ORDER, BYE)
     monkeypatch.setattr(Window, "is_idle", lambda self, screen: screen.endswith("\n>"))

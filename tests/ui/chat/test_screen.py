@@ -52,6 +52,7 @@ def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, t
     window.miss("Esc interrupts")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_a_turn_is_interrupted_at_once_and_the_conversation_stays(chat, words, key) -> None:
     window = chat("-m", "pipe:words").ready()

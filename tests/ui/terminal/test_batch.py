@@ -101,6 +101,7 @@ def test_a_long_key_leaves_room_for_its_error() -> None:
     assert len(error) < 80
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
 def test_a_batch_on_a_terminal_that_is_interrupted(terminal, project: Project, columns: int) -> None:
     write_items(sorter(project), {"a": "", "b": "break", "c": "hang", "d": "pay"})

@@ -36,6 +36,7 @@ def command(terminal, script, writer):
     return ask
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "env", [{}, {"NO_COLOR": "1"}, {"term": "dumb"}], ids=lambda env: " ".join(map("=".join, env.items())) or "colours"
 )

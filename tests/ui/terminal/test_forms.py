@@ -97,6 +97,7 @@ def test_the_end_of_input_ends_the_form(terminal) -> None:
     assert "forge: invalid input for echo: missing field 'text'" in keyboard.seen
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["n\n", "\x04", "\x03"])
 def test_whoever_leaves_at_the_recap_calls_nothing(terminal, key: str) -> None:
     keyboard = terminal(*CALL, "text=hi", "times=1", "loud=false")
@@ -105,6 +106,7 @@ def test_whoever_leaves_at_the_recap_calls_nothing(terminal, key: str) -> None:
     assert "hi\n" not in "\n".join(keyboard.lines[-2:])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("key", "term"), [("\x04", "dumb"), ("\x03", "dumb"), ("\x1b", "xterm"), ("\x03", "xterm")])
 def test_whoever_leaves_before_the_recap_calls_nothing(terminal, key: str, term: str) -> None:
     keyboard = terminal(*CALL, "text=hi", TERM=term)

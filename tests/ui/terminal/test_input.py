@@ -87,7 +87,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Any:
         made.append(Desk(columns))
 
         async def within() -> None:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await story(made[-1])
 
         in_loop(within)

@@ -141,6 +141,7 @@ def test_diffs_with_nothing_to_compare() -> None:
     assert replaced == "replaces /a; the old content is too long to compare, or not text:\nnew\n"
 
 
+@pytest.mark.long
 def test_a_diff_that_would_take_minutes_to_compare_is_shown_at_once() -> None:
     before = "".join(f"{n * n % 97 + 1}\n" for n in range(20_000))
     after = "".join(f"{n * n * n % 101 + 2}\n" for n in range(30_000))

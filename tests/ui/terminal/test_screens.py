@@ -80,6 +80,7 @@ def without_start(lines: list[str]) -> list[str]:
     return lines[next(index for index, line in enumerate(lines) if line.startswith("I ")) :]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("columns", [80, 50])
 @pytest.mark.parametrize("env", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str]) -> None:
@@ -285,7 +286,7 @@ def test_a_dumb_terminal_is_told_once_that_the_model_is_waited_for(monkeypatch: 
 
     async def wait() -> None:
         bus, shown.written = EventBus(), anyio.Event()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with TerminalUI(bus, output=shown, interactive=False):
                 bus.emit(SessionStart("slow:model", "/w", "interactive"))
                 bus.emit(TurnStart(1, "0" * 64, ()))

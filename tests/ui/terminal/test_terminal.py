@@ -92,7 +92,7 @@ REQUEST = ApprovalRequest("a1", "c1", "push", {}, "w wants to call push", "it as
 
 async def asked(screen: TerminalUI, bus: EventBus) -> ApprovalDecision:
     """The answer that a terminal gives to a request; of a session, it is given once for all."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with screen:
             return await bus.ask(REQUEST)
 
@@ -102,7 +102,7 @@ def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
     screen = TerminalUI(bus, output=output, input=io.StringIO("?\ny\nfour words and more\n"), trace="summary")
 
     async def converse() -> tuple[bool, str]:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with screen:
                 bus.emit("status", {"level": "info", "message": "working"})
                 bus.emit(Streaming("s", "Hello!", done=False))
@@ -129,7 +129,7 @@ def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
         screen = TerminalUI(bus, output=io.StringIO(), input=input)
 
         async def ask() -> list[ApprovalDecision]:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 async with screen:
                     return [await bus.ask(replace(REQUEST, request_id=f"a{number}")) for number in range(4)]
 
@@ -199,6 +199,7 @@ with contextlib.suppress(OSError):
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("patience", [0.2, 60])
 def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writer, patience: float) -> None:

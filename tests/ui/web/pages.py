@@ -19,7 +19,7 @@ from forge_cli.testing import Project
 from forge_cli.ui.http import open_socket
 from forge_cli.ui.web.access import PageAccess
 
-WAIT = 20.0
+WAIT = 60.0
 """Seconds for anything that a test waits for."""
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from forge_cli.ui.web.access import AccessGate, PageAccess
 
 from ...rows import each_row
 
-WAIT = 20.0
+WAIT = 60.0
 HELD = {
     "nothing": "",
     "half a line": "GET / HT",

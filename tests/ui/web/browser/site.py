@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from forge_cli.testing import Project
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:(\d+)/)\S*")
-SECONDS = 15
+SECONDS = 45
 """The deadline of every wait, in a browser on a busy machine."""
 
 TOOLS = '''

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from playwright.sync_api import expect
 
 from forge_cli.core.approval import ApprovalDecision
@@ -73,6 +74,7 @@ def write_session(site: Site, session: str, count: int) -> None:
     path.chmod(0o600)
 
 
+@pytest.mark.long
 def test_ten_thousand_events_come_in_pieces_and_leave_the_page_usable(site: Site) -> None:
     session = "20260101-000000-aaaaaa"
     write_session(site, session, 10_000)
@@ -95,6 +97,7 @@ def test_ten_thousand_events_come_in_pieces_and_leave_the_page_usable(site: Site
     expect(page.locator(".entry").first).to_be_in_viewport()
 
 
+@pytest.mark.long
 def test_many_tabs_leave_connections_for_the_one_that_is_looked_at(start: Start) -> None:
     site = start("Hello.")
     context = site.context()

@@ -69,6 +69,7 @@ def views(site: Site, page: Page):
     yield "inbox"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400)], ids=["360 px", "zoom 200 %"])
 def test_nothing_is_wider_than_a_narrow_or_enlarged_window(start: Start, width: int, height: int) -> None:
     site = start(REFUND, ANSWER)
@@ -89,6 +90,7 @@ def test_axe_finds_nothing_serious(start: Start, axe: Path, scheme: str) -> None
         assert told == [], f"{view}: {json.dumps(told, indent=1)}"
 
 
+@pytest.mark.long
 def test_the_page_is_dark_where_the_system_is(start: Start) -> None:
     site = start("Hello.")
     shades = {}
@@ -147,6 +149,7 @@ def test_a_screen_reader_has_landmarks_and_hears_an_answer_once(start: Start) ->
     assert page.locator("[aria-live=polite]").count() == 1
 
 
+@pytest.mark.long
 def test_motion_stops_where_people_ask_for_that(start: Start) -> None:
     page = start("Hello.").talk(reduced_motion="reduce")
     page.evaluate("document.getElementById('status').dataset.state = 'thinking'")
