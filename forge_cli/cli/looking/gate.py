@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from forge_cli.cli.looking.left_out import why_missing
 from forge_cli.cli.opening import opened
-from forge_cli.cli.verdict import VerdictAnswer, call_of, verdict_on
+from forge_cli.cli.verdict import VerdictAnswer, answer_of, call_of, verdict_on
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.worker import load_worker
@@ -39,7 +39,7 @@ async def judging(worker: str, workspace: Path) -> AsyncIterator[JudgeCall]:
     try:
         with watching(refuse):
             async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
-                yield partial(_judge, assembly.guard)
+                yield partial(_judge, assembly)
                 return
     except BaseException as error:
         if not needs_third_party(error):
@@ -63,14 +63,17 @@ async def judge_in_child(
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
 ) -> VerdictAnswer:
-    return await _judge(_GATES[worker][1].guard, tool, args, typed, caller)
+    return await _judge(_GATES[worker][1], tool, args, typed, caller)
 
 
 async def _judge(
-    guard: Guard,
+    assembly: Assembly,
     tool: str,
     args: JsonObject | str,
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
 ) -> VerdictAnswer:
+    guard = assembly.guard
+    if tool not in guard.offers and (why := why_missing(assembly.toolbox, tool)):
+        return answer_of(tool, "refused", why)
     return await verdict_on(guard, call_of(guard.offers.get(tool), tool, args, typed), Caller(caller))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from forge_cli.cli.opening import bare_worker
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
+from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp_project import project_servers
+from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
 from forge_cli.toolsets.mcp.toolset import McpConfig, McpToolset
 
@@ -20,6 +24,12 @@ def named_servers(worker: Worker) -> dict[str, McpServer | None]:
     if section is None:
         return {}
     return parse_config(McpConfig, section, at=("toolsets", TOOLSET), file=str(worker.path)).servers
+
+
+def is_defined(name: str, folder: Path) -> bool:
+    """Can a worker name it: do the user's own settings define it, or a file that comes with the folder?"""
+    own = load_settings(forge_home()).mcp.servers
+    return name in own or any(name in project.servers for project in project_servers(folder))
 
 
 def with_servers_only(worker: Worker) -> Worker:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
@@ -15,6 +16,7 @@ from pydantic import FileUrl
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import cut, visible
 from forge_cli.files.mcp import McpServer
+from forge_cli.toolsets.mcp.kept import ServerOffer, ServerTool
 
 if TYPE_CHECKING:
     import mcp_types
@@ -51,13 +53,17 @@ class Connection:
         transport: OpenTransport,
         roots: Callable[[], list[str]],
         log: Callable[[str], None],
+        keep: Callable[[ServerOffer], None],
         sample: Callback | None = None,
         elicit: Callback | None = None,
     ) -> None:
-        """``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none."""
+        """``keep`` gets what it offers, whenever that is known anew.
+
+        ``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none.
+        """
         self.name = name
         self.server = server
-        self.tools: list[mcp_types.Tool] = []
+        self.offer = ServerOffer()
         self.prompts: list[mcp_types.Prompt] = []
         self.changed = False
         """Whether the server has said that its tools are others now."""
@@ -69,6 +75,7 @@ class Connection:
         self._transport = transport
         self._roots = roots
         self._log = log
+        self._keep = keep
         self._sample = sample
         self._elicit = elicit
         self._limits: set[anyio.CancelScope] = set()
@@ -88,14 +95,6 @@ class Connection:
     @property
     def protocol(self) -> str:
         return self._client.protocol_version if self._client else ""
-
-    @property
-    def instructions(self) -> str | None:
-        return self._client.instructions if self._client else None
-
-    @property
-    def has_resources(self) -> bool:
-        return self._client is not None and self._client.server_capabilities.resources is not None
 
     async def own(self) -> None:
         """Connect, stay connected until it is closed, and connect once more where the connection is lost."""
@@ -122,9 +121,9 @@ class Connection:
         """Wait until it is connected, or is known not to be."""
         await self._settled.wait()
 
-    def refuse(self, why: str) -> None:
-        """It is not connected to at all."""
-        self.failure = why
+    def remember(self, offer: ServerOffer | None, otherwise: str) -> None:
+        """Offer what is known from before, in the place of connecting to it; ``otherwise`` is why it offers nothing."""
+        self.offer, self.failure = offer or self.offer, None if offer else otherwise
         self._settled.set()
 
     def close(self) -> None:
@@ -143,7 +142,7 @@ class Connection:
             self.changed = False
             with suppress(Exception):  # the tools that were there stay
                 with anyio.fail_after(self.server.connect_timeout):
-                    self.tools = await self._list(self._client)
+                    await self._look(self._client)
 
     async def call(self, tool: str, args: dict[str, Any], report: Progress) -> mcp_types.CallToolResult:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -248,7 +247,7 @@ class Connection:
             async with asyncio.timeout(self.server.connect_timeout):
                 self._client = await stack.enter_async_context(client)
                 self.connecting = time.monotonic() - started
-                self.tools = await self._list(self._client)
+                await self._look(self._client)
                 self.latency = time.monotonic() - started - self.connecting
                 self.prompts = await self._list_prompts(self._client)
         except TimeoutError:
@@ -282,6 +281,13 @@ class Connection:
                 if cursor is None:
                     break
         return found
+
+    async def _look(self, client: Client) -> None:
+        """Ask for what it offers, and keep that."""
+        tools = tuple(ServerTool.of(tool, self.server.identity) for tool in await self._list(client))
+        resources = client.server_capabilities.resources is not None
+        self.offer = ServerOffer(tools, client.instructions, resources, datetime.now(UTC).isoformat(timespec="seconds"))
+        self._keep(self.offer)
 
     async def _list(self, client: Client) -> list[mcp_types.Tool]:
         if client.server_capabilities.tools is None:

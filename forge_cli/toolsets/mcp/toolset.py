@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -29,11 +30,11 @@ from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import TrustError, TrustStore
-from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
+from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
 from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
 from forge_cli.toolsets.mcp.pins import Pins
 from forge_cli.toolsets.mcp.requests import ServerRequests
@@ -65,7 +66,6 @@ class McpToolset(Toolset):
     name = "mcp"
     Config = McpConfig
     dynamic = True
-    imports = True
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
@@ -78,14 +78,14 @@ class McpToolset(Toolset):
         self.connections = [self._connection(name, server) for name, server in servers.items()]
         self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
-        self._offered: dict[str, tuple[Any, Tool]] = {}
-        self._pinned: dict[str, mcp_types.Tool] = {}
+        self._offered: dict[str, tuple[ServerTool, Tool]] = {}
+        self._pinned: dict[str, ServerTool] = {}
         self._left_out: dict[str, tuple[Source, str]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
         for connection in self.connections:
-            if only_looks() and (why := _not_looked_at(connection.server)):
-                connection.refuse(why)
+            if only_looks():
+                connection.remember(self._kept(connection.server).find(), self._unseen(connection.name))
             else:
                 self._tasks.start_soon(connection.own)
         with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
@@ -107,7 +107,8 @@ class McpToolset(Toolset):
         for connection in self.connections:
             await connection.refresh()
             if connection.failure:
-                self._warn(f"the MCP server {connection.name} is not there: {visible(connection.failure)}")
+                problem = "" if only_looks() else " is not there"
+                self._warn(f"the MCP server {connection.name}{problem}: {visible(connection.failure)}")
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
         return found + resource_tools(self.connections)
@@ -133,19 +134,19 @@ class McpToolset(Toolset):
 
     def instructions(self) -> str | None:
         said = [
-            f"About the tools {each.name}__*:\n{cut(each.instructions, 2000)}"
+            f"About the tools {each.name}__*:\n{cut(text, 2000)}"
             for each in self.connections
-            if each.instructions and visible(each.instructions, keep="\n\t") == each.instructions
+            if (text := each.offer.instructions) and visible(text, keep="\n\t") == text
         ]
         return "\n\n".join(said) or None
 
     def _tools_of(self, connection: Connection) -> list[Tool]:
         found: list[Tool] = []
-        names = names_for(connection.name, (tool.name for tool in connection.tools))
-        for tool in connection.tools:
+        names = names_for(connection.name, (tool.name for tool in connection.offer.tools))
+        for tool in connection.offer.tools:
             name = names[tool.name]
             known = self._offered.get(name)
-            if known and known[0] is tool:
+            if known and known[0] == tool:
                 found.append(known[1])
                 continue
             try:
@@ -158,13 +159,12 @@ class McpToolset(Toolset):
             found.append(offered)
         return found
 
-    def _offer(self, name: str, tool: mcp_types.Tool, connection: Connection) -> Tool:
+    def _offer(self, name: str, tool: ServerTool, connection: Connection) -> Tool:
         drift = self._pins[connection.name].drift(tool)
         offered = offered_tool(
             name,
             tool,
             server=connection.name,
-            identity=connection.server.identity,
             execute=partial(self._call, name, connection, tool),
             drift=drift,
             notice=self._warn,
@@ -175,9 +175,9 @@ class McpToolset(Toolset):
         return offered
 
     async def _call(
-        self, name: str, connection: Connection, tool: mcp_types.Tool, args: Args, context: ToolContext
+        self, name: str, connection: Connection, tool: ServerTool, args: Args, context: ToolContext
     ) -> ResultValue:
-        if tool is not self._pinned.get(name):
+        if tool != self._pinned.get(name):
             self._pinned[name] = tool
             if self._pins[connection.name].keep(tool):
                 self._offered.pop(name, None)
@@ -224,10 +224,20 @@ class McpToolset(Toolset):
             transport=transport,
             roots=self._roots,
             log=log,
+            keep=self._kept(server).put,
             sample=requests.sample if _said(server.sampling, self.config.sampling) else None,
             elicit=requests.elicit if _said(server.elicitation, self.config.elicitation) else None,
         )
         return connection
+
+    def _kept(self, server: McpServer) -> KeptOffer:
+        return KeptOffer(self.env.home, server, self.env.workspace)
+
+    def _unseen(self, name: str) -> str:
+        """Why nothing is known of a server that commands that only look do not start."""
+        where = self.config.where("servers", name)
+        target = name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
+        return f"it was never started, so its tools are not known; see forge mcp test {target}"
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
         processes = self.env.processes
@@ -267,15 +277,6 @@ def _describe_prompt(name: str, prompt: mcp_types.Prompt) -> PromptSpec:
 
 def _said(own: bool | None, general: bool) -> bool:
     return general if own is None else own
-
-
-def _not_looked_at(server: McpServer) -> str | None:
-    """Why commands that only look do not connect to a server: they have no network, and start nothing unconfined."""
-    if server.url:
-        return "it is reached over the network, which commands that only look do not have; see forge mcp test"
-    if inherited() is None:
-        return "it is not started by commands that only look, for nothing here can confine it; see forge mcp test"
-    return None
 
 
 @hookimpl
