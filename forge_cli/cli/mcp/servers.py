@@ -20,10 +20,15 @@ TOOLSET = McpToolset.name
 
 def named_servers(worker: Worker) -> dict[str, McpServer | None]:
     """Each server that the worker names, with its definition where that is in the worker, too."""
+    config = _section(worker)
+    return config.servers if config else {}
+
+
+def _section(worker: Worker) -> McpConfig | None:
     section = worker.section("toolsets", TOOLSET) if TOOLSET in worker.config.toolsets else None
     if section is None:
-        return {}
-    return parse_config(McpConfig, section, at=("toolsets", TOOLSET), file=str(worker.path)).servers
+        return None
+    return parse_config(McpConfig, section, at=("toolsets", TOOLSET), file=str(worker.path))
 
 
 def is_defined(name: str, folder: Path) -> bool:
@@ -33,19 +38,22 @@ def is_defined(name: str, folder: Path) -> bool:
 
 
 def with_servers_only(worker: Worker) -> Worker:
-    """The same worker without its other toolsets and plugins."""
-    if not named_servers(worker):
+    """The same worker without its other toolsets and plugins, which starts whatever becomes of its servers."""
+    config = _section(worker)
+    if config is None:
         hint = "name some under toolsets.mcp.servers"
         raise WorkerError(
             worker.config.where("toolsets"), f"the worker '{worker.name}' names no MCP servers", hint=hint
         )
-    kept = {"toolsets": {TOOLSET: worker.config.toolsets[TOOLSET]}, "plugins": []}
-    return replace(worker, config=worker.config.model_copy(update=kept), toolsets=())
+    toolset = McpToolset(config)
+    toolset.tolerant = True
+    kept = worker.config.model_copy(update={"toolsets": {}, "plugins": []})
+    return replace(worker, config=kept, toolsets=(toolset,))
 
 
 def worker_for(server: str) -> Worker:
     """A worker with nothing but one server of the user's own."""
-    return bare_worker({TOOLSET: {"servers": {server: None}}})
+    return with_servers_only(bare_worker({TOOLSET: {"servers": {server: None}}}))
 
 
 def describe_confined(server: McpServer) -> str:

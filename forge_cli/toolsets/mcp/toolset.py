@@ -17,8 +17,9 @@ from anyio.abc import TaskGroup
 
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.notify import NOT_THERE
 from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 LONGEST_OPENING = LOAD_LIMIT - 5
+TOO_SLOW = "it takes too long to start"
 LAST_WORDS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
@@ -62,10 +64,19 @@ class McpConfig(ToolsetConfig):
     """Whether they may ask the person for input."""
 
 
+class ServerMissing(ForgeError):
+    """A worker cannot start without one of its servers."""
+
+    exit_code = ExitCode.PROVIDER
+
+
 class McpToolset(Toolset):
     name = "mcp"
     Config = McpConfig
     dynamic = True
+
+    tolerant = False
+    """True where a server that is required need not be there, because that is what is to be found out."""
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
@@ -88,9 +99,14 @@ class McpToolset(Toolset):
                 connection.remember(self._kept(connection.server).find(), self._unseen(connection.name))
             else:
                 self._tasks.start_soon(connection.own)
-        with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
-            for connection in self.connections:
-                await connection.settled()
+        try:
+            with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
+                for connection in self.connections:
+                    await connection.settled()
+            self._check_required()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(
@@ -101,14 +117,22 @@ class McpToolset(Toolset):
         await self._tasks.__aexit__(None, None, None)
         await super().__aexit__(kind, error, trace)
 
+    def _check_required(self) -> None:
+        """A worker whose required server is not there does not start; one that is only looked at has none."""
+        for each in self.connections:
+            if each.server.required and not each.connected and not self.tolerant and not only_looks():
+                problem = f"the MCP server {each.name} is required, and{NOT_THERE}{visible(each.failure or TOO_SLOW)}"
+                hint = f"see forge mcp test {self._target(each.name)}"
+                raise ServerMissing(problem, where=self.config.where("servers", each.name), hint=hint)
+
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
         self._left_out.clear()
         for connection in self.connections:
             await connection.refresh()
             if connection.failure:
-                problem = "" if only_looks() else " is not there"
-                self._warn(f"the MCP server {connection.name}{problem}: {visible(connection.failure)}")
+                problem = ": " if only_looks() else NOT_THERE
+                self._warn(f"the MCP server {connection.name}{problem}{visible(connection.failure)}")
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
         return found + resource_tools(self.connections)
@@ -235,9 +259,12 @@ class McpToolset(Toolset):
 
     def _unseen(self, name: str) -> str:
         """Why nothing is known of a server that commands that only look do not start."""
+        return f"it was never started, so its tools are not known; see forge mcp test {self._target(name)}"
+
+    def _target(self, name: str) -> str:
+        """A server as ``forge mcp test`` finds it: by its name, or with the worker that defines it."""
         where = self.config.where("servers", name)
-        target = name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
-        return f"it was never started, so its tools are not known; see forge mcp test {target}"
+        return name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
         processes = self.env.processes

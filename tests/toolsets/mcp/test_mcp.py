@@ -125,6 +125,33 @@ def test_a_server_that_is_not_there_is_a_warning(project: Project, mode: str, mo
     assert any("the MCP server s is not there" in said and sentence in said for said in told(seen))
 
 
+def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project: Project) -> None:
+    worker(project, "absent")
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert done.stderr.startswith("warning: the MCP server s is not there: ")
+    assert "no such database" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["absent", "mute"])
+def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mode: str) -> None:
+    servers(project, {"s": definition(mode, more=", required: true, connect_timeout: 3"), "t": definition("plain")})
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p", "--output-format", "json")
+    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (7, 7)
+    assert "worker.yaml:6:7: the MCP server s is required, and is not there: " in done.stderr
+    assert "see forge mcp test worker.yaml" in done.stderr
+    tried = project.forge("mcp", "test", "worker.yaml", "--json")
+    assert (tried.returncode, ["error" in row for row in json.loads(tried.stdout)]) == (1, [True, False])
+    assert project.forge("worker", "check", "worker.yaml").returncode == 0
+
+
+def test_a_server_that_is_required_and_there(project: Project) -> None:
+    worker(project, "plain", ", required: true")
+    assert run(project, "s__echo").statuses == ["success"]
+
+
 def test_what_is_not_a_message_is_told_once(project: Project) -> None:
     worker(project, "garbage")
     seen = run(project, "s__echo")
@@ -297,8 +324,8 @@ def test_servers_are_connected_side_by_side(project: Project) -> None:
 
 def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
     servers(project, {"a": definition("unsound"), "b": definition("absent"), "c": definition("plain")})
-    (a, b, c) = json.loads(project.forge("mcp", "test", "worker.yaml", "--json").stdout)
-    assert "no such database" in b["error"]
+    tried = json.loads(project.forge("mcp", "test", "worker.yaml", "--json").stdout)
+    assert "no such database" in tried[1]["error"]
     rows = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
     found = {row["name"]: row.get("error") for row in rows}
     assert [found["a__echo"], found["c__echo"]] == [None, None]
