@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import BeforeValidator
 
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
@@ -53,11 +54,23 @@ LAST_WORDS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
 
-class McpConfig(ToolsetConfig):
-    """``servers`` by name; one without a definition is defined in the user's own settings."""
+Servers = dict[ServerName, McpServer | None]
 
-    servers: dict[ServerName, McpServer | None]
-    """By name; one without a definition is defined in your config.yaml or in .mcp.json."""
+
+def _named(servers: Any) -> Any:
+    """A list of names is short for servers without a definition."""
+    if not isinstance(servers, list):
+        return servers
+    if not all(isinstance(name, str) for name in servers) or len(set(servers)) < len(servers):
+        raise ValueError("a list of servers has names, each once; one that is defined here is NAME: {command: ...}")
+    return dict.fromkeys(servers)
+
+
+class McpConfig(ToolsetConfig):
+    """``servers`` by name, or their names alone; one without a definition is defined in the user's own settings."""
+
+    servers: Annotated[Servers, BeforeValidator(_named, json_schema_input_type=Servers | list[ServerName])]
+    """By name, or a list of names; one without a definition is defined in your config.yaml or in .mcp.json."""
     sampling: bool = False
     """Whether servers that say nothing of it may have the worker's model answer."""
     elicitation: bool = False
@@ -130,7 +143,7 @@ class McpToolset(Toolset):
         self._left_out.clear()
         for connection in self.connections:
             await connection.refresh()
-            if connection.failure:
+            if connection.failure and not connection.offer.when:
                 problem = ": " if only_looks() else NOT_THERE
                 self._warn(f"the MCP server {connection.name}{problem}{visible(connection.failure)}")
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
@@ -248,6 +261,7 @@ class McpToolset(Toolset):
             transport=transport,
             roots=self._roots,
             log=log,
+            tell=self.env.notify,
             keep=self._kept(server).put,
             sample=requests.sample if _said(server.sampling, self.config.sampling) else None,
             elicit=requests.elicit if _said(server.elicitation, self.config.elicitation) else None,

@@ -50,9 +50,9 @@ def redirecting(location: str) -> Any:
 
 
 @contextmanager
-def served(app: Any, lifespan: Any = "on") -> Iterator[str]:
+def served(app: Any, lifespan: Any = "on", port: int = 0) -> Iterator[str]:
     """The URL of an app that answers in a thread."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", port)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan=lifespan))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()

@@ -198,12 +198,23 @@ def test_without_servers_there_is_nothing_to_use(project: Project) -> None:
     assert (done.returncode, "toolsets.mcp.servers" in done.stderr) == (3, True)
 
 
-def test_a_server_that_the_user_defines(project: Project) -> None:
-    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {s: null}, approval: {default: preApproved}}}\n")
+@pytest.mark.parametrize("named", ["{s: null}", "[s]"])
+def test_a_server_that_the_user_defines(project: Project, named: str) -> None:
+    toolset = f"{{servers: {named}, approval: {{default: preApproved}}}}"
+    project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {toolset}}}\n")
     (project.home).mkdir(exist_ok=True)
     config = {"mcp": {"servers": {"s": {"command": sys.executable, "args": [SERVER, "plain"]}}}}
     (project.home / "config.yaml").write_text(json.dumps(config))
     assert run(project, "s__echo").statuses == ["success"]
+
+
+def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
+    said = {}
+    for given_names in ("[7]", "[{s: {command: x}}]", "[s, s]", "[null]", "[gone]", '["a b"]'):
+        project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp: {{servers: {given_names}}}\n")
+        done = project.forge("worker", "check", "worker.yaml")
+        said[given_names] = (done.returncode, "has names, each once" in done.stderr, "worker.yaml:3:" in done.stderr)
+    assert list(said.values()) == [(3, True, True)] * 4 + [(3, False, True)] * 2
 
 
 @given(st.lists(st.text(min_size=1, max_size=100), unique=True, max_size=20))
