@@ -81,6 +81,8 @@ class Connection:
         self.server = server
         self.offer = ServerOffer()
         self.prompts: list[mcp_types.Prompt] = []
+        self.off = False
+        """Whether the person has turned it off."""
         self.changed = False
         """Whether the server has said that its tools are others now."""
         self.failure: str | None = None
@@ -105,7 +107,7 @@ class Connection:
         self._ready = anyio.Event()
         """Set as long as it is connected, with its tools listed."""
         self._wake = anyio.Event()
-        self._closing = False
+        self._closing = self._wanted = False
 
     @property
     def connected(self) -> bool:
@@ -118,14 +120,21 @@ class Connection:
     async def own(self) -> None:
         """Connect, and connect again whenever the connection is lost or cannot be made, until it is closed."""
         starts: deque[float] = deque(maxlen=STARTS)
-        failed = 0
+        failed, lost = 0, False
         while not self._closing:
+            if self.off:
+                self._wake = anyio.Event()
+                await self._wake.wait()
+                continue
             starts.append(anyio.current_time())
-            was_connected = await self._connect()
+            self._wanted = False
+            was_connected = await self._connect(again=lost)
+            if self._closing or self.off or self._wanted:
+                failed, lost = 0, False
+                continue
             self._settled.set()
-            if self._closing:
-                return
             if was_connected:
+                lost = True
                 self._tell(
                     "warning",
                     f"the MCP server {self.name}{NOT_THERE}{self.failure}{self._quote()}; it is started again",
@@ -137,19 +146,19 @@ class Connection:
             self._wake = anyio.Event()
             with anyio.move_on_after(pause):
                 await self._wake.wait()
+        self._settled.set()
 
-    async def _connect(self) -> bool:
+    async def _connect(self, *, again: bool) -> bool:
         """Connect, and stay so until the connection is lost or closed; returns whether it was connected at all."""
         self._wake, self.failure, self.last_words = anyio.Event(), None, ""
         was_connected = False
         try:
             async with AsyncExitStack() as stack:
-                before = self.offer.when
                 await self._open(stack)
                 was_connected = True
                 self._ready.set()
                 self._settled.set()
-                if before:
+                if again:
                     self._tell("info", f"the MCP server {self.name} is there again")
                 await self._wake.wait()
         except Unreachable as error:
@@ -177,9 +186,22 @@ class Connection:
         self._closing = True
         self._wake.set()
 
+    def turn_off(self) -> None:
+        """Close it, and leave it closed until it is to be connected to again."""
+        self.off, self.failure = True, None
+        self._drop()
+        self._wake.set()
+
+    async def reconnect(self) -> None:
+        """Connect to it anew, whether or not it is connected, and wait for what comes of that."""
+        self.off, self._wanted, self._settled = False, True, anyio.Event()
+        self._drop()
+        self._wake.set()
+        await self._settled.wait()
+
     def lost(self, why: str) -> None:
         """The connection is of no use any more."""
-        if not self._closing:
+        if not self._closing and not self.off:
             self.failure = self.failure or why
             self._drop()
             self._wake.set()
@@ -228,6 +250,8 @@ class Connection:
 
     async def _when_ready(self) -> Client:
         """The connection, which is waited for where the server is being started again."""
+        if self.off:
+            raise ToolError(f"the MCP server {self.name} is turned off")
         with anyio.move_on_after(self.server.connect_timeout):
             await self._ready.wait()
         if self._client is None:

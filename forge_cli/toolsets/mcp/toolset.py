@@ -34,6 +34,7 @@ from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
+from forge_cli.toolsets.mcp.command import obey
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
 from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
@@ -141,14 +142,21 @@ class McpToolset(Toolset):
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
         self._left_out.clear()
-        for connection in self.connections:
+        for connection in self._in_use:
             await connection.refresh()
             if connection.failure and not connection.offer.when:
                 problem = ": " if only_looks() else NOT_THERE
                 self._warn(f"the MCP server {connection.name}{problem}{visible(connection.failure)}")
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
-        return found + resource_tools(self.connections)
+        return found + resource_tools(self._in_use)
+
+    @property
+    def _in_use(self) -> list[Connection]:
+        return [each for each in self.connections if not each.off]
+
+    async def obey(self, args: Sequence[str]) -> Sequence[str]:
+        return await obey(self.connections, args)
 
     def left_out(self) -> Mapping[str, tuple[Source, str]]:
         """Servers that are not there, and tools that are not offered, each with the reason."""
@@ -164,7 +172,7 @@ class McpToolset(Toolset):
 
     def _prompts(self) -> dict[str, tuple[Connection, mcp_types.Prompt]]:
         found: dict[str, tuple[Connection, mcp_types.Prompt]] = {}
-        for connection in self.connections:
+        for connection in self._in_use:
             names = names_for(connection.name, (prompt.name for prompt in connection.prompts))
             found.update((names[prompt.name], (connection, prompt)) for prompt in connection.prompts)
         return found
@@ -172,7 +180,7 @@ class McpToolset(Toolset):
     def instructions(self) -> str | None:
         said = [
             f"About the tools {each.name}__*:\n{cut(text, 2000)}"
-            for each in self.connections
+            for each in self._in_use
             if (text := each.offer.instructions) and visible(text, keep="\n\t") == text
         ]
         return "\n\n".join(said) or None
