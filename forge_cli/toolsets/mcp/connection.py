@@ -81,6 +81,8 @@ class Connection:
         self.server = server
         self.offer = ServerOffer()
         self.prompts: list[mcp_types.Prompt] = []
+        self.needs_login = False
+        """Whether it was refused because nobody has logged in."""
         self.off = False
         """Whether the person has turned it off."""
         self.changed = False
@@ -150,7 +152,7 @@ class Connection:
 
     async def _connect(self, *, again: bool) -> bool:
         """Connect, and stay so until the connection is lost or closed; returns whether it was connected at all."""
-        self._wake, self.failure, self.last_words = anyio.Event(), None, ""
+        self._wake, self.failure, self.last_words, self.needs_login = anyio.Event(), None, "", False
         was_connected = False
         try:
             async with AsyncExitStack() as stack:
@@ -164,7 +166,7 @@ class Connection:
         except Unreachable as error:
             self.failure = str(error)
         except Exception as error:  # whatever the SDK raises while a broken connection is closed
-            self.failure = self.failure or _first_line(error)
+            self.failure = self.failure or first_line(error)
         self._drop()
         return was_connected
 
@@ -278,7 +280,7 @@ class Connection:
             problem = "gave an answer that is invalid" if error.code == PARSE_ERROR else "refused the call"
             raise ToolError(f"the MCP server {self.name} {problem}: {_one_line(error.message)}") from None
         except Exception as error:  # an answer that is not what it has to be
-            problem = f"the MCP server {self.name} gave an answer that is invalid: {_first_line(error)}"
+            problem = f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
             raise ToolError(problem) from None
 
     def _untimed(self, answer: Callback | None) -> Callback | None:
@@ -344,7 +346,7 @@ class Connection:
             raise self._fail(str(error)) from None
         except Exception as error:
             place = f"{visible(self.server.url)}: " if self.server.url else ""
-            raise self._fail(f"{place}{self.failure or _first_line(error)}{self._quote()}") from None
+            raise self._fail(f"{place}{self.failure or first_line(error)}{self._quote()}") from None
 
     def _fail(self, why: str) -> Unreachable:
         """Keep why it could not be opened: what closing it brings, such as the end of its process, is no reason."""
@@ -379,7 +381,7 @@ async def _pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list
     raise Unreachable(f"its list of {part} has more than {PAGES} pages")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """What is wrong, in one line; of a group, the first of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -29,15 +29,16 @@ from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.mcp import McpServer, ServerName
-from forge_cli.files.mcp_project import expand, project_servers
+from forge_cli.files.mcp_project import expand, trusted_server
+from forge_cli.files.mcp_tokens import McpTokens
 from forge_cli.files.settings import load_settings
-from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.mcp.command import obey
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
 from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
+from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
 from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
 from forge_cli.toolsets.mcp.pins import Pins
 from forge_cli.toolsets.mcp.requests import ServerRequests
@@ -48,6 +49,7 @@ from forge_cli.toolsets.mcp.stdio import KEPT, ServerStreams, child_transport
 if TYPE_CHECKING:
     import mcp_types
     from mcp.client._transport import TransportStreams
+    from mcp.client.auth import OAuthClientProvider
 
 LONGEST_OPENING = LOAD_LIMIT - 5
 TOO_SLOW = "it takes too long to start"
@@ -132,12 +134,31 @@ class McpToolset(Toolset):
         await super().__aexit__(kind, error, trace)
 
     def _check_required(self) -> None:
-        """A worker whose required server is not there does not start; one that is only looked at has none."""
+        """A worker does not start without a server that is required, nor headless without a login."""
         for each in self.connections:
-            if each.server.required and not each.connected and not self.tolerant and not only_looks():
+            if each.connected or self.tolerant or only_looks():
+                continue
+            where = self.config.where("servers", each.name)
+            if each.needs_login and (each.server.required or not self.env.session.attended):
+                problem = f"the MCP server {each.name} wants you to log in"
+                raise ServerMissing(problem, where=where, hint=self._login(each.name))
+            if each.server.required:
                 problem = f"the MCP server {each.name} is required, and{NOT_THERE}{visible(each.failure or TOO_SLOW)}"
-                hint = f"see forge mcp test {self._target(each.name)}"
-                raise ServerMissing(problem, where=self.config.where("servers", each.name), hint=hint)
+                raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
+
+    def _auth(self, url: str) -> OAuthClientProvider | None:
+        """What authorises requests to a server where a person has logged in."""
+        store = McpTokens(self.env.home)
+        entry = store.find(url)
+        return oauth_provider(url, KeptTokens(entry, partial(store.put, url))) if entry else None
+
+    def _refused(self, connection: Connection) -> None:
+        connection.needs_login = True
+        connection.failure = f"it wants you to log in: {self._login(connection.name)}"
+
+    def _login(self, name: str) -> str:
+        target = self._target(name)
+        return f"forge mcp login {name}" + ("" if target == name else f" --worker {target}")
 
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
@@ -236,13 +257,9 @@ class McpToolset(Toolset):
         }
 
     def _of_project(self, name: str, own: Iterable[str]) -> McpServer:
-        """A server that only the working directory defines; what it brings has to be trusted first."""
-        for project in project_servers(self.env.workspace):
-            if name in project.servers:
-                if not TrustStore(self.env.home).holds_file(project.file, project.content):
-                    problem = f"{project.file} comes with this folder and is not trusted"
-                    raise TrustError(problem, hint=f"read it, then: forge trust {project.file.name}")
-                return project.servers[name]
+        """A server that only the working directory defines."""
+        if server := trusted_server(name, self.env.workspace, self.env.home):
+            return server
         hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
         where = self.config.where("servers", name)
         raise WorkerError(where, f"toolsets.mcp.servers.{name}: there is no definition of it", hint=hint)
@@ -255,7 +272,7 @@ class McpToolset(Toolset):
 
         def transport() -> AbstractAsyncContextManager[TransportStreams]:
             if server.url:
-                return http_transport(server, headers)
+                return http_transport(server, headers, self._auth(server.url), partial(self._refused, connection))
             heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
             return child_transport(partial(self._start, server, env), heard)
 
