@@ -105,7 +105,7 @@ class _Person:
         has_display = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
         sys.stderr.write(f"forge: log in here:\n  {visible(page)}\n")
         if is_interactive():
-            sys.stderr.write("no browser on this machine? Open it elsewhere, and paste the address that it ends at:\n")
+            sys.stderr.write("no browser here? Open it elsewhere, then paste the address where it ends:\n")
         elif not has_display:
             raise LoginError("there is neither a browser nor a terminal here", hint="run it in a terminal")
         sys.stderr.flush()

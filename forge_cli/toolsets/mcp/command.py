@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import anyio
 
-from forge_cli.core.errors import UsageError
+from forge_cli.core.errors import ToolError
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.toolsets.mcp.connection import Connection
 
 PATIENCE = 20.0
 """Seconds that a server is waited for; it may still come later."""
-USAGE = "mcp [off|on|reconnect NAME]"
 
 
 async def obey(connections: Sequence[Connection], args: Sequence[str]) -> list[str]:
@@ -20,12 +19,13 @@ async def obey(connections: Sequence[Connection], args: Sequence[str]) -> list[s
     if not args:
         return [describe(each) for each in connections]
     if len(args) != 2 or args[0] not in ("off", "on", "reconnect"):
-        raise UsageError(f"/mcp does not take '{visible(' '.join(args))}'", hint=USAGE)
+        raise ToolError(f"/mcp does not take '{visible(' '.join(args))}': it is /mcp [off|on|reconnect NAME]")
     action, name = args
     server = next((each for each in connections if each.name == name), None)
     if server is None:
         known = [each.name for each in connections]
-        raise UsageError(f"there is no MCP server '{visible(name)}'", hint=did_you_mean(name, known, ", ".join(known)))
+        hint = did_you_mean(name, known, f"there are: {', '.join(known)}")
+        raise ToolError(f"there is no MCP server '{visible(name)}'; {hint}")
     if action == "off":
         server.turn_off()
     elif action == "reconnect" or not server.connected:
@@ -41,5 +41,5 @@ def describe(server: Connection) -> str:
     elif server.connected:
         state = f"connected, {counted(len(server.offer.tools), 'tool')}"
     else:
-        state = f"not connected: {visible(server.failure or 'it is being started')}"
+        state = f"not connected: {visible(server.why_not)}"
     return f"{server.name}: {state}"

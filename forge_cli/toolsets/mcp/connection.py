@@ -88,6 +88,7 @@ class Connection:
         self.changed = False
         """Whether the server has said that its tools are others now."""
         self.failure: str | None = None
+        self._failure_before: str | None = None
         self.last_words = ""
         """The end of what it wrote to standard error."""
         self.connecting = self.latency = 0.0
@@ -114,6 +115,11 @@ class Connection:
     @property
     def connected(self) -> bool:
         return self._ready.is_set()
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not connected, also while that is tried again."""
+        return self.failure or self._failure_before or "it is being started"
 
     @property
     def protocol(self) -> str:
@@ -152,6 +158,7 @@ class Connection:
 
     async def _connect(self, *, again: bool) -> bool:
         """Connect, and stay so until the connection is lost or closed; returns whether it was connected at all."""
+        self._failure_before = self.failure or self._failure_before
         self._wake, self.failure, self.last_words, self.needs_login = anyio.Event(), None, "", False
         was_connected = False
         try:
@@ -257,8 +264,7 @@ class Connection:
         with anyio.move_on_after(self.server.connect_timeout):
             await self._ready.wait()
         if self._client is None:
-            why = self.failure or "it is being started again"
-            raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {why}")
+            raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}")
         return self._client
 
     async def _within_limit(self, answer: Awaitable[T]) -> T:
