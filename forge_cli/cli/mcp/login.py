@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -109,8 +110,8 @@ class _Person:
         elif not has_display:
             raise LoginError("there is neither a browser nor a terminal here", hint="run it in a terminal")
         sys.stderr.flush()
-        if has_display:
-            await anyio.to_thread.run_sync(webbrowser.open, page, abandon_on_cancel=True)
+        if has_display:  # in a thread, for some browsers are waited for until they are closed
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
     async def wait(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult

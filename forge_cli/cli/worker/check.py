@@ -48,7 +48,7 @@ def check(
         lists = {"grants": [vars(each) for each in grants], "hooks": [vars(each) for each in hooks]}
         print_json({"path": path, "ok": True, **facts, **lists})
         return
-    unseen = f", and those of {', '.join(facts['unseen'])}, which are not known" if facts["unseen"] else ""
+    unseen = f", and those of {', '.join(facts['unseen'])}, which are not known" if "unseen" in facts else ""
     told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
     lines = [told, *lines_of_grants(grants), *(lines_of_grants(hooks, "hooks run beside it") if hooks else ())]
     with data_output() as out:
@@ -62,7 +62,12 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     if odd := look(check_model, path, str(folder), worker=path, folder=folder):
         sys.stderr.write(f"warning: {visible(odd)}\n")
     check_script(found, folder)
-    return {"worker": found.name, "toolsets": toolsets, "tools": tools, "unseen": unseen}, grants_of(found, folder)
+    return {
+        "worker": found.name,
+        "toolsets": toolsets,
+        "tools": tools,
+        **({"unseen": unseen} if unseen else {}),
+    }, grants_of(found, folder)
 
 
 async def count_tools(worker: str, workspace: str) -> tuple[int, int, list[str]]:

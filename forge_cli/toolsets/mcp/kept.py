@@ -72,7 +72,7 @@ class KeptOffer:
         """Named after all that decides which tools a server has; where files are among it, after their folder, too."""
         server = self.server
         words = filter(None, (server.command, *server.args))
-        folder = str(self.workspace) if any(os.path.exists(self.workspace / word) for word in words) else ""
+        folder = str(self.workspace) if any(os.path.isfile(self.workspace / word) for word in words) else ""
         deciding = [server.identity, sorted(server.env.items()), sorted(server.headers.items()), folder]
         return self.home / "cache" / "mcp" / f"{digest_of(json.dumps(deciding).encode())[:32]}.json"
 

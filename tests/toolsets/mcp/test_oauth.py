@@ -14,9 +14,11 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
-from forge_cli.testing import Project
+from forge_cli import EventBus, StatusEvent, WorkerRuntime, load_worker
+from forge_cli.testing import Project, scripted_model
 
 from .authority import Authority, authority
 from .test_http import make_app, served
@@ -107,6 +109,23 @@ def test_tokens_that_have_ended_are_renewed_and_kept(
     guarded.refresh.clear()
     code, _, err = run(project)
     assert (code, "forge mcp login docs" in err, "Traceback" in err) == (7, True, False)
+
+
+def test_a_person_who_is_there_is_told_and_the_session_begins(project: Project, guarded: Authority) -> None:
+    use(project, guarded.base)
+    bus, told = EventBus(), list[str]()
+    bus.subscribe(lambda event: None, answers=True)
+    bus.subscribe(lambda event: told.append(event.message) if isinstance(event, StatusEvent) else None)
+
+    async def main() -> None:
+        worker = load_worker(project.folder / "worker.yaml")
+        with anyio.fail_after(40):
+            async with WorkerRuntime(worker=worker, bus=bus, model=scripted_model("hi"), workspace=project.folder):
+                pass
+
+    with project.environment():
+        anyio.run(main)
+    assert [each for each in told if "forge mcp login docs" in each] != []
 
 
 def test_a_server_that_a_worker_defines(project: Project, guarded: Authority, browser: dict[str, str]) -> None:
