@@ -67,6 +67,8 @@ COMMANDS = {
     "worker schema": CommandEntry("forge_cli.cli.worker.schema", "Print the JSON Schema of worker files, for editors."),
     "mcp list": CommandEntry("forge_cli.cli.mcp.list", "List MCP servers, without starting any."),
     "mcp test": CommandEntry("forge_cli.cli.mcp.test", "Connect to MCP servers, and list what they offer."),
+    "mcp login": CommandEntry("forge_cli.cli.mcp.login", "Log in to an MCP server, in a browser."),
+    "mcp logout": CommandEntry("forge_cli.cli.mcp.logout", "Forget the login to an MCP server, without asking."),
     "mcp add": CommandEntry("forge_cli.cli.mcp.add", "Define an MCP server in your own config.yaml."),
     "mcp remove": CommandEntry(
         "forge_cli.cli.mcp.remove", "Delete an MCP server from your own config.yaml, without asking."
@@ -122,7 +124,7 @@ GROUPS = {
     "models": "List models.",
     "keys": "Store, list and remove the keys of providers.",
     "config": "Show settings.",
-    "mcp": "List, test, add and remove MCP servers.",
+    "mcp": "List, test, add and remove MCP servers, and log in to them.",
     "serve": "Offer workers to other programs.",
     "sessions": "List, show, search, export, verify and delete sessions.",
     "approvals": "See and answer what sessions wait for.",

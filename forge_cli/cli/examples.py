@@ -52,6 +52,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "mcp list": ("forge mcp list", "forge mcp list worker.yaml --json"),
     "mcp test": ("forge mcp test time", "forge mcp test worker.yaml"),
     "mcp add": ("forge mcp add time -- mcp-server-time", "forge mcp add docs --url https://example.org/mcp"),
+    "mcp login": ("forge mcp login docs", "forge mcp login docs --worker worker.yaml"),
+    "mcp logout": ("forge mcp logout docs",),
     "mcp remove": ("forge mcp remove time",),
     "serve mcp": ("forge serve mcp", "forge serve mcp worker.yaml", "forge serve mcp coder --http 8765"),
     "models list": ("forge models list", "forge models list --json"),

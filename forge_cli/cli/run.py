@@ -55,7 +55,7 @@ Exit codes:
   4    an asked, denied or blocked call stopped the work (--on-ask fail)
   5    a limit was hit
   6    the answer did not fit its schema
-  7    the model could not be reached or would not answer
+  7    the model, or an MCP server that is required, could not be reached or would not answer
   8    a worker of this folder is not trusted
   9    a replay drifted from its record
   10   parked, waiting for an approval

@@ -32,6 +32,11 @@ class SampleReply:
 class SessionRequests(Protocol):
     """Serves what others ask of a session; what is refused is a ToolError."""
 
+    @property
+    def attended(self) -> bool:
+        """Whether somebody is there who could be told, and could do something about it."""
+        ...
+
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Have the worker's model answer; ToolError where that is refused or fails."""
 
@@ -42,6 +47,8 @@ class SessionRequests(Protocol):
 
 class NoSession:
     """Where no session is, nothing can be asked of it."""
+
+    attended = False
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         raise ToolError("there is no session whose model could answer")

@@ -270,6 +270,10 @@ class Toolset(Generic[ConfigT]):
         """The message of one of its ``prompts``; a ToolError says what is wrong with the args."""
         raise ToolError(f"there is no prompt '{name}'")
 
+    async def obey(self, args: Sequence[str]) -> Sequence[str]:
+        """Do what a person says with a command of the toolset's name, such as ``/mcp``; what came of it, in lines."""
+        raise ToolError(f"the toolset {self._title} has no command")
+
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""
         return None

@@ -32,6 +32,8 @@ class McpServer(Config):
     """For one call."""
     connect_timeout: Seconds = 15.0
     """Seconds until it has to be connected, with its tools listed."""
+    required: bool = False
+    """Whether the worker does not start without it."""
     confined: bool = False
     """Whether its process is confined as the commands of the shell are."""
     sampling: bool | None = None

@@ -13,6 +13,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.mcp import McpServer, McpServers
 from forge_cli.files.places import parse_json, whole_file
 from forge_cli.files.regular import read_regular
+from forge_cli.files.trust import TrustError, TrustStore
 
 _SERVERS = "it has to be JSON, with an object of servers under mcpServers"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -38,6 +39,17 @@ def project_servers(folder: Path) -> list[ProjectServers]:
         if file.is_file():
             found.append(_read_project(file))
     return found
+
+
+def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
+    """A server that a folder defines, if it does; what it brings has to be trusted first."""
+    for project in project_servers(folder):
+        if name in project.servers:
+            if not TrustStore(home).holds_file(project.file, project.content):
+                problem = f"{project.file} comes with this folder and is not trusted"
+                raise TrustError(problem, hint=f"read it, then: forge trust {project.file.name}")
+            return project.servers[name]
+    return None
 
 
 def _read_project(file: Path) -> ProjectServers:

@@ -42,11 +42,11 @@ def config(project: Project, text: str) -> Path:
 def test_a_server_that_is_added_can_be_tried_and_used(project: Project) -> None:
     added = project.forge("mcp", "add", "own", "--", sys.executable, SERVER, "plain")
     assert added.returncode == 0, added.stderr
-    assert "a worker uses it with toolsets: {mcp: {servers: {own: null}}}" in added.stdout
+    assert "a worker uses it with toolsets: {mcp: {servers: [own]}}" in added.stdout
     tried = project.forge("mcp", "test", "own", "--json")
     (row,) = json.loads(tried.stdout)
     assert (row["name"], row["protocol"], row["confined"], row["tools"]) == ("own", "2025-11-25", "no", ["own__echo"])
-    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {own: null}}}\n")
+    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: [own]}}\n")
     called = project.forge("tools", "call", "own__echo", "--worker", "worker.yaml", "-y", "text=hello")
     assert called.stdout == "hello\n"
 

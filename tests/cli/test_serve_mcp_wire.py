@@ -48,6 +48,7 @@ async def stay() -> str:
         except BaseException:
             pass
 '''
+TOO_LONG = "a message has 10 MiB at most"
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -168,12 +169,29 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
     done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, *lines, call_request(2, "peek"))
     assert done.code == 0, done.err
     complaints = [answer["error"]["message"] for answer in answers if answer.get("id", 0) is None]
-    assert complaints.count("a message has 10 MiB at most") == 1
+    assert complaints.count(TOO_LONG) == 1
     assert complaints.count("this line is not a JSON-RPC message") >= 5
     found = by_id(answers)
     assert not found[2]["result"].get("isError")
     assert found[9]["error"]["code"] == mcp_types.METHOD_NOT_FOUND
     assert "Traceback" not in done.err
+
+
+def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(server: Callable[..., Started]) -> None:
+    head = {"jsonrpc": "2.0", "id": 20, "method": "tools/call"}
+    params = {"name": "peek", "arguments": {"id": 5, "text": "x" * 11_000_000, "inner": {"id": 6}}}
+    lines = [
+        {**head, "params": params},
+        {"params": params, **head, "id": 21},
+        {"jsonrpc": "2.0", "params": params, "method": "tools/call", "id": 'a "b"'},
+        {"jsonrpc": "2.0", "method": "notifications/nothing", "params": params},
+        '{"id": "\\q", "params": "' + "x" * 11_000_000 + '"}',
+    ]
+    done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, *lines, call_request(2, "peek"))
+    assert done.code == 0, done.err
+    told = [answer["id"] for answer in answers if answer.get("error", {}).get("message") == TOO_LONG]
+    assert told == [20, 21, 'a "b"', None, None]
+    assert not by_id(answers)[2]["result"].get("isError")
 
 
 def test_calls_before_the_handshake_reach_nothing(server: Callable[..., Started], tester: Project) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from forge_cli.cli.looking.left_out import why_missing
 from forge_cli.cli.opening import opened
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.grants import GrantOffer, offers_for
@@ -45,7 +46,7 @@ async def judging(worker: str, workspace: Path) -> AsyncIterator[JudgeCall]:
     try:
         with watching(refuse):
             async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
-                yield partial(_judge, assembly.guard)
+                yield partial(_judge, assembly)
                 return
     except BaseException as error:
         if not needs_third_party(error):
@@ -69,16 +70,19 @@ async def judge_in_child(
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
 ) -> VerdictAnswer:
-    return await _judge(_GATES[worker][1].guard, tool, args, typed, caller)
+    return await _judge(_GATES[worker][1], tool, args, typed, caller)
 
 
 async def _judge(
-    guard: Guard,
+    assembly: Assembly,
     tool: str,
     args: JsonObject | str,
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
 ) -> VerdictAnswer:
+    guard = assembly.guard
+    if tool not in guard.offers and (why := why_missing(assembly.toolbox, tool)):
+        return answer_of(tool, "refused", why)
     return await verdict_on(guard, call_of(guard.offers.get(tool), tool, args, typed), Caller(caller))
 
 

@@ -30,7 +30,7 @@ def add(
 ) -> None:
     """Define an MCP server in your own config.yaml.
 
-    A worker that names it with NAME: null can use it. Nothing is started; forge mcp test NAME tries it.
+    A worker that names it with servers: [NAME] can use it. Nothing is started; forge mcp test NAME tries it.
     """
     if (url is None) == (not command):
         raise UsageError("give either --url URL or -- COMMAND ARGS...", hint=f"as in: forge mcp add {name} -- program")
@@ -47,4 +47,4 @@ def add(
     except CannotEditError as error:
         raise ForgeError(f"{error}; add it by hand: {rule}") from None
     sys.stdout.write(visible(f"added {name} to {file}") + "\n")
-    sys.stdout.write(visible(f"a worker uses it with toolsets: {{mcp: {{servers: {{{name}: null}}}}}}") + "\n")
+    sys.stdout.write(visible(f"a worker uses it with toolsets: {{mcp: {{servers: [{name}]}}}}") + "\n")

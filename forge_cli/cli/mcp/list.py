@@ -14,11 +14,13 @@ from forge_cli.cli.mcp.servers import describe_confined, named_servers
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import find_worker
+from forge_cli.core.text import local_time
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import ProjectServers, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.toolsets.mcp.kept import KeptOffer
 
 app = new_app()
 
@@ -32,7 +34,7 @@ def list_servers(
 ) -> None:
     """List MCP servers, without starting any.
 
-    Without a WORKER these are the ones in your own config.yaml.
+    Without a WORKER these are the ones in your own config.yaml. Their tools are those of the last session or test.
     """
     own = load_settings(forge_home()).mcp.servers
     if worker is None:
@@ -44,7 +46,9 @@ def list_servers(
     if as_json:
         print_json(rows)
     elif rows:
-        print_table([Column("name"), Column("from", drop=1), Column("confined", drop=2), Column("address")], rows)
+        shown = [{**row, "seen": local_time(str(row.get("seen") or "never"), "%b %d %H:%M")} for row in rows]
+        dropped = [Column(name, drop=at) for at, name in enumerate(("from", "confined", "seen", "tools"))]
+        print_table(["name", *dropped, "address"], shown)
     else:
         sys.stderr.write("there are no MCP servers; forge mcp add NAME defines one\n")
 
@@ -64,4 +68,6 @@ def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:
     if server is None:
         return {"name": name, "from": origin, "error": f"there is no definition of it; see forge mcp add {name}"}
     address = server.url or shlex.join([str(server.command), *server.args])
-    return {"name": name, "from": origin, "confined": describe_confined(server), "address": address}
+    row = {"name": name, "from": origin, "confined": describe_confined(server), "address": address}
+    kept = KeptOffer(forge_home(), server, Path.cwd()).find()
+    return {**row, "tools": len(kept.tools) if kept else None, "seen": kept.when if kept else None}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.mcp.servers import describe_confined, with_servers_only, worker_for
+from forge_cli.cli.mcp.servers import describe_confined, is_defined, with_servers_only, worker_for
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -16,9 +16,7 @@ from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
-from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import is_path
-from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.toolset import McpToolset
@@ -29,7 +27,7 @@ app = new_app()
 @app.command("test")
 def connect_and_list(
     target: Annotated[
-        str, typer.Argument(metavar="WORKER|NAME", help="A worker, or a server of your own config.yaml.")
+        str, typer.Argument(metavar="WORKER|NAME", help="A worker, or a server of config.yaml or .mcp.json.")
     ],
     directory: DirectoryOption = None,
     as_json: JsonOption = False,
@@ -39,9 +37,10 @@ def connect_and_list(
     Servers are started, and reached over the network, as a session would do it; none of their tools is called. Exit
     code 1 when a server is not there.
     """
-    worker = _find(target)
+    folder = work_folder(directory)
+    worker = _find(target, folder)
     with data_output():
-        rows = in_loop(connect, worker, work_folder(directory))
+        rows = in_loop(connect, worker, folder)
     if as_json:
         print_json(rows)
     else:
@@ -52,8 +51,8 @@ def connect_and_list(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _find(target: str) -> Worker:
-    if not is_path(target) and target in load_settings(forge_home()).mcp.servers:
+def _find(target: str, folder: Path) -> Worker:
+    if not is_path(target) and is_defined(target, folder):
         return worker_for(target)
     return with_servers_only(load_worker(find_trusted_worker(target, interactive=False)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import deque
 from contextlib import suppress
@@ -18,6 +17,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.text import cut, visible
 from forge_cli.engine.serve.calls import PATIENCE, CallProgress, CallQuestion, ServedCall
 from forge_cli.engine.serve.served import ServedWorker
+from forge_cli.toolsets.mcp.http import silence_sdk
 from forge_cli.ui.views import FindRenderer
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class McpRequests:
             def create_initialization_options(self, *args: Any, **options: Any) -> InitializationOptions:
                 return super().create_initialization_options(NotificationOptions(tools_changed=True))
 
-        _silence_sdk()
+        silence_sdk()
         server = ToolServer(
             "forge",
             version=__version__,
@@ -170,10 +170,3 @@ class McpRequests:
     def _schema(self, name: str) -> dict[str, Any] | None:
         offer = self._served.offers.get(name)
         return dict(offer.tool.schema.json_schema) if offer else None
-
-
-def _silence_sdk() -> None:
-    """What clients do wrong is told to them; the log of the SDK would repeat it on standard error."""
-    logger = logging.getLogger("mcp")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
@@ -20,13 +23,30 @@ if TYPE_CHECKING:
 
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
-PIECE = 1 << 16
+PIECE, END = 1 << 16, 4096
+"""Bytes that are read at once, and that are kept of each end of a message that is too long."""
+_STRING, _SCALAR = rb'"(?:[^"\\]|\\.)*"', rb'(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)'
+_ID = rb'"id"\s*:\s*(-?\d+|' + _STRING + rb")"
+_ID_FIRST = re.compile(rb"\s*\{(?:\s*" + _STRING + rb"\s*:\s*" + _SCALAR + rb"\s*,)*?\s*" + _ID + rb"\s*[,}]")
+_ID_LAST = re.compile(_ID + rb"\s*(?:,\s*" + _STRING + rb"\s*:\s*" + _SCALAR + rb"\s*)*\}\s*$")
 LAST_ANSWERS = 1.0
 """Seconds that requests have to be answered after the end of the input."""
 
 
+@dataclass(frozen=True)
 class OverlongLine:
-    """Stands for a line that is longer than a message may be; nothing of it is kept."""
+    """Stands for a line that is longer than a message may be, of which only the ends are kept."""
+
+    head: bytes
+    tail: bytes
+
+    @property
+    def request(self) -> str | int | None:
+        """The id of the request that it is: of the message itself, not of anything in it; None where none is seen."""
+        match = _ID_FIRST.match(self.head) or _ID_LAST.search(self.tail)
+        with suppress(ValueError):
+            return cast(str | int, json.loads(match[1])) if match else None
+        return None
 
 
 class Messages:
@@ -58,7 +78,7 @@ class Messages:
         async with arriving:
             async for line in self._lines():
                 if isinstance(line, OverlongLine):
-                    await self._complain(INVALID_REQUEST, f"a message has {LINE_MAX >> 20} MiB at most")
+                    await self._complain(INVALID_REQUEST, f"a message has {LINE_MAX >> 20} MiB at most", line.request)
                     continue
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -83,10 +103,10 @@ class Messages:
                     self._unanswered.discard(sent.message.id)
                     self._answered.set()
 
-    async def _complain(self, code: int, sentence: str) -> None:
+    async def _complain(self, code: int, sentence: str, request: str | int | None = None) -> None:
         from mcp_types import ErrorData, JSONRPCError
 
-        await self._put(JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=sentence)))
+        await self._put(JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=sentence)))
 
     async def _put(self, message: Any) -> None:
         line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
@@ -100,23 +120,21 @@ class Messages:
             await anyio.to_thread.run_sync(write, abandon_on_cancel=True)
 
     async def _lines(self) -> AsyncIterator[bytes | OverlongLine]:
-        kept, skipping = bytearray(), False
+        kept, head = bytearray(), b""
+        """What is read of a line; where that is too long its end, and its beginning apart."""
         while piece := await self._piece():
             *ends, rest = piece.split(b"\n")
             for end in ends:
-                line, too_long = bytes(kept + end), skipping or len(kept) + len(end) > LINE_MAX
-                kept.clear()
-                skipping = False
-                if too_long:
-                    yield OverlongLine()
-                elif line.strip():
-                    yield line
-            if not skipping:
-                kept += rest
-            if len(kept) > LINE_MAX:
-                kept.clear()
-                skipping = True
-        if kept.strip():
+                kept += end
+                if head or len(kept) > LINE_MAX:
+                    yield OverlongLine(head or bytes(kept[:END]), bytes(kept[-END:]))
+                elif kept.strip():
+                    yield bytes(kept)
+                kept, head = bytearray(), b""
+            kept += rest
+            if head or len(kept) > LINE_MAX:
+                head, kept = head or bytes(kept[:END]), kept[-END:]
+        if kept.strip() and not head:
             yield bytes(kept)
 
     async def _piece(self) -> bytes:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol, runtime_checkable
 
+from forge_cli.cli.looking.left_out import left_out
 from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.sections import settings_of
 from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.source import Source
 from forge_cli.core.text import cut
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import error_text
@@ -27,13 +25,6 @@ from forge_cli.files.worker import Worker, load_worker
 
 LONGEST_LINE = 1000
 """Characters of a description; whoever wrote the tool may have written a book."""
-
-
-@runtime_checkable
-class Troubled(Protocol):
-    """A toolset that leaves out what is not sound, and can tell of each name where that lies and what is wrong."""
-
-    def left_out(self) -> Mapping[str, tuple[Source, str]]: ...
 
 
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:
@@ -68,12 +59,7 @@ def _row_of_toolset(plugin: Plugin, toolset: type[Toolset]) -> Row:
 
 
 def _left_out(assembly: Assembly) -> list[Row]:
-    return [
-        Row.left_out(each.name, name, source, problem)
-        for each in assembly.toolbox.toolsets
-        if isinstance(each.toolset, Troubled)
-        for name, (source, problem) in each.toolset.left_out().items()
-    ]
+    return [Row.left_out(*each) for each in left_out(assembly.toolbox)]
 
 
 def worker_of(host: PluginHost, plugin: Plugin) -> Worker | None:
@@ -106,10 +92,10 @@ async def rows_of_worker(path: str) -> list[Row]:
     """The tools of a worker, with those marked that its model would not read the definitions of."""
     worker, workspace = load_worker(path), Path.cwd()
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
-        left_out, offers = _left_out(assembly), dict(assembly.toolbox.offers)
+        broken, offers = _left_out(assembly), dict(assembly.toolbox.offers)
         deferred = await defer_tools(worker, assembly, load_settings(forge_home(), workspace))
         rows = [replace(_row(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
-        return [*rows, *left_out]
+        return [*rows, *broken]
 
 
 async def plugin_offers(name: str, distribution: str) -> list[Offer]:

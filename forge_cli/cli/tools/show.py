@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.looking.left_out import why_missing
 from forge_cli.cli.looking.looker import Looker, look
+from forge_cli.cli.opening import opened
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sections import line_of_setting, settings_of
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
-from forge_cli.cli.tools.rows import offers, plugin_offers
+from forge_cli.cli.tools.rows import plugin_offers
 from forge_cli.cli.worker.find import find_worker
-from forge_cli.core.errors import ForgeError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.forms import derive_fields
 from forge_cli.core.problems import expectation
 from forge_cli.core.text import visible
@@ -64,15 +67,19 @@ def find_details(name: str, worker: str | None) -> Details:
     """What is known of a tool, or else of a toolset, of a worker, or of one that needs none."""
     path = find_worker(worker) if worker else None
     with data_output():
-        known = look(details_of_worker, path, worker=path) if path else in_loop(_details_of_all, name)
+        known = look(details_of_worker, path, name, worker=path) if path else in_loop(_details_of_all, name)
     if name not in known:
         raise unknown_tool(name, known, worker)
     return known[name]
 
 
-async def details_of_worker(worker: str) -> dict[str, Details]:
+async def details_of_worker(worker: str, wanted: str) -> dict[str, Details]:
     loaded = load_worker(worker)
-    host, offered = PluginHost(worker=loaded), await offers(loaded)
+    host = PluginHost(worker=loaded)
+    async with opened(loaded, workspace=Path.cwd(), make_zones=False) as assembly:
+        offered = list(assembly.toolbox.offers.values())
+        if wanted not in assembly.toolbox.offers and (why := why_missing(assembly.toolbox, wanted)):
+            raise UsageError(f"there is no tool '{wanted}'", hint=why)
     toolsets = {name: _toolset_details(*host.toolset(name), offered) for name in loaded.config.toolsets}
     return toolsets | {offer.tool.name: _details(offer) for offer in offered}
 

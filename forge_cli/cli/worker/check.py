@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from forge_cli.cli.looking.left_out import servers_left_out
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.models.names import check_model, check_script
 from forge_cli.cli.opening import opened
@@ -47,7 +48,8 @@ def check(
         lists = {"grants": [vars(each) for each in grants], "hooks": [vars(each) for each in hooks]}
         print_json({"path": path, "ok": True, **facts, **lists})
         return
-    told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']})"
+    unseen = f", and those of {', '.join(facts['unseen'])}, which are not known" if "unseen" in facts else ""
+    told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
     lines = [told, *lines_of_grants(grants), *(lines_of_grants(hooks, "hooks run beside it") if hooks else ())]
     with data_output() as out:
         out.writelines(f"{visible(line)}\n" for line in lines)
@@ -56,19 +58,25 @@ def check(
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """What a sound worker has, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
+    toolsets, tools, unseen = look(count_tools, path, str(folder), worker=path, folder=folder)
     if odd := look(check_model, path, str(folder), worker=path, folder=folder):
         sys.stderr.write(f"warning: {visible(odd)}\n")
     check_script(found, folder)
-    return {"worker": found.name, "toolsets": toolsets, "tools": tools}, grants_of(found, folder)
+    return {
+        "worker": found.name,
+        "toolsets": toolsets,
+        "tools": tools,
+        **({"unseen": unseen} if unseen else {}),
+    }, grants_of(found, folder)
 
 
-async def count_tools(worker: str, workspace: str) -> tuple[int, int]:
-    """Open everything that the worker names, once; returns how many toolsets and tools that are."""
+async def count_tools(worker: str, workspace: str) -> tuple[int, int, list[str]]:
+    """Open everything that the worker names, once: how many toolsets and tools that are, and servers never seen."""
     bus = EventBus()
     bus.subscribe(_warn)
     async with opened(load_worker(worker), workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
-        return len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
+        box = assembly.toolbox
+        return len(box.toolsets), len(box.offers), servers_left_out(box)
 
 
 def _warn(event: Event) -> None:

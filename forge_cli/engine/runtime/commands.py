@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 
-from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, LOAD_LIMIT, fault_text, wait_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
@@ -78,6 +79,7 @@ class SessionCommands:
             "clear": self._clear,
             "compact": self._compact,
             "exit": self._exit,
+            "mcp": partial(self._tell_toolset, "mcp"),
             "model": self._model,
             "name": self._name,
             "reload": self._reload,
@@ -215,6 +217,14 @@ class SessionCommands:
             raise UsageError(f"there is no grant '{which}': {known}", hint="revoke N|all")
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
+
+    async def _tell_toolset(self, name: str, args: Sequence[str]) -> None:
+        """A command that a toolset of the worker obeys, if it has that toolset."""
+        opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == name), None)
+        if opened is None:
+            raise UsageError(f"this worker has no toolset '{name}'")
+        for line in await wait_within(LOAD_LIMIT, "its command", opened.toolset.obey, args, of=opened.title):
+            self._say(line)
 
     async def _resume(self, args: Sequence[str]) -> None:
         spec = self._session.opened.spec

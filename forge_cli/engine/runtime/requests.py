@@ -54,6 +54,10 @@ class WorkerRequests:
     def _bus(self) -> EventBus:
         return self.controller.bus
 
+    @property
+    def attended(self) -> bool:
+        return self._bus.attended
+
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
         if self.at_hand.work is None:

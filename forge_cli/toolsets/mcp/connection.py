@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 from pydantic import FileUrl
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.notify import NOT_THERE, Notify
 from forge_cli.core.text import cut, visible
 from forge_cli.files.mcp import McpServer
+from forge_cli.toolsets.mcp.kept import ServerOffer, ServerTool
+from forge_cli.toolsets.mcp.sent import noticing
 
 if TYPE_CHECKING:
     import mcp_types
@@ -27,7 +32,12 @@ OpenTransport = Callable[[], "AbstractAsyncContextManager[TransportStreams]"]
 
 PAGES = 100
 """A list of tools or resources with more pages than that never ends."""
-BACK_OFF = 0.5
+TERMINATED = "Session terminated"
+"""The words of the SDK for a server that does not know the session of a request, as one that was started again."""
+BACK_OFF, LONGEST_PAUSE = 0.5, 60.0
+"""Seconds before a server is started again, doubled as long as it cannot be connected to."""
+STARTS, PERIOD = 10, 60.0
+"""How often it is started in so many seconds, at most."""
 
 
 class Callback(Protocol):
@@ -38,6 +48,13 @@ class Callback(Protocol):
 
 class Unreachable(Exception):
     """The server cannot be connected to; the sentence says why."""
+
+
+class ConnectionLost(Exception):
+    """The connection was lost before an answer came; ``refused`` says that the server took nothing over it."""
+
+    def __init__(self, *, refused: bool) -> None:
+        self.refused = refused
 
 
 class Connection:
@@ -51,17 +68,27 @@ class Connection:
         transport: OpenTransport,
         roots: Callable[[], list[str]],
         log: Callable[[str], None],
+        tell: Notify,
+        keep: Callable[[ServerOffer], None],
         sample: Callback | None = None,
         elicit: Callback | None = None,
     ) -> None:
-        """``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none."""
+        """``keep`` gets what it offers, whenever that is known anew.
+
+        ``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none.
+        """
         self.name = name
         self.server = server
-        self.tools: list[mcp_types.Tool] = []
+        self.offer = ServerOffer()
         self.prompts: list[mcp_types.Prompt] = []
+        self.needs_login = False
+        """Whether it was refused because nobody has logged in."""
+        self.off = False
+        """Whether the person has turned it off."""
         self.changed = False
         """Whether the server has said that its tools are others now."""
         self.failure: str | None = None
+        self._failure_before: str | None = None
         self.last_words = ""
         """The end of what it wrote to standard error."""
         self.connecting = self.latency = 0.0
@@ -69,6 +96,8 @@ class Connection:
         self._transport = transport
         self._roots = roots
         self._log = log
+        self._tell = tell
+        self._keep = keep
         self._sample = sample
         self._elicit = elicit
         self._limits: set[anyio.CancelScope] = set()
@@ -78,63 +107,112 @@ class Connection:
         self._answering = 0
         self._client: Client | None = None
         self._settled = anyio.Event()
+        self._ready = anyio.Event()
+        """Set as long as it is connected, with its tools listed."""
         self._wake = anyio.Event()
-        self._closing = False
+        self._closing = self._wanted = False
 
     @property
     def connected(self) -> bool:
-        return self._client is not None
+        return self._ready.is_set()
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not connected, also while that is tried again."""
+        return self.failure or self._failure_before or "it is being started"
 
     @property
     def protocol(self) -> str:
         return self._client.protocol_version if self._client else ""
 
-    @property
-    def instructions(self) -> str | None:
-        return self._client.instructions if self._client else None
-
-    @property
-    def has_resources(self) -> bool:
-        return self._client is not None and self._client.server_capabilities.resources is not None
-
     async def own(self) -> None:
-        """Connect, stay connected until it is closed, and connect once more where the connection is lost."""
-        for attempt in range(2):
-            try:
-                async with AsyncExitStack() as stack:
-                    await self._open(stack)
-                    self._settled.set()
-                    await self._wake.wait()
-            except Unreachable as error:
-                self.failure = str(error)
-            except Exception as error:  # whatever the SDK raises while a broken connection is closed
-                self.failure = self.failure or _first_line(error)
-            self._client = None
+        """Connect, and connect again whenever the connection is lost or cannot be made, until it is closed."""
+        starts: deque[float] = deque(maxlen=STARTS)
+        failed, lost = 0, False
+        while not self._closing:
+            if self.off:
+                self._wake = anyio.Event()
+                await self._wake.wait()
+                continue
+            starts.append(anyio.current_time())
+            self._wanted = False
+            was_connected = await self._connect(again=lost)
+            if self._closing or self.off or self._wanted:
+                failed, lost = 0, False
+                continue
             self._settled.set()
-            if self._closing or attempt or self.failure is None:
-                return
-            await anyio.sleep(BACK_OFF)
-            if self._closing:
-                return
-            self._wake, self.failure = anyio.Event(), None
+            if was_connected:
+                lost = True
+                self._tell(
+                    "warning",
+                    f"the MCP server {self.name}{NOT_THERE}{self.failure}{self._quote()}; it is started again",
+                )
+            failed = 0 if was_connected else failed + 1
+            pause = min(BACK_OFF * 2 ** min(failed, 10), LONGEST_PAUSE)
+            if len(starts) == STARTS:
+                pause = max(pause, starts[0] + PERIOD - anyio.current_time())
+            self._wake = anyio.Event()
+            with anyio.move_on_after(pause):
+                await self._wake.wait()
+        self._settled.set()
+
+    async def _connect(self, *, again: bool) -> bool:
+        """Connect, and stay so until the connection is lost or closed; returns whether it was connected at all."""
+        self._failure_before = self.failure or self._failure_before
+        self._wake, self.failure, self.last_words, self.needs_login = anyio.Event(), None, "", False
+        was_connected = False
+        try:
+            async with AsyncExitStack() as stack:
+                await self._open(stack)
+                was_connected = True
+                self._ready.set()
+                self._settled.set()
+                if again:
+                    self._tell("info", f"the MCP server {self.name} is there again")
+                await self._wake.wait()
+        except Unreachable as error:
+            self.failure = str(error)
+        except Exception as error:  # whatever the SDK raises while a broken connection is closed
+            self.failure = self.failure or first_line(error)
+        self._drop()
+        return was_connected
+
+    def _drop(self) -> None:
+        self._client = None
+        if self._ready.is_set():
+            self._ready = anyio.Event()
 
     async def settled(self) -> None:
         """Wait until it is connected, or is known not to be."""
         await self._settled.wait()
 
-    def refuse(self, why: str) -> None:
-        """It is not connected to at all."""
-        self.failure = why
+    def remember(self, offer: ServerOffer | None, otherwise: str) -> None:
+        """Offer what is known from before, in the place of connecting to it; ``otherwise`` is why it offers nothing."""
+        self.offer, self.failure = offer or self.offer, None if offer else otherwise
         self._settled.set()
 
     def close(self) -> None:
         self._closing = True
         self._wake.set()
 
+    def turn_off(self) -> None:
+        """Close it, and leave it closed until it is to be connected to again."""
+        self.off, self.failure = True, None
+        self._drop()
+        self._wake.set()
+
+    async def reconnect(self) -> None:
+        """Connect to it anew, whether or not it is connected, and wait for what comes of that."""
+        self.off, self._wanted, self._settled = False, True, anyio.Event()
+        self._drop()
+        self._wake.set()
+        await self._settled.wait()
+
     def lost(self, why: str) -> None:
         """The connection is of no use any more."""
-        if not self._closing:
+        if not self._closing and not self.off:
             self.failure = self.failure or why
+            self._drop()
             self._wake.set()
 
     async def refresh(self) -> None:
@@ -143,7 +221,7 @@ class Connection:
             self.changed = False
             with suppress(Exception):  # the tools that were there stay
                 with anyio.fail_after(self.server.connect_timeout):
-                    self.tools = await self._list(self._client)
+                    await self._look(self._client)
 
     async def call(self, tool: str, args: dict[str, Any], report: Progress) -> mcp_types.CallToolResult:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -153,18 +231,7 @@ class Connection:
         return await self._ask(lambda client: client.call_tool(tool, args, progress_callback=tell))
 
     async def list_resources(self) -> list[mcp_types.Resource]:
-        async def pages(client: Client) -> list[mcp_types.Resource]:
-            found: list[mcp_types.Resource] = []
-            cursor: str | None = None
-            for _ in range(PAGES):
-                page = await client.list_resources(cursor=cursor)
-                found += page.resources
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-            return found
-
-        return await self._ask(pages)
+        return await self._ask(lambda client: _pages(lambda at: client.list_resources(cursor=at), "resources"))
 
     async def read_resource(self, uri: str) -> mcp_types.ReadResourceResult:
         return await self._ask(lambda client: client.read_resource(uri))
@@ -173,30 +240,54 @@ class Connection:
         return await self._ask(lambda client: client.get_prompt(name, args))
 
     async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Ask the server for something; whatever goes wrong is a ToolError that names the server."""
-        from mcp import MCPError
-        from mcp_types import CONNECTION_CLOSED
+        """Ask the server for something; whatever goes wrong is a ToolError that names the server.
 
+        What could not be sent before the connection was lost is sent over the next one.
+        """
+        for _ in range(2):
+            client = await self._when_ready()
+            with noticing() as sent:
+                try:
+                    return await self._within_limit(request(client))
+                except ConnectionLost as lost:
+                    if self._client is client:
+                        self.lost("the connection was closed")
+                    if sent.is_set() and not lost.refused:
+                        problem = f"ended the connection{self._quote()}; the call may have been carried out"
+                        raise ToolError(f"the MCP server {self.name} {problem}") from None
+        raise ToolError(f"the MCP server {self.name} ended the connection{self._quote()}; nothing was sent to it")
+
+    async def _when_ready(self) -> Client:
+        """The connection, which is waited for where the server is being started again."""
+        if self.off:
+            raise ToolError(f"the MCP server {self.name} is turned off")
+        with anyio.move_on_after(self.server.connect_timeout):
+            await self._ready.wait()
         if self._client is None:
-            raise ToolError(f"the MCP server {self.name} is not connected: {self.failure or 'it was closed'}")
+            raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}")
+        return self._client
+
+    async def _within_limit(self, answer: Awaitable[T]) -> T:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
+
         try:
             with anyio.fail_after(self.server.timeout) as limit:
                 self._limits.add(limit)
                 try:
-                    return await request(self._client)
+                    return await answer
                 finally:
                     self._limits.discard(limit)
         except TimeoutError:
             raise ToolError(f"the MCP server {self.name} did not answer within {self.server.timeout:g} s") from None
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                self.lost("the connection was closed")
-                why = self._quote() or "; the call may have been carried out"
-                raise ToolError(f"the MCP server {self.name} ended the connection{why}") from None
-            raise ToolError(f"the MCP server {self.name} refused the call: {_one_line(error.message)}") from None
-        except Exception as error:  # a connection that breaks, an answer that is not one
-            self.lost(_first_line(error))
-            raise ToolError(f"the call of the MCP server {self.name} failed: {_first_line(error)}") from None
+            if error.code == CONNECTION_CLOSED or error.message == TERMINATED:
+                raise ConnectionLost(refused=error.message == TERMINATED) from None
+            problem = "gave an answer that is invalid" if error.code == PARSE_ERROR else "refused the call"
+            raise ToolError(f"the MCP server {self.name} {problem}: {_one_line(error.message)}") from None
+        except Exception as error:  # an answer that is not what it has to be
+            problem = f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
+            raise ToolError(problem) from None
 
     def _untimed(self, answer: Callback | None) -> Callback | None:
         """While the server waits for a person or the model, the time of its calls stands still."""
@@ -219,7 +310,7 @@ class Connection:
         return wait
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        from mcp import Client
+        from mcp import Client, MCPError
         from mcp_types import Implementation, ListRootsResult, Root
 
         async def list_roots(context: Any) -> ListRootsResult:
@@ -246,11 +337,14 @@ class Connection:
         try:
             # not a cancel scope: what is opened in one cannot stay open
             async with asyncio.timeout(self.server.connect_timeout):
-                self._client = await stack.enter_async_context(client)
+                await stack.enter_async_context(client)
                 self.connecting = time.monotonic() - started
-                self.tools = await self._list(self._client)
+                await self._look(client)
                 self.latency = time.monotonic() - started - self.connecting
-                self.prompts = await self._list_prompts(self._client)
+                if client.server_capabilities.prompts is not None:
+                    with suppress(MCPError, ValueError):  # whoever cannot list prompts has none
+                        self.prompts = await _pages(lambda at: client.list_prompts(cursor=at), "prompts")
+                self._client = client
         except TimeoutError:
             problem = f"it did not answer within {self.server.connect_timeout:g} s"
             raise self._fail(f"{problem}{self._quote()}") from None
@@ -258,7 +352,7 @@ class Connection:
             raise self._fail(str(error)) from None
         except Exception as error:
             place = f"{visible(self.server.url)}: " if self.server.url else ""
-            raise self._fail(f"{place}{self.failure or _first_line(error)}{self._quote()}") from None
+            raise self._fail(f"{place}{self.failure or first_line(error)}{self._quote()}") from None
 
     def _fail(self, why: str) -> Unreachable:
         """Keep why it could not be opened: what closing it brings, such as the end of its process, is no reason."""
@@ -269,35 +363,31 @@ class Connection:
         lines = self.last_words.strip().splitlines()
         return f"; its last words: {_one_line(lines[-1])}" if lines else ""
 
-    async def _list_prompts(self, client: Client) -> list[mcp_types.Prompt]:
-        if client.server_capabilities.prompts is None:
-            return []
-        found: list[mcp_types.Prompt] = []
-        cursor: str | None = None
-        with suppress(Exception):  # whoever cannot list prompts has none
-            for _ in range(PAGES):
-                page = await client.list_prompts(cursor=cursor)
-                found += page.prompts
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-        return found
-
-    async def _list(self, client: Client) -> list[mcp_types.Tool]:
-        if client.server_capabilities.tools is None:
-            return []
-        found: list[mcp_types.Tool] = []
-        cursor: str | None = None
-        for _ in range(PAGES):
-            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-            found += page.tools
-            cursor = page.next_cursor
-            if cursor is None:
-                return found
-        raise Unreachable(f"its list of tools has more than {PAGES} pages")
+    async def _look(self, client: Client) -> None:
+        """Ask for what it offers, and keep that."""
+        has, tools = client.server_capabilities, []
+        if has.tools is not None:
+            tools = await _pages(lambda at: client.list_tools(cursor=at, cache_mode="refresh"), "tools")
+        told = tuple(ServerTool.of(tool, self.server.identity) for tool in tools)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self.offer = ServerOffer(told, client.instructions, has.resources is not None, now)
+        self._keep(self.offer)
 
 
-def _first_line(error: BaseException) -> str:
+async def _pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list[Any]:
+    """All of a list that comes in pages."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(PAGES):
+        page = await ask(cursor)
+        found += getattr(page, part)
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+    raise Unreachable(f"its list of {part} has more than {PAGES} pages")
+
+
+def first_line(error: BaseException) -> str:
     """What is wrong, in one line; of a group, the first of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.errors import SchemaError
@@ -13,11 +11,8 @@ from forge_cli.core.schema import InputSchema
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import LONGEST, Execute, Tool, digest_of
-from forge_cli.core.wire import JsonObject
+from forge_cli.toolsets.mcp.kept import ServerTool
 from forge_cli.toolsets.mcp.pins import ToolChange
-
-if TYPE_CHECKING:
-    import mcp_types
 
 NAME_MAX = 64
 DESCRIPTION_MAX = 4000
@@ -44,44 +39,41 @@ def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 def offered_tool(
     name: str,
-    tool: mcp_types.Tool,
+    tool: ServerTool,
     *,
     server: str,
-    identity: str,
     execute: Execute,
     drift: ToolChange | None,
     notice: Callable[[str], None],
     believe_hints: bool = False,
 ) -> Tool:
     """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""
-    description = (tool.description or tool.title or tool.name).strip()
+    description = (tool.description or tool.name).strip()
     if visible(description, keep="\n\t") != description:
         raise Quarantined("its description has invisible or control characters")
     if len(description) > DESCRIPTION_MAX:
         notice(f"the description of {name} has {len(description)} characters, and is cut")
         description = cut(description, DESCRIPTION_MAX)
-    schema: JsonObject = dict(tool.input_schema)
     try:
-        InputSchema.of(schema)
+        InputSchema.of(tool.input_schema)
     except SchemaError as error:
         raise Quarantined(f"its schema is unsound: {error}") from None
     return Tool(
         name=name,
         description=description,
-        input_schema=schema,
+        input_schema=tool.input_schema,
         execute=execute,
         needs_approval=drift.verdict if drift else None,
         preview=drift.preview if drift else None,
         effects=_hinted_effects(tool) if believe_hints else None,
         timeout=LONGEST,
         source=Source("mcp", server),
-        digest=digest_of(json.dumps([identity, tool.name, tool.description, schema], sort_keys=True).encode()),
+        digest=tool.digest,
     )
 
 
-def _hinted_effects(tool: mcp_types.Tool) -> frozenset[Effect] | None:
+def _hinted_effects(tool: ServerTool) -> frozenset[Effect] | None:
     """What a server says of a tool, where it says that it changes nothing; None is unknown."""
-    hints = tool.annotations
-    if hints is None or hints.read_only_hint is not True:
+    if not tool.read_only:
         return None
-    return frozenset({Effect.READ, Effect.NETWORK} if hints.open_world_hint else {Effect.READ})
+    return frozenset({Effect.READ, Effect.NETWORK} if tool.open_world else {Effect.READ})

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.context import ToolContext
@@ -19,9 +19,7 @@ from forge_cli.core.tool import Args, Preview
 from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.trust import TrustStore
-
-if TYPE_CHECKING:
-    import mcp_types
+from forge_cli.toolsets.mcp.kept import ServerTool
 
 LINES = 40
 """Of a difference that is shown."""
@@ -58,12 +56,12 @@ class Pins:
         self._address = server.identity
         self._known = self._store.pins(self._key)
 
-    def drift(self, tool: mcp_types.Tool) -> ToolChange | None:
+    def drift(self, tool: ServerTool) -> ToolChange | None:
         """What changed of a tool that was approved; None where nothing did, or it never was."""
         known, now = self._known.get(tool.name), self._describe(tool)
         return None if known is None or known == now else ToolChange(tool.name, known, now)
 
-    def keep(self, tool: mcp_types.Tool) -> bool:
+    def keep(self, tool: ServerTool) -> bool:
         """The tool as it is now was approved; returns whether that is news."""
         now = self._describe(tool)
         if self._known.get(tool.name) == now:
@@ -73,10 +71,10 @@ class Pins:
             self._store.pin(self._key, tool.name, now)
         return True
 
-    def _describe(self, tool: mcp_types.Tool) -> dict[str, str]:
+    def _describe(self, tool: ServerTool) -> dict[str, str]:
         return {
             "address": self._address,
-            "description": tool.description or tool.title or "",
+            "description": tool.description,
             "schema": json.dumps(tool.input_schema, sort_keys=True, indent=1),
         }
 

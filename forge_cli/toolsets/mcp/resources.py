@@ -25,7 +25,7 @@ EFFECTS = frozenset({Effect.READ, Effect.NETWORK})
 
 def resource_tools(connections: Sequence[Connection]) -> list[Tool]:
     """None where no server has resources."""
-    those = {each.name: each for each in connections if each.has_resources}
+    those = {each.name: each for each in connections if each.offer.resources}
     if not those:
         return []
     server: JsonObject = {"type": "string", "description": f"One of: {', '.join(those)}"}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import anyio
+from anyio.abc import ObjectSendStream
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.process import Child
+from forge_cli.toolsets.mcp.sent import when_sent
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
 
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
@@ -36,11 +40,12 @@ class ServerStreams:
 async def child_transport(start: Callable[[], Child], told: ServerStreams) -> AsyncIterator[TransportStreams]:
     """Start a server, and the streams of messages from and to it; leaving stops it with everything it started."""
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
+    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
     child = start()
     arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](16)
-    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+    sending, leaving = anyio.create_memory_object_stream[tuple[Callable[[], None], SessionMessage]](0)
+    outgoing = _Outgoing(sending)
 
     async def read_messages() -> None:
         async with arriving:
@@ -49,8 +54,11 @@ async def child_transport(start: Callable[[], Child], told: ServerStreams) -> As
                     try:
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
-                        told.garbage(line)
-                        continue
+                        if (request := _answered(line)) is None:
+                            told.garbage(line)
+                            continue
+                        problem = ErrorData(code=PARSE_ERROR, message="it is no JSON-RPC response")
+                        message = JSONRPCError(jsonrpc="2.0", id=request, error=problem)
                     await arriving.send(SessionMessage(message))
                 told.ended("it has ended" if child.exited.is_set() else "it closed its output")
             except _TooLong as error:
@@ -60,11 +68,12 @@ async def child_transport(start: Callable[[], Child], told: ServerStreams) -> As
 
     async def write_messages() -> None:
         async with leaving:
-            async for sent in leaving:
-                data = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for sent, envelope in leaving:
+                data = envelope.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     if child.stdin is not None:
                         await child.stdin.write(data.encode() + b"\n", timeout=None)
+                        sent()
                 except ToolError as error:
                     told.ended(str(error))
                     await arriving.aclose()
@@ -92,9 +101,38 @@ async def child_transport(start: Callable[[], Child], told: ServerStreams) -> As
             tasks.cancel_scope.cancel()
 
 
+class _Outgoing:
+    """Where the SDK sends messages: each goes on with what its sender wants to be called."""
+
+    def __init__(self, inner: ObjectSendStream[tuple[Callable[[], None], SessionMessage]]) -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage) -> None:
+        await self._inner.send((when_sent(), item))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+
 class _TooLong(Exception):
     def __init__(self) -> None:
         super().__init__(f"it wrote a message of more than {LINE_MAX >> 20} MiB")
+
+
+def _answered(line: str) -> str | int | None:
+    """The request that a line wants to be the answer of, though it is not a valid one."""
+    try:
+        message = json.loads(line)
+        request = message["id"] if "result" in message or "error" in message else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return request if isinstance(request, str | int) else None
 
 
 async def _lines(child: Child) -> AsyncIterator[str]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import BeforeValidator
 
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.notify import NOT_THERE
 from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
@@ -26,14 +29,16 @@ from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.mcp import McpServer, ServerName
-from forge_cli.files.mcp_project import expand, project_servers
+from forge_cli.files.mcp_project import expand, trusted_server
+from forge_cli.files.mcp_tokens import McpTokens
 from forge_cli.files.settings import load_settings
-from forge_cli.files.trust import TrustError, TrustStore
-from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
+from forge_cli.toolsets.mcp.command import obey
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
+from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
+from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
 from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
 from forge_cli.toolsets.mcp.pins import Pins
 from forge_cli.toolsets.mcp.requests import ServerRequests
@@ -44,28 +49,50 @@ from forge_cli.toolsets.mcp.stdio import KEPT, ServerStreams, child_transport
 if TYPE_CHECKING:
     import mcp_types
     from mcp.client._transport import TransportStreams
+    from mcp.client.auth import OAuthClientProvider
 
 LONGEST_OPENING = LOAD_LIMIT - 5
+TOO_SLOW = "it takes too long to start"
 LAST_WORDS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
 
-class McpConfig(ToolsetConfig):
-    """``servers`` by name; one without a definition is defined in the user's own settings."""
+Servers = dict[ServerName, McpServer | None]
 
-    servers: dict[ServerName, McpServer | None]
-    """By name; one without a definition is defined in your config.yaml or in .mcp.json."""
+
+def _named(servers: Any) -> Any:
+    """A list of names is short for servers without a definition."""
+    if not isinstance(servers, list):
+        return servers
+    if not all(isinstance(name, str) for name in servers) or len(set(servers)) < len(servers):
+        raise ValueError("a list of servers has names, each once; one that is defined here is NAME: {command: ...}")
+    return dict.fromkeys(servers)
+
+
+class McpConfig(ToolsetConfig):
+    """``servers`` by name, or their names alone; one without a definition is defined in the user's own settings."""
+
+    servers: Annotated[Servers, BeforeValidator(_named, json_schema_input_type=Servers | list[ServerName])]
+    """By name, or a list of names; one without a definition is defined in your config.yaml or in .mcp.json."""
     sampling: bool = False
     """Whether servers that say nothing of it may have the worker's model answer."""
     elicitation: bool = False
     """Whether they may ask the person for input."""
 
 
+class ServerMissing(ForgeError):
+    """A worker cannot start without one of its servers."""
+
+    exit_code = ExitCode.PROVIDER
+
+
 class McpToolset(Toolset):
     name = "mcp"
     Config = McpConfig
     dynamic = True
-    imports = True
+
+    tolerant = False
+    """True where a server that is required need not be there, because that is what is to be found out."""
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
@@ -78,19 +105,24 @@ class McpToolset(Toolset):
         self.connections = [self._connection(name, server) for name, server in servers.items()]
         self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
-        self._offered: dict[str, tuple[Any, Tool]] = {}
-        self._pinned: dict[str, mcp_types.Tool] = {}
+        self._offered: dict[str, tuple[ServerTool, Tool]] = {}
+        self._pinned: dict[str, ServerTool] = {}
         self._left_out: dict[str, tuple[Source, str]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
         for connection in self.connections:
-            if only_looks() and (why := _not_looked_at(connection.server)):
-                connection.refuse(why)
+            if only_looks():
+                connection.remember(self._kept(connection.server).find(), self._unseen(connection.name))
             else:
                 self._tasks.start_soon(connection.own)
-        with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
-            for connection in self.connections:
-                await connection.settled()
+        try:
+            with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
+                for connection in self.connections:
+                    await connection.settled()
+            self._check_required()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(
@@ -101,16 +133,51 @@ class McpToolset(Toolset):
         await self._tasks.__aexit__(None, None, None)
         await super().__aexit__(kind, error, trace)
 
+    def _check_required(self) -> None:
+        """A worker does not start without a server that is required, nor headless without a login."""
+        for each in self.connections:
+            if each.connected or self.tolerant or only_looks():
+                continue
+            where = self.config.where("servers", each.name)
+            if each.needs_login and (each.server.required or not self.env.session.attended):
+                problem = f"the MCP server {each.name} wants you to log in"
+                raise ServerMissing(problem, where=where, hint=self._login(each.name))
+            if each.server.required:
+                problem = f"the MCP server {each.name} is required, and{NOT_THERE}{visible(each.failure or TOO_SLOW)}"
+                raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
+
+    def _auth(self, url: str) -> OAuthClientProvider | None:
+        """What authorises requests to a server where a person has logged in."""
+        store = McpTokens(self.env.home)
+        entry = store.find(url)
+        return oauth_provider(url, KeptTokens(entry, partial(store.put, url))) if entry else None
+
+    def _refused(self, connection: Connection) -> None:
+        connection.needs_login = True
+        connection.failure = f"it wants you to log in: {self._login(connection.name)}"
+
+    def _login(self, name: str) -> str:
+        target = self._target(name)
+        return f"forge mcp login {name}" + ("" if target == name else f" --worker {target}")
+
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
         self._left_out.clear()
-        for connection in self.connections:
+        for connection in self._in_use:
             await connection.refresh()
-            if connection.failure:
-                self._warn(f"the MCP server {connection.name} is not there: {visible(connection.failure)}")
+            if connection.failure and not connection.offer.when:
+                problem = ": " if only_looks() else NOT_THERE
+                self._warn(f"the MCP server {connection.name}{problem}{visible(connection.failure)}")
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
-        return found + resource_tools(self.connections)
+        return found + resource_tools(self._in_use)
+
+    @property
+    def _in_use(self) -> list[Connection]:
+        return [each for each in self.connections if not each.off]
+
+    async def obey(self, args: Sequence[str]) -> Sequence[str]:
+        return await obey(self.connections, args)
 
     def left_out(self) -> Mapping[str, tuple[Source, str]]:
         """Servers that are not there, and tools that are not offered, each with the reason."""
@@ -126,26 +193,26 @@ class McpToolset(Toolset):
 
     def _prompts(self) -> dict[str, tuple[Connection, mcp_types.Prompt]]:
         found: dict[str, tuple[Connection, mcp_types.Prompt]] = {}
-        for connection in self.connections:
+        for connection in self._in_use:
             names = names_for(connection.name, (prompt.name for prompt in connection.prompts))
             found.update((names[prompt.name], (connection, prompt)) for prompt in connection.prompts)
         return found
 
     def instructions(self) -> str | None:
         said = [
-            f"About the tools {each.name}__*:\n{cut(each.instructions, 2000)}"
-            for each in self.connections
-            if each.instructions and visible(each.instructions, keep="\n\t") == each.instructions
+            f"About the tools {each.name}__*:\n{cut(text, 2000)}"
+            for each in self._in_use
+            if (text := each.offer.instructions) and visible(text, keep="\n\t") == text
         ]
         return "\n\n".join(said) or None
 
     def _tools_of(self, connection: Connection) -> list[Tool]:
         found: list[Tool] = []
-        names = names_for(connection.name, (tool.name for tool in connection.tools))
-        for tool in connection.tools:
+        names = names_for(connection.name, (tool.name for tool in connection.offer.tools))
+        for tool in connection.offer.tools:
             name = names[tool.name]
             known = self._offered.get(name)
-            if known and known[0] is tool:
+            if known and known[0] == tool:
                 found.append(known[1])
                 continue
             try:
@@ -158,13 +225,12 @@ class McpToolset(Toolset):
             found.append(offered)
         return found
 
-    def _offer(self, name: str, tool: mcp_types.Tool, connection: Connection) -> Tool:
+    def _offer(self, name: str, tool: ServerTool, connection: Connection) -> Tool:
         drift = self._pins[connection.name].drift(tool)
         offered = offered_tool(
             name,
             tool,
             server=connection.name,
-            identity=connection.server.identity,
             execute=partial(self._call, name, connection, tool),
             drift=drift,
             notice=self._warn,
@@ -175,9 +241,9 @@ class McpToolset(Toolset):
         return offered
 
     async def _call(
-        self, name: str, connection: Connection, tool: mcp_types.Tool, args: Args, context: ToolContext
+        self, name: str, connection: Connection, tool: ServerTool, args: Args, context: ToolContext
     ) -> ResultValue:
-        if tool is not self._pinned.get(name):
+        if tool != self._pinned.get(name):
             self._pinned[name] = tool
             if self._pins[connection.name].keep(tool):
                 self._offered.pop(name, None)
@@ -191,13 +257,9 @@ class McpToolset(Toolset):
         }
 
     def _of_project(self, name: str, own: Iterable[str]) -> McpServer:
-        """A server that only the working directory defines; what it brings has to be trusted first."""
-        for project in project_servers(self.env.workspace):
-            if name in project.servers:
-                if not TrustStore(self.env.home).holds_file(project.file, project.content):
-                    problem = f"{project.file} comes with this folder and is not trusted"
-                    raise TrustError(problem, hint=f"read it, then: forge trust {project.file.name}")
-                return project.servers[name]
+        """A server that only the working directory defines."""
+        if server := trusted_server(name, self.env.workspace, self.env.home):
+            return server
         hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
         where = self.config.where("servers", name)
         raise WorkerError(where, f"toolsets.mcp.servers.{name}: there is no definition of it", hint=hint)
@@ -210,7 +272,7 @@ class McpToolset(Toolset):
 
         def transport() -> AbstractAsyncContextManager[TransportStreams]:
             if server.url:
-                return http_transport(server, headers)
+                return http_transport(server, headers, self._auth(server.url), partial(self._refused, connection))
             heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
             return child_transport(partial(self._start, server, env), heard)
 
@@ -224,10 +286,24 @@ class McpToolset(Toolset):
             transport=transport,
             roots=self._roots,
             log=log,
+            tell=self.env.notify,
+            keep=self._kept(server).put,
             sample=requests.sample if _said(server.sampling, self.config.sampling) else None,
             elicit=requests.elicit if _said(server.elicitation, self.config.elicitation) else None,
         )
         return connection
+
+    def _kept(self, server: McpServer) -> KeptOffer:
+        return KeptOffer(self.env.home, server, self.env.workspace)
+
+    def _unseen(self, name: str) -> str:
+        """Why nothing is known of a server that commands that only look do not start."""
+        return f"it was never started, so its tools are not known; see forge mcp test {self._target(name)}"
+
+    def _target(self, name: str) -> str:
+        """A server as ``forge mcp test`` finds it: by its name, or with the worker that defines it."""
+        where = self.config.where("servers", name)
+        return name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
         processes = self.env.processes
@@ -267,15 +343,6 @@ def _describe_prompt(name: str, prompt: mcp_types.Prompt) -> PromptSpec:
 
 def _said(own: bool | None, general: bool) -> bool:
     return general if own is None else own
-
-
-def _not_looked_at(server: McpServer) -> str | None:
-    """Why commands that only look do not connect to a server: they have no network, and start nothing unconfined."""
-    if server.url:
-        return "it is reached over the network, which commands that only look do not have; see forge mcp test"
-    if inherited() is None:
-        return "it is not started by commands that only look, for nothing here can confine it; see forge mcp test"
-    return None
 
 
 @hookimpl

@@ -29,7 +29,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Usage
-from forge_cli.core.notify import COMMANDS, UNCONFINED_RULES
+from forge_cli.core.notify import COMMANDS, is_always_told
 from forge_cli.core.result_forms import from_wire
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import counted, cut, dollars, visible
@@ -126,7 +126,7 @@ class Trace:
             case StatusEvent(level="error"):
                 self._line(0, f"error: {event.message}", "red")
             case StatusEvent(level="warning"):
-                self._line(0 if event.message == UNCONFINED_RULES else 1, f"warning: {event.message}", "yellow")
+                self._line(0 if is_always_told(event.message) else 1, f"warning: {event.message}", "yellow")
             case StatusEvent(level="debug"):
                 self._line(3, event.message, "dim")
             case StatusEvent(tool_call_id=None):

@@ -124,6 +124,10 @@ def call(request: dict) -> None:
             time.sleep(1000)
         case "long":
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": "x" * 20_000_000}]}})
+        case "wrong":
+            send({"id": request["id"], "result": 7})
+        case "misshapen":
+            send({"id": request["id"], "result": {"content": 7}})
         case "fails":
             content = [{"type": "text", "text": "it broke"}]
             send({"id": request["id"], "result": {"content": content, "isError": True}})
@@ -149,7 +153,7 @@ def call(request: dict) -> None:
             except OSError as error:
                 found = type(error).__name__
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": found}]}})
-        case "pid":
+        case "pid" | "once":
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": str(os.getpid())}]}})
         case "environment":
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}})
@@ -163,6 +167,12 @@ def call(request: dict) -> None:
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
 
 
+if MODE in ("closes", "once", "crashes"):
+    STARTED = LEFT.exists()
+    with LEFT.open("a") as file:
+        file.write("started\n")
+    if MODE == "once" and STARTED:
+        sys.exit("there is only one")
 if MODE == "absent":
     sys.exit("no such database")
 if MODE == "mute":
@@ -177,3 +187,8 @@ if MODE == "garbage":
     write("Welcome to the server!\n{]")
 for line in sys.stdin:
     answer(json.loads(line))
+    if MODE == "crashes" and "tools/list" in line:
+        sys.exit("as always")
+    if MODE == "closes" and not STARTED and "tools/list" in line:
+        os.close(0)
+        time.sleep(1000)

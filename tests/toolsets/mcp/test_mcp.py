@@ -127,6 +127,33 @@ def test_a_server_that_is_not_there_is_a_warning(project: Project, mode: str, mo
     assert any("the MCP server s is not there" in said and sentence in said for said in told(seen))
 
 
+def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project: Project) -> None:
+    worker(project, "absent")
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert done.stderr.startswith("warning: the MCP server s is not there: ")
+    assert "no such database" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["absent", "mute"])
+def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mode: str) -> None:
+    servers(project, {"s": definition(mode, more=", required: true, connect_timeout: 3"), "t": definition("plain")})
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p", "--output-format", "json")
+    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (7, 7)
+    assert "worker.yaml:6:7: the MCP server s is required, and is not there: " in done.stderr
+    assert "see forge mcp test worker.yaml" in done.stderr
+    tried = project.forge("mcp", "test", "worker.yaml", "--json")
+    assert (tried.returncode, ["error" in row for row in json.loads(tried.stdout)]) == (1, [True, False])
+    assert project.forge("worker", "check", "worker.yaml").returncode == 0
+
+
+def test_a_server_that_is_required_and_there(project: Project) -> None:
+    worker(project, "plain", ", required: true")
+    assert run(project, "s__echo").statuses == ["success"]
+
+
 def test_what_is_not_a_message_is_told_once(project: Project) -> None:
     worker(project, "garbage")
     seen = run(project, "s__echo")
@@ -174,12 +201,23 @@ def test_without_servers_there_is_nothing_to_use(project: Project) -> None:
     assert (done.returncode, "toolsets.mcp.servers" in done.stderr) == (3, True)
 
 
-def test_a_server_that_the_user_defines(project: Project) -> None:
-    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {s: null}, approval: {default: preApproved}}}\n")
+@pytest.mark.parametrize("named", ["{s: null}", "[s]"])
+def test_a_server_that_the_user_defines(project: Project, named: str) -> None:
+    toolset = f"{{servers: {named}, approval: {{default: preApproved}}}}"
+    project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {toolset}}}\n")
     (project.home).mkdir(exist_ok=True)
     config = {"mcp": {"servers": {"s": {"command": sys.executable, "args": [SERVER, "plain"]}}}}
     (project.home / "config.yaml").write_text(json.dumps(config))
     assert run(project, "s__echo").statuses == ["success"]
+
+
+def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
+    said = {}
+    for given_names in ("[7]", "[{s: {command: x}}]", "[s, s]", "[null]", "[gone]", '["a b"]'):
+        project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp: {{servers: {given_names}}}\n")
+        done = project.forge("worker", "check", "worker.yaml")
+        said[given_names] = (done.returncode, "has names, each once" in done.stderr, "worker.yaml:3:" in done.stderr)
+    assert list(said.values()) == [(3, True, True)] * 4 + [(3, False, True)] * 2
 
 
 @given(st.lists(st.text(min_size=1, max_size=100), unique=True, max_size=20))
@@ -298,24 +336,15 @@ def test_servers_are_connected_side_by_side(project: Project, tmp_path: Path) ->
     assert run(project, *(f"s{number}__echo" for number in range(5))).statuses == ["success"] * 5
 
 
-@pytest.mark.usefixtures("confined_looks")
-@pytest.mark.needs("bwrap")
-def test_looking_at_a_worker_starts_its_servers_confined(project: Project) -> None:
-    left = project.folder / "left"
-    worker(project, "writes", "", "{}", str(left))
-    done = project.forge("tools", "list", "worker.yaml", "--json")
-    rows = json.loads(done.stdout)
-    assert [(row["name"], row["source"]) for row in rows][:1] in ([("s", "mcp")], [("s__echo", "mcp")])
-    assert not left.exists()
-
-
 def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
     servers(project, {"a": definition("unsound"), "b": definition("absent"), "c": definition("plain")})
+    tried = json.loads(project.forge("mcp", "test", "worker.yaml", "--json").stdout)
+    assert "no such database" in tried[1]["error"]
     rows = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
     found = {row["name"]: row.get("error") for row in rows}
     assert [found["a__echo"], found["c__echo"]] == [None, None]
     assert "its schema is unsound" in str(found["a__bad"])
-    assert "no such database" in str(found["b"])
+    assert found["b"] == "it was never started, so its tools are not known; see forge mcp test worker.yaml"
 
 
 @pytest.mark.usefixtures("confined_looks")

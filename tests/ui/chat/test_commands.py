@@ -183,6 +183,8 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
         ("/approvals revoke all", CommandEvent("revoke", ("all",))),
         ("/name A title with a=b", CommandEvent("name", ("A", "title", "with", "a=b"))),
         ("/resume abc", CommandEvent("resume", ("abc",))),
+        ("/mcp", CommandEvent("mcp")),
+        ("/mcp off time", CommandEvent("mcp", ("off", "time"))),
         ("/undo", CommandEvent("undo")),
         ("/undo --list", CommandEvent("undo", ("--list",))),
         ("/exit", CommandEvent("exit")),

@@ -96,6 +96,10 @@ def model_names(facts: Facts, text: str) -> Sequence[str]:
     return beginning(facts.models(), text)
 
 
+def complete_mcp(facts: Facts, text: str) -> Sequence[str]:
+    return beginning(("off", "on", "reconnect"), text)
+
+
 SURROUNDINGS = (
     SlashCommand(
         "model",
@@ -106,6 +110,16 @@ SURROUNDINGS = (
         most=1,
         details="NAME is one of `forge models list`, or an alias. It counts from the next turn on, and is kept when the"
         " session is resumed.",
+    ),
+    SlashCommand(
+        "mcp",
+        "[off|on|reconnect NAME]",
+        "list MCP servers, turn them off and on",
+        forward("mcp"),
+        complete_mcp,
+        most=2,
+        details="One that is off has no tools, from the next turn on, until it is on again or the conversation ends."
+        " reconnect starts a server anew; one that crashed is started again by itself.",
     ),
     SlashCommand(
         "add-dir",

@@ -1,0 +1,178 @@
+"""``forge mcp login``: a person authorises forge at the server, in a browser; the SDK's client does the rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+
+from forge_cli import ui
+from forge_cli.cli.mcp.servers import NameArgument, ServerWorkerOption, find_url
+from forge_cli.cli.options import new_app
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.stdin import is_interactive, read_lines
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home
+from forge_cli.files.mcp_tokens import McpTokens
+from forge_cli.toolsets.mcp.connection import first_line
+from forge_cli.toolsets.mcp.http import silence_sdk
+from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
+from forge_cli.ui.http import let_in, open_socket
+
+if TYPE_CHECKING:
+    from mcp.shared.auth import AuthorizationCodeResult
+
+HOST, PATH = "127.0.0.1", "/callback"
+PATIENCE = 300.0
+"""Seconds that a person has."""
+DONE = "forge has what it needs. You can close this page.\n"
+
+app = new_app()
+
+
+class LoginError(ForgeError):
+    """Nobody could be logged in."""
+
+    exit_code = ExitCode.PROVIDER
+
+
+@app.command()
+def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
+    """Log in to an MCP server, in a browser.
+
+    The server's page opens in your browser, and comes back to forge on this machine. Where there is no browser, open
+    the address elsewhere, and paste the one that it ends at. What forge gets is kept for you alone, and renewed.
+    """
+    url, store = find_url(name, worker), McpTokens(forge_home())
+    entry = in_loop(log_in, url)
+    if entry is None:
+        sys.stdout.write(visible(f"{name} takes requests without a login") + "\n")
+        return
+    store.put(url, entry)
+    sys.stdout.write(visible(f"logged in to {name}; what it gave is in {store.file}") + "\n")
+
+
+async def log_in(url: str) -> dict[str, Any] | None:
+    """What the authorisation server gave; None where the server wants no login."""
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    silence_sdk()
+    tokens = KeptTokens(None, lambda entry: None)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with listening() as (redirect_uri, answers):
+                person = _Person(answers)
+                auth = oauth_provider(url, tokens, redirect_uri=redirect_uri, show=person.show, wait=person.wait)
+                async with (
+                    httpx2.AsyncClient(auth=auth, timeout=30) as http,
+                    Client(streamable_http_client(url, http_client=http)),
+                ):
+                    pass
+    except TimeoutError:
+        raise LoginError(f"nobody logged in within {PATIENCE / 60:g} minutes") from None
+    except Exception as error:  # whatever the SDK, and the servers that it talks to, bring up
+        if isinstance(inner := _innermost(error), ForgeError):
+            raise inner from None
+        raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None
+    return tokens.entry if "tokens" in tokens.entry else None
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class _Person:
+    """Sends somebody to a page, and waits for what comes back, over this machine or pasted."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._state = ""
+
+    async def show(self, page: str) -> None:
+        self._state = _query(page).get("state", "")
+        has_display = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+        sys.stderr.write(f"forge: log in here:\n  {visible(page)}\n")
+        if is_interactive():
+            sys.stderr.write("no browser here? Open it elsewhere, then paste the address where it ends:\n")
+        elif not has_display:
+            raise LoginError("there is neither a browser nor a terminal here", hint="run it in a terminal")
+        sys.stderr.flush()
+        if has_display:  # in a thread, for some browsers are waited for until they are closed
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+    async def wait(self) -> AuthorizationCodeResult:
+        from mcp.shared.auth import AuthorizationCodeResult
+
+        async with anyio.create_task_group() as tasks:
+            if is_interactive():
+                tasks.start_soon(self._read_pasted)
+            async for answer in self._answers.received:
+                if answer.get("state") != self._state:
+                    continue
+                tasks.cancel_scope.cancel()
+                if "code" not in answer:
+                    why = answer.get("error_description") or answer.get("error") or "it gave no code"
+                    raise LoginError(f"the server did not agree: {visible(why)}")
+                return AuthorizationCodeResult(code=answer["code"], state=answer["state"], iss=answer.get("iss"))
+        raise LoginError("nothing came back")
+
+    async def _read_pasted(self) -> None:
+        """A whole address, or the code that it has in it."""
+        async for line in read_lines(0):
+            if text := line.decode("utf-8", "replace").strip():
+                self._answers.take(_query(text) if "=" in text else {"code": text, "state": self._state})
+
+
+class Answers:
+    """What came back from pages, in order."""
+
+    def __init__(self) -> None:
+        self._send, self.received = anyio.create_memory_object_stream[dict[str, str]](10)
+
+    def take(self, answer: dict[str, str]) -> bool:
+        try:
+            self._send.send_nowait(answer)
+        except anyio.WouldBlock:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[tuple[str, Answers]]:
+    """The address on this machine that a browser is to be sent to, and what it brings there."""
+    from starlette.responses import PlainTextResponse
+
+    answers = Answers()
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        status, text = 404, "there is nothing here\n"
+        if scope["path"] == PATH:
+            let_in(scope)
+            taken = answers.take(_query(f"?{scope['query_string'].decode('latin-1')}"))
+            status, text = (200, DONE) if taken else (429, "that is too much\n")
+        await PlainTextResponse(text, status)(scope, receive, send)
+
+    with open_socket(HOST, 0) as listener:
+        server = ui.server.new_server(answer)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            try:
+                yield f"http://{HOST}:{listener.getsockname()[1]}{PATH}", answers
+            finally:
+                server.should_exit = True
+
+
+def _query(address: str) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()}

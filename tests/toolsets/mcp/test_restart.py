@@ -1,0 +1,121 @@
+"""Servers that crash: started again as often as needed, and no call is told to have been sent that was not.
+
+Covers forge_cli.toolsets.mcp.sent.
+"""
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from forge_cli.core.events import StatusEvent
+from forge_cli.testing import Project, WorkerCalls
+from forge_cli.toolsets.mcp import connection
+
+from .test_http import make_app, served
+from .test_http import worker as http_worker
+from .test_mcp import worker
+
+
+def kill_server(opened: WorkerCalls, tool: str = "s__echo") -> int:
+    """Kill the server that answers with its process id, and wait for its end."""
+    pid = int(opened.call(tool, text="x").value.text())
+    watch = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert select.select([watch], [], [], 20)[0]
+    os.close(watch)
+    return pid
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def told(opened: WorkerCalls) -> list[str]:
+    return [event.message for event in opened.seen.events if isinstance(event, StatusEvent) and event.level != "debug"]
+
+
+@pytest.mark.needs("linux")
+def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
+    worker(project, "pid")
+    with project.open(timeout=60) as opened:
+        pids = {kill_server(opened) for _ in range(4)}
+        last = opened.call("s__echo", text="x")
+        assert (last.status, len(pids)) == ("success", 4)
+        assert int(last.value.text()) not in pids
+        said = told(opened)
+    assert said.count("the MCP server s is not there: it has ended; it is started again") == 4
+    assert said.count("the MCP server s is there again") == 4
+
+
+def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent(project: Project) -> None:
+    worker(project, "dies")
+    with project.open(timeout=60) as opened:
+        errors = [opened.call("s__echo", text="x").error for _ in range(3)]
+    assert ["the call may have been carried out" in str(error) for error in errors] == [True] * 3
+
+
+def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(project: Project) -> None:
+    left = project.folder / "left"
+    worker(project, "closes", "", "{default: preApproved}", str(left))
+    with project.open(timeout=60) as opened:
+        outcome = opened.call("s__echo", text="hello")
+    assert (outcome.status, outcome.value.text()) == ("success", "hello")
+    assert left.read_text() == "started\n" * 2
+
+
+@pytest.mark.needs("linux")
+def test_a_server_that_does_not_come_back_is_told_and_nothing_was_sent(project: Project) -> None:
+    left = project.folder / "left"
+    worker(project, "once", ", connect_timeout: 5", "{default: preApproved}", str(left))
+    with project.open(timeout=60) as opened:
+        kill_server(opened)
+        error = str(opened.call("s__echo", text="x").error)
+    assert error.startswith("the MCP server s is not connected, and nothing was sent to it: ")
+    assert len(left.read_text().splitlines()) > 2
+
+
+def test_there_is_a_limit_a_minute(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "BACK_OFF", 0.01)
+    monkeypatch.setattr(connection, "STARTS", 3)
+    left = project.folder / "left"
+    worker(project, "crashes", ", connect_timeout: 5", "{default: preApproved}", str(left))
+    with project.open(timeout=60) as opened:
+        assert wait_for(lambda: len(left.read_text().splitlines()) == 3)
+        errors = [str(opened.call("s__echo", text="x").error) for _ in range(2)]
+    assert ["nothing was sent to it" in error for error in errors][-1:] == [True]
+    assert left.read_text() == "started\n" * 3
+
+
+@pytest.mark.parametrize("mode", ["wrong", "misshapen"])
+def test_an_invalid_answer_is_an_error_at_once_and_the_server_stays(project: Project, mode: str) -> None:
+    worker(project, mode, ", timeout: 60")
+    with project.open(timeout=20) as opened:
+        errors = [str(opened.call("s__echo", text="x").error) for _ in range(2)]
+        assert ["gave an answer that is invalid" in error for error in errors] == [True, True]
+        assert told(opened) == []
+
+
+def test_a_server_elsewhere_that_was_down_for_a_while(project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    http_worker(project, f"http://127.0.0.1:{port}/mcp", ", connect_timeout: 5")
+    with ExitStack() as stack:
+        first = stack.enter_context(ExitStack())
+        first.enter_context(served(make_app(), port=port))
+        opened = stack.enter_context(project.open(timeout=60))
+        statuses = [opened.call("web__count_words", text="one two").status]
+        first.close()
+        down = opened.call("web__count_words", text="one two")
+        stack.enter_context(served(make_app(), port=port))
+        statuses.append(opened.call("web__count_words", text="one two").status)
+    assert (statuses, down.status) == (["success"] * 2, "error")
+    assert "nothing was sent to it" in str(down.error)
