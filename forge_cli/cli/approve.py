@@ -78,7 +78,7 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
     async def judge_all() -> None:
         async with judging(worker, workspace) as judge:
             async for call in calls:
-                _tell(call if isinstance(call, dict) else await judge(*call), out, as_json=as_json)
+                _tell(call if isinstance(call, dict) else (await judge(*call)).answer, out, as_json=as_json)
 
     in_loop(judge_all)
 

@@ -72,6 +72,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "forge approvals answer last approval_1 yes",
         'forge approvals answer last approval_1 no "Ask Ana first."',
     ),
+    "approvals suggest": ("forge approvals suggest", "forge approvals suggest --since 30d --write"),
     "undo": ("forge undo", "forge undo last --list"),
     "replay": ("forge replay last", "forge replay tests/session.jsonl --worker . --tools recorded"),
     "test": ("forge test", "forge test worker.yaml", "forge test tests/session.jsonl --json"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.calls import ToolCall
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 VerdictAnswer = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What would become of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
+
+    answer: VerdictAnswer
+    offers: tuple[GrantOffer, ...] = ()
+    met: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        return str(self.answer["verdict"])
+
+
 def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
     """A call by the name of its tool and its args, or their text where that is not a JSON object.
 
@@ -28,19 +42,22 @@ def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mappi
     return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
 
 
-async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAnswer:
+async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
     """The verdict with every reason for it; ``refused`` when the call could not run at all."""
     try:
         judged = await guard.verdict(call, caller)
     except Refusal as refusal:
         kind = "blocked" if refusal.status == "blocked" else "refused"
-        return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
-    return answer_on(judged, _hooks(guard, judged))
+        return Outlook(answer_of(call.name, kind, refusal.sentence, by=refusal.by))
+    verdict, offers = judged.verdict, tuple(offers_for(judged.verdict.grants))
+    places = [verdict.where, *(part.where for part in verdict.parts)]
+    met = dict.fromkeys(str(where) for where in places if where)
+    return Outlook(_answer_on(judged, offers, _hooks(guard, judged)), offers, tuple(met))
 
 
-def answer_on(judged: Judged, hooks: Sequence[JsonObject] = ()) -> VerdictAnswer:
+def _answer_on(judged: Judged, offers: Sequence[GrantOffer], hooks: Sequence[JsonObject]) -> VerdictAnswer:
     """The verdict on a call that can run, with the hooks that it would be put to."""
-    verdict, offers = judged.verdict, offers_for(judged.verdict.grants)
+    verdict = judged.verdict
     return answer_of(
         judged.call.name,
         verdict.approval.value,

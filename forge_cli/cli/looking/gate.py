@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from forge_cli.cli.opening import opened
-from forge_cli.cli.verdict import VerdictAnswer, call_of, verdict_on
+from forge_cli.cli.verdict import Outlook, call_of, verdict_on
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.guard import Guard
@@ -30,15 +30,18 @@ class JudgeCall(Protocol):
 
     async def __call__(
         self, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue], caller: str = Caller.MODEL.value
-    ) -> VerdictAnswer: ...
+    ) -> Outlook: ...
 
 
 @asynccontextmanager
-async def judging(worker: str, workspace: Path) -> AsyncIterator[JudgeCall]:
-    """Open a worker, where its code may be; nothing on disk changes."""
+async def judging(worker: str, workspace: Path, user_text: str | None = None) -> AsyncIterator[JudgeCall]:
+    """Open a worker, where its code may be; nothing on disk changes.
+
+    ``user_text`` takes the place of the user's config.yaml.
+    """
     try:
         with watching(refuse):
-            async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
+            async with _opened(worker, workspace, user_text) as assembly:
                 yield partial(_judge, assembly.guard)
                 return
     except BaseException as error:
@@ -47,12 +50,16 @@ async def judging(worker: str, workspace: Path) -> AsyncIterator[JudgeCall]:
     from forge_cli.cli.looking.looker import Looker
 
     async with Looker(worker, workspace) as looker:
-        await looker.in_child(open_gate, worker, str(workspace))
+        await looker.in_child(open_gate, worker, str(workspace), user_text)
         yield partial(looker.in_child, judge_in_child, worker)
 
 
-async def open_gate(worker: str, workspace: str) -> None:
-    entered = opened(load_worker(worker), workspace=Path(workspace), make_zones=False)
+def _opened(worker: str, workspace: Path, user_text: str | None) -> AbstractAsyncContextManager[Assembly]:
+    return opened(load_worker(worker), workspace=workspace, make_zones=False, user_text=user_text)
+
+
+async def open_gate(worker: str, workspace: str, user_text: str | None) -> None:
+    entered = _opened(worker, Path(workspace), user_text)
     _GATES[worker] = (entered, await entered.__aenter__())
 
 
@@ -62,7 +69,7 @@ async def judge_in_child(
     args: JsonObject | str,
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
-) -> VerdictAnswer:
+) -> Outlook:
     return await _judge(_GATES[worker][1].guard, tool, args, typed, caller)
 
 
@@ -72,5 +79,5 @@ async def _judge(
     args: JsonObject | str,
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
-) -> VerdictAnswer:
+) -> Outlook:
     return await verdict_on(guard, call_of(guard.offers.get(tool), tool, args, typed), Caller(caller))
