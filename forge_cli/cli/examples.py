@@ -72,6 +72,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "forge approvals answer last approval_1 yes",
         'forge approvals answer last approval_1 no "Ask Ana first."',
     ),
+    "approvals review": ("forge approvals review",),
+    "approvals audit": ("forge approvals audit", "forge approvals audit --json"),
     "approvals suggest": ("forge approvals suggest", "forge approvals suggest --since 30d --write"),
     "undo": ("forge undo", "forge undo last --list"),
     "replay": ("forge replay last", "forge replay tests/session.jsonl --worker . --tools recorded"),

@@ -50,7 +50,7 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
         kind = "blocked" if refusal.status == "blocked" else "refused"
         return Outlook(answer_of(call.name, kind, refusal.sentence, by=refusal.by))
     verdict, offers = judged.verdict, tuple(offers_for(judged.verdict.grants))
-    places = [verdict.where, *(part.where for part in verdict.parts)]
+    places = [verdict.where, *(where for part in verdict.parts for where in (part.where, *part.met))]
     met = dict.fromkeys(str(where) for where in places if where)
     return Outlook(_answer_on(judged, offers, _hooks(guard, judged)), offers, tuple(met))
 
