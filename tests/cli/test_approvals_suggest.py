@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from forge_cli import ToolCall
+from forge_cli.cli.looking.past import PastGate
+from forge_cli.record.calls import PastCall
 from forge_cli.testing import Project, call, calls
 
 from .logs import script
@@ -150,12 +153,17 @@ def test_a_file_that_cannot_be_edited_is_told_with_the_lines_to_add(cli: Cli, as
     assert "- {pattern: touch, approval: preApproved}" in done.err
 
 
-def test_since_leaves_older_questions_out_but_no_denial(cli: Cli, ask: Ask) -> None:
+def test_since_leaves_older_questions_out(cli: Cli, ask: Ask) -> None:
     ask(("touch a", "yes"))
     assert suggested(cli, "--since", "1h")["questions"] == 1
     assert suggested(cli, "--since", "0h")["questions"] == 0
-    ask(("touch b", "no"))
-    assert suggested(cli, "--since", "1h")["suggestions"] == []
+
+
+def test_a_no_counts_however_old_it_is(clerk: Project) -> None:
+    gate = PastGate("clerk", None, clerk.folder)
+    for answer in (True, False, None):
+        gate.add(PastCall(ToolCall("c", "shell", {"command": "ls"}), by_model=True, answer=answer), yes_counts=False)
+    assert [(made.yes, made.no) for made in gate.calls.values()] == [(0, 1)]
 
 
 def test_what_since_takes_is_told(cli: Cli) -> None:
@@ -208,3 +216,21 @@ def test_a_session_that_was_tampered_with_does_not_count(cli: Cli, ask: Ask, cle
     done = cli("approvals", "suggest")
     assert (done.code, done.out.startswith("nothing to suggest")) == (0, True)
     assert "was tampered with" in done.err
+
+
+def test_a_denied_call_with_a_secret_in_it_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    ask(("touch a", "yes"))
+    log = clerk.home / "sessions" / f"{ask((f'touch {secret}', None))}.jsonl"
+    assert secret not in log.read_text()
+    script(clerk, calls(call("shell", command=f"touch {secret}")), "Done.")
+    cli("run", "worker.yaml", "go", "-p", "--on-ask", "park")
+    (row,) = json.loads(cli("approvals", "list", "--json").out)
+    assert cli("approvals", "answer", row["session"], row["request"], "no").code == 0
+    found = suggested(cli)
+    assert (found["suggestions"], rules(found["leftOut"])) == ([], [[TOUCH]])
+
+
+def test_rules_for_a_single_question_are_left_out_once_most_are_answered(cli: Cli, ask: Ask) -> None:
+    ask(*((f"touch a{number}", "yes") for number in range(12)), ("git commit -m x", "yes"))
+    assert [(each["rules"], each["saves"]) for each in suggested(cli)["suggestions"]] == [([TOUCH], 12)]

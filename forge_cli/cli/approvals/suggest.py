@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -68,7 +68,8 @@ def _beginning(since: str) -> str:
     parts = re.fullmatch(r"([0-9]{1,4})([hdw])", since)
     if parts is None:
         raise UsageError(f"--since {since}: give a number of hours, days or weeks", hint="as in --since 30d")
-    return f"{datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])}):%Y-%m-%dT%H:%M:%S}"
+    beginning = datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])})
+    return beginning.isoformat(timespec="milliseconds").removesuffix("+00:00")
 
 
 async def _suggest(since: str) -> tuple[list[PastQuestion], list[Suggestion], list[LeftOut]]:
@@ -79,19 +80,22 @@ async def _suggest(since: str) -> tuple[list[PastQuestion], list[Suggestion], li
     judged, lost = await judge_gates(past_gates(warn, since), warn)
     denied = [MadeCall(made.past, no=made.no) for made in lost if made.no]
     questions: list[PastQuestion] = []
-    asking: list[tuple[PastGate, list[PastCall]]] = []
+    asking: list[tuple[PastGate, dict[int, PastCall]]] = []
     for gate, calls in judged:
         elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
         found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
-        questions += [PastQuestion(made.past.call, made.yes, made.no, now.offers) for made, now in found]
-        asking.append((gate, [made.past for made, _ in found]))
+        asking.append((gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)}))
+        questions += [PastQuestion(made.past.call, made.yes, made.no, now.offers, made.granted) for made, now in found]
 
-    async def allowed_with(rules: Sequence[GrantRule]) -> frozenset[int]:
-        text = _planned(rules).after.decode()
-        now = [each for gate, calls in asking for each in await gate.judge(calls, text)]
-        return frozenset(place for place, each in enumerate(now) if each.verdict == "preApproved")
+    async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
+        text, allowed = _planned(rules).after.decode(), set[int]()
+        for gate, calls in asking:
+            left = {place: past for place, past in calls.items() if place not in before}
+            now = zip(left, await gate.judge([*left.values()], text), strict=True)
+            allowed |= {place for place, each in now if each.verdict == "preApproved"}
+        return allowed
 
-    return questions, *await suggest_rules(questions, allowed_with)
+    return questions, *await suggest_rules(questions, newly_allowed)
 
 
 def _planned(rules: Sequence[GrantRule]) -> FileEdit:

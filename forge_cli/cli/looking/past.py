@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forge_cli.cli.looking.gate import judging
@@ -17,6 +17,7 @@ from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
 from forge_cli.record.calls import PastCall
 from forge_cli.record.history import PastWork, past_work
+from forge_cli.sandbox.secrets import MARKS, has_mark
 
 Warn = Callable[[str], None]
 
@@ -39,11 +40,12 @@ def _caller(past: PastCall) -> Caller:
 
 @dataclass
 class MadeCall:
-    """A call however often it was made: how often a person said yes to it, and how often no."""
+    """A call however often it was made: how often a person said yes to it, how often no, and if a grant covered it."""
 
     past: PastCall
     yes: int = 0
     no: int = 0
+    granted: bool = False
 
 
 @dataclass
@@ -56,10 +58,15 @@ class PastGate:
     calls: dict[str, MadeCall] = field(default_factory=dict)
 
     def add(self, past: PastCall, *, yes_counts: bool) -> None:
+        """Note a call; the mark of a secret in it would be judged as a pattern, and stands as a plain word."""
+        if has_mark(past.call.args):
+            args = json.loads(MARKS.sub("redacted", json.dumps(past.call.args)))
+            past = replace(past, call=replace(past.call, args=args))
         key = json.dumps([past.call.name, _given(past), _caller(past).value], sort_keys=True)
         made = self.calls.setdefault(key, MadeCall(past))
         made.yes += past.answer is True and yes_counts
         made.no += past.answer is False
+        made.granted |= past.remembered
 
     async def judge(self, calls: Sequence[PastCall], user_text: str | None = None) -> list[Outlook]:
         """Judge calls as if they were made here now."""

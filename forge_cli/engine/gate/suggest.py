@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from forge_cli.core.calls import ToolCall
@@ -18,6 +18,8 @@ class PastQuestion:
     yes: int
     no: int
     offers: Sequence[GrantOffer]
+    granted: bool = False
+    """Did something that a person allowed for a session cover it?"""
 
     @property
     def rules(self) -> tuple[GrantRule, ...]:
@@ -44,12 +46,14 @@ class LeftOut:
     denied: PastQuestion
 
 
-AllowedWith = Callable[[Sequence[GrantRule]], Awaitable[frozenset[int]]]
-"""Finds the questions, by their place, that would be pre-approved with these rules in the user's policy."""
+NewlyAllowed = Callable[[Sequence[GrantRule], Set[int]], Awaitable[Set[int]]]
+"""Finds the questions, by their place, that rules in the user's policy pre-approve, and that were not before."""
+MOST = 0.9
+"""The share of questions that is most of them: from there on no rule is suggested that saves a single one."""
 
 
 async def suggest_rules(
-    questions: Sequence[PastQuestion], allowed_with: AllowedWith
+    questions: Sequence[PastQuestion], newly_allowed: NewlyAllowed
 ) -> tuple[list[Suggestion], list[LeftOut]]:
     """Choose rules one after the other, each time those that save most for each rule that is to be written."""
     candidates: dict[frozenset[str], tuple[GrantRule, ...]] = {}
@@ -59,22 +63,24 @@ async def suggest_rules(
             candidates[_key(rules)] = rules
             wanted[_key(rules)] += question.yes
     chosen: list[GrantRule] = []
-    allowed: frozenset[int] = frozenset()
+    allowed: set[int] = set()
     found, left_out = list[Suggestion](), list[LeftOut]()
     while candidates:
         given = _key(chosen)
         best = max(candidates, key=lambda key: _worth(key, given, wanted))
+        if _worth(best, given, wanted) <= 1 and sum(each.saves for each in found) >= MOST * wanted.total():
+            break
         rules = tuple(rule for rule in candidates.pop(best) if rule not in chosen)
         if not rules:
             continue
-        now = await allowed_with([*chosen, *rules])
-        new = [questions[place] for place in sorted(now - allowed)]
+        now = await newly_allowed([*chosen, *rules], allowed)
+        new = [questions[place] for place in sorted(now)]
         if denied := next((each for each in new if each.no), None):
             left_out.append(LeftOut(rules, denied))
         elif saves := sum(each.yes for each in new):
-            found.append(Suggestion(rules, saves, tuple(each for each in new if not each.yes)))
+            found.append(Suggestion(rules, saves, tuple(each for each in new if not each.yes and not each.granted)))
             chosen += rules
-            allowed = now
+            allowed |= now
     return found, left_out
 
 
