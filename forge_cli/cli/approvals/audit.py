@@ -59,7 +59,8 @@ def _sum_up(never: int, rules: int, calls: int) -> str:
         return "there are no past calls that rules could be compared with"
     if not rules:
         return "there are no rules, neither in your config.yaml nor in a worker of a past session"
-    return f"{never or 'none'} of {counted(rules, 'rule')} never met, in {counted(calls, 'past call')}"
+    said = f"{never} of {counted(rules, 'rule')} never met" if never else f"each of {counted(rules, 'rule')} was met"
+    return f"{said}, in {counted(calls, 'past call')}"
 
 
 def _compare() -> tuple[dict[str, Facts], set[str], int]:
