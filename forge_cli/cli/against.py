@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from forge_cli.cli.looking.gate import VerdictAnswer, answer_of, judging
+from forge_cli.cli.looking.past import judge_past
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
+from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
-from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.calls import PastCall, past_calls
+from forge_cli.record.calls import PastCall, PastVerdict, past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
 
@@ -75,7 +75,7 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
         )
     calls = past_calls(log.lines)
     with data_output() as out:
-        judged = in_loop(_judge_all, name, workspace_of(start.workspace, directory), calls)
+        judged = in_loop(_judge_again, name, workspace_of(start.workspace, directory), calls)
         others = sum(line.delegation is not None and line.type == ToolStarted.type for line in log.lines)
         if as_json:
             out.write(json.dumps(_object(first.session, worker, judged, others), ensure_ascii=False, indent=2) + "\n")
@@ -83,22 +83,17 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
             _print(first.session, judged, others, out)
 
 
-async def _judge_all(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
-    judged: list[Rejudged] = []
-    async with judging(worker, workspace) as judge:
-        for past in calls:
-            if before := _before(past):
-                caller = Caller.MODEL if past.by_model else Caller.OPERATOR if past.call.parent else Caller.PERSON
-                given = past.call.args if past.call.unreadable is None else past.call.unreadable
-                after = await judge(past.call.name, given, {}, caller.value)
-                judged.append(Rejudged(past.call, before, after, past.remembered))
-    return judged
+async def _judge_again(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
+    settled = [(past, past.verdict) for past in calls if past.verdict]
+    after = await judge_past(worker, workspace, [past for past, _ in settled])
+    return [
+        Rejudged(past.call, _before(past, said), now.answer, past.remembered)
+        for (past, said), now in zip(settled, after, strict=True)
+    ]
 
 
-def _before(past: PastCall) -> VerdictAnswer | None:
-    if past.verdict is None:
-        return None
-    said, where = past.verdict, str(past.verdict.where) if past.verdict.where else None
+def _before(past: PastCall, said: PastVerdict) -> VerdictAnswer:
+    where = str(said.where) if said.where else None
     return answer_of(past.call.name, said.verdict, said.reason, rule=said.rule, where=where, by=said.by)
 
 

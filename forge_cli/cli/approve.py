@@ -11,11 +11,12 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.cli.looking.gate import VerdictAnswer, answer_of, judging
+from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
+from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import wrong_path
@@ -77,7 +78,7 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
     async def judge_all() -> None:
         async with judging(worker, workspace) as judge:
             async for call in calls:
-                _tell(call if isinstance(call, dict) else await judge(*call), out, as_json=as_json)
+                _tell(call if isinstance(call, dict) else (await judge(*call)).answer, out, as_json=as_json)
 
     in_loop(judge_all)
 

@@ -109,6 +109,15 @@ COMMANDS = {
     "approvals answer": CommandEntry(
         "forge_cli.cli.approvals.answer", "Answer a request of a parked session, or of one at work."
     ),
+    "approvals review": CommandEntry(
+        "forge_cli.cli.approvals.review", "Answer what waits, one request after the other, as at a prompt."
+    ),
+    "approvals audit": CommandEntry(
+        "forge_cli.cli.approvals.audit", "List rules that no call of your past sessions has met."
+    ),
+    "approvals suggest": CommandEntry(
+        "forge_cli.cli.approvals.suggest", "Suggest rules that would have answered past questions with yes."
+    ),
     "replay": CommandEntry("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
     "undo": CommandEntry("forge_cli.cli.undo", "Restore the files that a session changed."),
     "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
@@ -127,7 +136,7 @@ GROUPS = {
     "mcp": "List, test, add and remove MCP servers, and log in to them.",
     "serve": "Offer workers to other programs.",
     "sessions": "List, show, search, export, verify and delete sessions.",
-    "approvals": "See and answer what sessions wait for.",
+    "approvals": "Answer what waits, and find rules that save questions.",
 }
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -17,6 +17,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, WorkerConfig
 
 
@@ -43,16 +44,21 @@ async def opened(
     make_zones: bool = True,
     home: Path | None = None,
     read_only: bool = False,
+    user_text: str | None = None,
     is_told: Callable[[str], bool] = lambda message: True,
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
 
-    ``parent`` is the parent worker; ``home`` takes the place of forge's own; ``is_told`` leaves messages out.
+    ``parent`` is the parent worker; ``home`` takes the place of forge's own, and ``user_text`` that of the user's
+    config.yaml; ``is_told`` leaves messages out.
     """
     bus = bus or EventBus()
+    folder = PreparedWorker(worker, host or PluginHost(), home).within(workspace)
+    if user_text is not None:
+        folder.settings = load_settings(folder.worker.home, folder.workspace, user_text=user_text)
     async with AsyncExitStack() as stack:
         assembler = Assembler(
-            folder=PreparedWorker(worker, host or PluginHost(), home).within(workspace),
+            folder=folder,
             controller=ApprovalController(mode, bus=bus),
             interrupt=interrupt or InterruptSignal(),
             notify=lambda level, message: bus.emit(StatusEvent(level, message)) if is_told(message) else None,

@@ -99,6 +99,8 @@ class JudgedPart:
     reason: str
     rule: str | None = None
     where: Mark | None = None
+    met: tuple[Mark, ...] = field(default=(), compare=False, repr=False, metadata={"wire": False})
+    """Where all rules stand that match it, also those that another one is stricter than."""
 
     def wire(self) -> dict[str, Any]:
         """As a JSON object."""

@@ -18,7 +18,7 @@ from forge_cli.core.hookspecs import HookName
 from forge_cli.core.marks import MarkedDict, snake_twin, where_in
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
-from forge_cli.files.document import read_document
+from forge_cli.files.document import parse_document, read_document
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
@@ -207,9 +207,14 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
     return file if _is_project(file, home) and not files.trust.TrustStore(home).holds_file(file) else None
 
 
-def load_settings(home: Path, workspace: Path | None = None) -> Settings:
-    """What the user's file says, and that of the project in ``workspace`` once it is trusted."""
-    user = load_user_settings(home)
+def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
+    """What the user's file says, and that of the project in ``workspace`` once it is trusted.
+
+    ``user_text`` takes the place of the user's file, to see what would come of it.
+    """
+    file = str(home / "config.yaml")
+    tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)
+    user = tried or load_user_settings(home)
     project = load_project_settings(home, workspace) if workspace else None
     return files.project.merged(user, project) if project else user
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, MessageEvent, ToolResult, ToolStarted
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    MessageEvent,
+    ToolResult,
+    ToolStarted,
+)
 from forge_cli.record.line import Line
 
 
@@ -41,6 +48,8 @@ class PastCall:
     verdict: PastVerdict | None = None
     remembered: bool = False
     """Was it allowed because an earlier one was allowed for the whole session?"""
+    answer: bool | None = None
+    """A person's yes or no to it; None where nobody said either."""
 
 
 def past_calls(lines: Iterable[Line], delegation: str | None = None) -> list[PastCall]:
@@ -48,6 +57,7 @@ def past_calls(lines: Iterable[Line], delegation: str | None = None) -> list[Pas
     found: list[PastCall] = []
     wanted: dict[str, ToolCall] = {}
     known: dict[str, PastCall] = {}
+    asked: dict[str, PastCall] = {}
     for line in lines:
         if line.delegation != delegation:
             continue
@@ -57,10 +67,14 @@ def past_calls(lines: Iterable[Line], delegation: str | None = None) -> list[Pas
             case ToolStarted() as started:
                 found.append(_started(started, wanted))
                 known[started.tool_call_id] = found[-1]
-            case ApprovalRequired(request=request) as asked if past := known.get(request.tool_call_id):
-                past.verdict = past.verdict or PastVerdict.of(asked)
+            case ApprovalRequired(request=request) as required if past := known.get(request.tool_call_id):
+                past.verdict = past.verdict or PastVerdict.of(required)
+                asked[request.request_id] = past
+            case ApprovalResponse(request_id=known_id, decision=decision) if past := asked.get(known_id):
+                past.answer = decision.approved
             case ApprovalDecided() as decided if past := known.get(decided.tool_call_id):
                 past.verdict, past.remembered = PastVerdict.of(decided), decided.cached
+                past.answer = decided.approved if decided.by == "user" else None
             case ToolResult() as result if past := known.pop(result.tool_call_id, None):
                 if past.verdict is None and result.status != "interrupted":
                     kind = "blocked" if result.status == "blocked" else "refused"

@@ -1,11 +1,13 @@
 """The calls of a past session, with who made them and the verdict that each had."""
 
-from forge_cli import ApprovalRequest, Message, Text, ToolCall
+from forge_cli import ApprovalDecision, ApprovalRequest, Message, Text, ToolCall
+from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
+    ApprovalResponse,
     Event,
     MessageEvent,
     ToolResult,
@@ -51,3 +53,16 @@ def test_an_id_may_come_again_and_a_child_has_calls_of_its_own() -> None:
     below = lines_of(*own, ToolStarted("c", "inner", {}, origin=CHILD))
     assert [call.call.name for call in past_calls(below)] == ["pay"]
     assert [call.call.name for call in past_calls(below, "task_1")] == ["inner"]
+
+
+def test_only_the_answer_of_a_person_counts_also_before_it_is_carried_out() -> None:
+    asked = [STARTED, ApprovalRequired(REQUEST)]
+    answers: dict[DecidedBy, bool | None] = {"user": False, "headless": None, "mode": None, "memory": None}
+    failures = [
+        by
+        for by, answer in answers.items()
+        if made(*asked, ApprovalDecided("c", "ask", False, by, None, None, "", cached=False))[0].answer != answer
+    ]
+    assert failures == []
+    (parked,) = made(*asked, ApprovalResponse("r", ApprovalDecision(True)))
+    assert (parked.answer, made(*asked)[0].answer) == (True, None)

@@ -130,8 +130,13 @@ def _describe_answer(read: Log, chosen: Waiting, word: YesOrNo, left: Sequence[W
         said.append(f"but {LOST}")
     for each in left:
         said.append(f"still waits: {each.id}: {each.request.tool_name}")
+    return "\n".join([*said, f"then resume with: {resume_command(read)}"])
+
+
+def resume_command(read: Log) -> str:
+    """The command that continues a session from here."""
     start = last_start(read.lines)
     argv = ["forge", "run", (start.worker_file if start else None) or "WORKER", "-r", read.session]
     if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
         argv += ["-C", start.workspace]
-    return "\n".join([*said, f"then resume with: {shlex.join(argv)}"])
+    return shlex.join(argv)

@@ -156,13 +156,15 @@ class ShellPolicy:
         """One command of a line, with the rule that it met."""
         rule = where = None
         reason = part.why or "no rule"
+        sections = dict(self._sections())
+        met = [sections[origin].where("rules", index) for origin, index in self._judge.matching(part.words)]
         if part.rule is not None:
-            section = dict(self._sections())[str(part.origin)]
+            section = sections[str(part.origin)]
             rule, where = f"{part.origin}.rules[{part.rule}]", section.where("rules", part.rule)
             used = section.rules[part.rule]
             said = f"'{part.row}' in the rule set {used.use}" if part.row else f"rule '{visible(used.pattern.strip())}'"
             reason = f"{said}{f', but {part.why}' if part.why else ''}"
-        return JudgedPart(part.text, part.approval.value, reason, rule, where)
+        return JudgedPart(part.text, part.approval.value, reason, rule, where, tuple(filter(None, met)))
 
     def _writable(self) -> list[str]:
         """Folders in the working directory that a redirection may write to without asking."""

@@ -224,6 +224,10 @@ class LineJudge:
                 command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
             )
 
+    def matching(self, words: tuple[str, ...]) -> list[tuple[str, int]]:
+        """The rules that match a command, one a list at most: the name of the list, and the place in it."""
+        return [(match.origin, match.index) for match in self._matches(words)]
+
     def _matches(self, words: tuple[str, ...]) -> list[_Match]:
         """The first match of each list that has one."""
         if not words:

@@ -1,0 +1,89 @@
+"""``forge approvals review``: what waits, one request after the other, as at a prompt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from forge_cli.cli.approvals.answer import answer_request, resume_command
+from forge_cli.cli.approvals.list import waiting_requests
+from forge_cli.cli.notices import warn
+from forge_cli.cli.options import new_app
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.stdin import is_interactive
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.text import counted, local_time, visible
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.log import Log
+from forge_cli.record.pending import Waiting
+from forge_cli.sandbox.secrets import has_mark
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.input import LineReader
+from forge_cli.ui.terminal.keys import QuestionLeft
+from forge_cli.ui.terminal.prompts import ask_on_terminal
+from forge_cli.ui.transcript.terminal import LOST
+
+app = new_app()
+
+VIA = "forge approvals review"
+
+
+@app.command()
+def review() -> None:
+    """Answer what waits, one request after the other, as at a prompt.
+
+    A yes is good for once. Esc and Ctrl+C stop; what has no answer then waits on.
+    """
+    if not is_interactive():
+        hint = "forge approvals list shows what waits; forge approvals answer SESSION REQUEST yes|no answers it"
+        raise UsageError("nobody can be asked: this is not a terminal", hint=hint)
+    waiting = [(path, each) for path, each in waiting_requests() if each.answer is None]
+    if not waiting:
+        sys.stderr.write("nothing waits for an answer\n")
+        return
+    left, parked = _ask_all(waiting)
+    for log in parked:
+        _say(f"then resume with: {resume_command(log)}")
+    if left:
+        sys.stderr.write(f"{counted(left, 'request')} still waiting\n")
+
+
+def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
+    """Ask for each until somebody stops: how many have no answer, and the parked sessions that have got one."""
+    parked: dict[Path, Log] = {}
+    left = len(waiting)
+    for number, (path, each) in enumerate(waiting, 1):
+        sys.stderr.write(visible(f"{number}/{len(waiting)}  {path.stem}  {local_time(each.time)}") + "\n")
+        if has_mark(dict(each.request.args)) and each.pid is None:
+            warn(LOST)
+        try:
+            decision = in_loop(_ask, each)
+        except QuestionLeft:
+            break
+        except KeyboardInterrupt:  # where lines are not edited, Ctrl+C leaves the cursor behind the question
+            sys.stderr.write("\n")
+            break
+        try:
+            log, chosen, _ = answer_request(path, each.id, replace(decision, via=VIA))
+        except ForgeError as error:
+            warn(str(error))
+            continue
+        left -= 1
+        _say(f"{'yes' if decision.approved else 'no'} to {chosen.request.tool_name} ({chosen.id})")
+        if chosen.pid is None:
+            parked[path] = log
+    return left, list(parked.values())
+
+
+async def _ask(waiting: Waiting) -> ApprovalDecision:
+    """What is remembered would not outlive this process, so nothing is offered."""
+    once = replace(waiting.request, once=True, offers=None, policy_files=None)
+    return await ask_on_terminal(once, LineReader(new_console()), PluginHost().renderer)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.flush()

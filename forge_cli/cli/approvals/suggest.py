@@ -1,0 +1,158 @@
+"""``forge approvals suggest``: rules that would have answered most of the past questions with yes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence, Set
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.looking.past import MadeCall, PastGate, judge_gates, past_gates
+from forge_cli.cli.notices import warn
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.table import print_json
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.grants import GrantRule
+from forge_cli.core.text import counted, visible
+from forge_cli.core.wire import JsonObject
+from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
+from forge_cli.engine.replay.drift import described
+from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
+from forge_cli.files.home import forge_home
+from forge_cli.record.calls import PastCall
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.render import Indented, render
+
+app = new_app()
+
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+SHOWN = 5
+"""Calls that are listed below a rule."""
+
+
+@app.command()
+def suggest(
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="30d", help="Only questions of sessions since then: h, d or w.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write the rules into your own config.yaml.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Suggest rules that would have answered past questions with yes.
+
+    Few of them, those first that save most; none that would have allowed a call that you denied. Nothing is executed,
+    and nothing is sent anywhere.
+    """
+    with data_output():
+        questions, found, left_out = in_loop(_suggest, _beginning(since) if since else "")
+    asked = sum(each.yes for each in questions)
+    edit = _written([rule for each in found for rule in each.rules]) if found and write else None
+    if as_json:
+        print_json(_object(asked, found, left_out, edit))
+        return
+    for line in _lines(asked, found, left_out):
+        sys.stdout.write(wrap_for(sys.stdout, visible(line), 4) + "\n")
+    if edit:
+        new_console(sys.stdout).print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
+        sys.stdout.write(visible(f"written to {edit.file}") + "\n")
+
+
+def _beginning(since: str) -> str:
+    """The time from which on sessions count, as it stands in logs."""
+    parts = re.fullmatch(r"([0-9]{1,4})([hdw])", since)
+    if parts is None:
+        raise UsageError(f"--since {since}: give a number of hours, days or weeks", hint="as in --since 30d")
+    beginning = datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])})
+    return beginning.isoformat(timespec="milliseconds").removesuffix("+00:00")
+
+
+async def _suggest(since: str) -> tuple[list[PastQuestion], list[Suggestion], list[LeftOut]]:
+    """The questions that would come up again, and what would answer them.
+
+    What was denied to a worker that cannot be opened any more must not be allowed to another.
+    """
+    judged, lost = await judge_gates(past_gates(warn, since), warn)
+    denied = [MadeCall(made.past, no=made.no) for made in lost if made.no]
+    questions: list[PastQuestion] = []
+    asking: list[tuple[PastGate, dict[int, PastCall]]] = []
+    for gate, calls in judged:
+        elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
+        found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
+        asking.append((gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)}))
+        questions += [PastQuestion(made.past.call, made.yes, made.no, now.offers, made.granted) for made, now in found]
+
+    async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
+        text, allowed = _planned(rules).after.decode(), set[int]()
+        for gate, calls in asking:
+            left = {place: past for place, past in calls.items() if place not in before}
+            now = zip(left, await gate.judge([*left.values()], text), strict=True)
+            allowed |= {place for place, each in now if each.verdict == "preApproved"}
+        return allowed
+
+    return questions, *await suggest_rules(questions, newly_allowed)
+
+
+def _planned(rules: Sequence[GrantRule]) -> FileEdit:
+    """The user's file with the rules."""
+    try:
+        return plan_edit(forge_home() / "config.yaml", rules, user=True)
+    except CannotEditError as error:
+        by_hand = lines_to_paste(rules, user=True)
+        raise ForgeError(f"{error}; add it by hand:\n{by_hand}") from None
+
+
+def _written(rules: Sequence[GrantRule]) -> FileEdit:
+    edit = _planned(rules)
+    try:
+        edit.write()
+    except CannotEditError as error:
+        raise ForgeError(str(error)) from None
+    return edit
+
+
+def _object(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut], edit: FileEdit | None) -> JsonObject:
+    return {
+        "questions": asked,
+        "suggestions": [
+            {"rules": _texts(each.rules), "yaml": lines_to_paste(each.rules, user=True), "saves": each.saves}
+            | {"also": [_call(also) for also in each.also]}
+            for each in found
+        ],
+        "leftOut": [{"rules": _texts(each.rules), "denied": _call(each.denied)} for each in left_out],
+        "written": str(edit.file) if edit else None,
+    }
+
+
+def _call(question: PastQuestion) -> JsonObject:
+    return {"tool": question.call.name, "input": question.call.args}
+
+
+def _texts(rules: Sequence[GrantRule]) -> list[str]:
+    """The rules as they would stand in the user's file."""
+    return [str(GrantRule(rule.user_at or rule.at, rule.says, rule.title)) for rule in rules]
+
+
+def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut]) -> Iterator[str]:
+    for each in found:
+        yield from _texts(each.rules)
+        yield f"  saves {each.saves} of {counted(asked, 'question')}"
+        yield from (f"  would also have allowed: {described(also.call)}" for also in each.also[:SHOWN])
+        if len(each.also) > SHOWN:
+            yield f"  and {len(each.also) - SHOWN} more"
+    for left in left_out:
+        yield from (f"left out: {text}" for text in _texts(left.rules))
+        yield f"  you said no to: {described(left.denied.call)}"
+    if not asked:
+        yield "nothing to suggest: no call that you said yes to would ask again"
+    elif not found:
+        questions = counted(asked, "question")
+        yield f"nothing to suggest: of {questions} that you said yes to, no rule in your config.yaml answers any"
+    else:
+        rules, saved = counted(sum(len(each.rules) for each in found), "rule"), sum(each.saves for each in found)
+        yield f"{rules} would have answered {saved} of {counted(asked, 'question')} that you said yes to"

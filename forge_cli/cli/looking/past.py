@@ -1,0 +1,115 @@
+"""Calls of past sessions at the gates of today: each worker is opened where its sessions worked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from forge_cli.cli.looking.gate import judging
+from forge_cli.cli.record import workspace_of
+from forge_cli.cli.verdict import Outlook
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import counted
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.files.trust import with_children
+from forge_cli.files.worker import load_worker
+from forge_cli.record.calls import PastCall
+from forge_cli.record.history import PastWork, past_work
+from forge_cli.sandbox.secrets import MARKS, has_mark
+
+Warn = Callable[[str], None]
+
+
+async def judge_past(
+    worker: str, workspace: Path, calls: Sequence[PastCall], user_text: str | None = None
+) -> list[Outlook]:
+    """Judge calls once more; nothing is executed, and nobody is asked. ``user_text`` stands for the user's file."""
+    async with judging(worker, workspace, user_text) as judge:
+        return [await judge(past.call.name, _given(past), {}, _caller(past).value) for past in calls]
+
+
+def _given(past: PastCall) -> dict[str, object] | str:
+    return past.call.args if past.call.unreadable is None else past.call.unreadable
+
+
+def _caller(past: PastCall) -> Caller:
+    return Caller.MODEL if past.by_model else Caller.OPERATOR if past.call.parent else Caller.PERSON
+
+
+@dataclass
+class MadeCall:
+    """A call however often it was made: how often a person said yes to it, how often no, and if a grant covered it."""
+
+    past: PastCall
+    yes: int = 0
+    no: int = 0
+    granted: bool = False
+
+
+@dataclass
+class PastGate:
+    """A worker in a folder, and the calls that it made there, each once; no file where the worker is gone."""
+
+    worker: str
+    file: str | None
+    workspace: Path
+    calls: dict[str, MadeCall] = field(default_factory=dict)
+
+    def add(self, past: PastCall, *, yes_counts: bool) -> None:
+        """Note a call; the mark of a secret in it would be judged as a pattern, and stands as a plain word."""
+        if has_mark(past.call.args):
+            args = json.loads(MARKS.sub("redacted", json.dumps(past.call.args)))
+            past = replace(past, call=replace(past.call, args=args))
+        key = json.dumps([past.call.name, _given(past), _caller(past).value], sort_keys=True)
+        made = self.calls.setdefault(key, MadeCall(past))
+        made.yes += past.answer is True and yes_counts
+        made.no += past.answer is False
+        made.granted |= past.remembered
+
+    async def judge(self, calls: Sequence[PastCall], user_text: str | None = None) -> list[Outlook]:
+        """Judge calls as if they were made here now."""
+        if self.file is None:
+            raise ForgeError(f"the worker '{self.worker}' is gone, or cannot be read")
+        return await judge_past(self.file, self.workspace, calls, user_text) if calls else []
+
+
+def past_gates(warn: Warn, since: str = "") -> list[PastGate]:
+    """Every worker that has made calls; a yes counts in sessions at work ``since`` then, a no however old it is."""
+    gates: dict[tuple[str, str | None, Path], PastGate] = {}
+    for work in past_work(warn):
+        place = work.worker, _file_of(work), workspace_of(work.workspace, None)
+        gate = gates.setdefault(place, PastGate(*place))
+        for past in work.calls:
+            gate.add(past, yes_counts=work.time >= since)
+    return list(gates.values())
+
+
+def _file_of(work: PastWork) -> str | None:
+    """The file of the worker that did the work; that of a child is found as its parents find it."""
+    try:
+        root = load_worker(work.root_file or "")
+        workers = [root] if work.is_root else [each for each in with_children(root) if each.name == work.worker]
+    except (ForgeError, OSError):
+        return None
+    return str(workers[0].path) if workers else None
+
+
+Judged = list[tuple[PastGate, list[tuple[MadeCall, Outlook]]]]
+
+
+async def judge_gates(gates: Sequence[PastGate], warn: Warn) -> tuple[Judged, list[MadeCall]]:
+    """Every call under the policy of today, and the calls of workers that cannot be opened, which is told."""
+    judged: Judged = []
+    lost: list[MadeCall] = []
+    for gate in gates:
+        made = list(gate.calls.values())
+        try:
+            now = await gate.judge([each.past for each in made])
+        except ForgeError as error:
+            warn(f"not judged: {counted(len(made), 'call')}: {str(error).partition(chr(10))[0]}")
+            lost += made
+        else:
+            judged.append((gate, list(zip(made, now, strict=True))))
+    return judged, lost

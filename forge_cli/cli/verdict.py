@@ -1,0 +1,87 @@
+"""What the gate says of one call, as data for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.grants import GrantOffer, offers_for
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.judge import Caller, Judged, Refusal
+from forge_cli.engine.gate.offer import Offer
+from forge_cli.ui.terminal.slash import OptionValue, args_from
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.guard import Guard
+
+VerdictAnswer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would become of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
+
+    answer: VerdictAnswer
+    offers: tuple[GrantOffer, ...] = ()
+    met: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        return str(self.answer["verdict"])
+
+
+def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
+    """A call by the name of its tool and its args, or their text where that is not a JSON object.
+
+    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
+    """
+    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
+    unreadable = args if isinstance(args, str) else None
+    return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
+
+
+async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
+    """The verdict with every reason for it; ``refused`` when the call could not run at all."""
+    try:
+        judged = await guard.verdict(call, caller)
+    except Refusal as refusal:
+        kind = "blocked" if refusal.status == "blocked" else "refused"
+        return Outlook(answer_of(call.name, kind, refusal.sentence, by=refusal.by))
+    verdict, offers = judged.verdict, tuple(offers_for(judged.verdict.grants))
+    places = [verdict.where, *(where for part in verdict.parts for where in (part.where, *part.met))]
+    met = dict.fromkeys(str(where) for where in places if where)
+    return Outlook(_answer_on(judged, offers, _hooks(guard, judged)), offers, tuple(met))
+
+
+def _answer_on(judged: Judged, offers: Sequence[GrantOffer], hooks: Sequence[JsonObject]) -> VerdictAnswer:
+    """The verdict on a call that can run, with the hooks that it would be put to."""
+    verdict = judged.verdict
+    return answer_of(
+        judged.call.name,
+        verdict.approval.value,
+        verdict.reason,
+        rule=verdict.rule,
+        where=str(verdict.where) if verdict.where else None,
+        by=verdict.by,
+        risk=verdict.risk or judged.offer.tool.risk,
+        **({"details": list(verdict.details)} if verdict.details else {}),
+        **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
+        **({"hooks": hooks} if hooks else {}),
+    )
+
+
+def _hooks(guard: Guard, judged: Judged) -> list[JsonObject]:
+    """The hooks that a call would be put to, and that could be stricter; none of them is run."""
+    found = guard.hooks.hooks_before(judged) if guard.hooks else []
+    return [hook.facts() for hook in found]
+
+
+def _grant(offer: GrantOffer) -> JsonObject:
+    return {"text": offer.text, "rules": [str(rule) for rule in offer.rules]}
+
+
+def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> VerdictAnswer:
+    empty = {"rule": None, "where": None, "by": None, "risk": None}
+    return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}
