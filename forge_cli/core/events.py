@@ -414,6 +414,8 @@ class ManualToolInvoke(Event):
     args: Mapping[str, Any]
     tool_call_id: str | None = None
     """The call, where it is under way already; a UI leaves it to the runtime."""
+    own_command: bool | None = None
+    """True for a command line that the person typed: it runs unless it is blocked, and the model is told of it."""
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,13 @@ class Guard:
     def _turns(self) -> LoopTurns:
         return LoopTurns()
 
-    async def call(self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None) -> ToolOutcome:
-        """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
+    async def call(
+        self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
+    ) -> ToolOutcome:
+        """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open.
+
+        An ``own_command`` was typed by the person, so that nobody is asked.
+        """
         call = within_depth(call)
         if not self._is_reopened(call):
             self._start(call)
@@ -124,6 +129,7 @@ class Guard:
         with self.interrupt.scope():
             try:
                 judged = judged or await self._decide(call, caller)
+                judged = gate.modes.typed_by_person(judged) if own_command else judged
                 outcome = await self._pass(judged, underway)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)

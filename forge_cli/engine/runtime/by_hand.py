@@ -22,14 +22,19 @@ class CallsByHand:
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._calls = set[asyncio.Task[object]]()
+        self._commands = set[asyncio.Task[object]]()
+        """Those of which the model is told."""
 
-    def start(self, call: Coroutine[Any, Any, object]) -> None:
+    def start(self, call: Coroutine[Any, Any, object], *, is_told: bool = False) -> None:
         task = asyncio.ensure_future(call)
         self._calls.add(task)
+        if is_told:
+            self._commands.add(task)
         task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[object]) -> None:
         self._calls.discard(task)
+        self._commands.discard(task)
         if not task.cancelled() and (error := task.exception()):
             with suppress(SessionLost):
                 self._bus.emit(StatusEvent("error", error_text(error)))
@@ -38,6 +43,11 @@ class CallsByHand:
         """Wait until all have ended."""
         if self._calls:
             await asyncio.wait(self._calls)
+
+    async def wait_for_commands(self) -> None:
+        """Wait until those have ended that the next message tells of."""
+        if self._commands:
+            await asyncio.wait(self._commands)
 
     async def aclose(self) -> None:
         """Cancel what has not ended."""

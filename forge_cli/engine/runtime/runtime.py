@@ -312,6 +312,8 @@ class WorkerRuntime:
             if past:
                 parts.delegation.close_lost(past.lost, self.bus, opened.as_parent(budget).path)
                 await opened.loop.resume(past, tally)
+            if self._by_hand:
+                await self._by_hand.wait_for_commands()
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
     def _start_children(self, parent: Callable[[], Parent]) -> None:
@@ -382,7 +384,16 @@ class WorkerRuntime:
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
             self._by_hand = self._by_hand or parts.by_hand.CallsByHand(self.bus)
-            self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
+            if event.own_command:
+                self._by_hand.start(self._run_command(call), is_told=True)
+            else:
+                self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
+
+    async def _run_command(self, call: ToolCall) -> None:
+        """Run a command line that the person typed; the model is told of it with the next message."""
+        outcome = await self.opened.loop.guard.call(call, Caller.PERSON, own_command=True)
+        if outcome.status in ("success", "error", "timeout", "interrupted"):
+            self.opened.loop.commands.append(outcome)
 
     def stop_conversing(self) -> None:
         """Take nothing more that is said; ``converse`` ends with what is at hand."""

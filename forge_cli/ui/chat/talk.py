@@ -192,7 +192,7 @@ class Talk(MessageQueue):
             raise UsageError(
                 "this worker has no shell tool that a person may call", hint="add 'shell: {}' to its toolsets"
             )
-        self.bus.emit(ManualToolInvoke(SHELL, {"command": command}))
+        self.bus.emit(ManualToolInvoke(SHELL, {"command": command}, own_command=True))
 
     def _on_send(self, message: TypedMessage) -> None:
         self.display.show_message(message.text)

@@ -179,15 +179,17 @@ def test_commands_tools_and_files_are_completed(chat, script, talker) -> None:
     assert "what is in it" in session.read_text()
 
 
-def test_a_person_calls_the_shell_through_the_gate(chat, script) -> None:
+def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
     script(HELLO)
     window = chat().ready()
-    window.say("!echo one two")
-    window.see("✓ shell echo one two", "  one two")
-    window.ready().say("!touch b.txt")
+    window.say("!touch b.txt && ls b*")
+    window.see("✓ shell touch b.txt && ls b*", "  b.txt")
+    window.ready().say("you")
+    window.see("> you", "Hello, you", "<command-run-by-user>", "$ touch b.txt && ls b*", "exit code: 0", "b.txt")
+    window.ready().say("/shell command='touch c.txt'")
     window.see("you want to call shell", "[y]es once")
     window.type("n\r")
-    window.see("⊘ shell touch b.txt")
+    window.see("⊘ shell touch c.txt")
     window.ready()
 
 
