@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -11,8 +11,11 @@ import anyio
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE
 from forge_cli.core.bus import EventBus
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.turns.loop import Loop
 from forge_cli.record.log import SessionLost
 
 
@@ -25,12 +28,21 @@ class CallsByHand:
         self._commands = set[asyncio.Task[object]]()
         """Those of which the model is told."""
 
-    def start(self, call: Coroutine[Any, Any, object], *, is_told: bool = False) -> None:
+    def start(self, call: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = asyncio.ensure_future(call)
         self._calls.add(task)
-        if is_told:
-            self._commands.add(task)
         task.add_done_callback(self._end)
+        return task
+
+    def start_command(self, call: ToolCall, loop: Callable[[], Loop]) -> None:
+        """Run a command line that the person typed; ``loop`` tells the model of it with the next message."""
+
+        async def run() -> None:
+            outcome = await loop().guard.call(call, Caller.PERSON, own_command=True)
+            if outcome.status in ("success", "error", "timeout", "interrupted"):
+                loop().commands.append(outcome)
+
+        self._commands.add(self.start(run()))
 
     def _end(self, task: asyncio.Task[object]) -> None:
         self._calls.discard(task)

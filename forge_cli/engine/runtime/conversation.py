@@ -34,13 +34,18 @@ class Conversation:
         *,
         run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
         obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
+        obey_at_once: Callable[[CommandEvent], bool],
         find_title: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
-        """``obey`` does what a command says, or gives the message that it stands for."""
+        """``obey`` does what a command says, or gives the message that it stands for.
+
+        ``obey_at_once`` is asked first, and does what waits for nothing.
+        """
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
         self._obey = obey
+        self._obey_at_once = obey_at_once
         self._find_title = find_title
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
@@ -84,7 +89,7 @@ class Conversation:
                 pass
             case UserInput() if event.content.strip() or event.attachments:
                 self._take(event)
-            case CommandEvent():
+            case CommandEvent() if not self._obey_at_once(event):
                 self._take(event)
 
     def _take(self, event: Said) -> None:

@@ -372,7 +372,12 @@ class WorkerRuntime:
             return result
 
         self._conversation = conversation = parts.conversation.Conversation(
-            self.bus, self.interrupt_signal, run=run, obey=commands.obey, find_title=commands.find_title
+            self.bus,
+            self.interrupt_signal,
+            run=run,
+            obey=commands.obey,
+            obey_at_once=commands.obey_at_once,
+            find_title=commands.find_title,
         )
         result = await conversation.go(resume=resume)
         if self._by_hand:
@@ -385,15 +390,9 @@ class WorkerRuntime:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
             self._by_hand = self._by_hand or parts.by_hand.CallsByHand(self.bus)
             if event.own_command:
-                self._by_hand.start(self._run_command(call), is_told=True)
+                self._by_hand.start_command(call, lambda: self.opened.loop)
             else:
                 self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
-
-    async def _run_command(self, call: ToolCall) -> None:
-        """Run a command line that the person typed; the model is told of it with the next message."""
-        outcome = await self.opened.loop.guard.call(call, Caller.PERSON, own_command=True)
-        if outcome.status in ("success", "error", "timeout", "interrupted"):
-            self.opened.loop.commands.append(outcome)
 
     def stop_conversing(self) -> None:
         """Take nothing more that is said; ``converse`` ends with what is at hand."""

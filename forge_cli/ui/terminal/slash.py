@@ -14,7 +14,7 @@ from forge_cli.core.wire import JsonObject
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),
-    *("add-dir", "approvals", "attach", "compact", "name", "plan", "reload", "resume", "save", "sessions"),
+    *("add-dir", "approvals", "attach", "compact", "mode", "name", "plan", "reload", "resume", "save", "sessions"),
     *("trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")
