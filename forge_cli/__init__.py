@@ -17,9 +17,9 @@ _ROOMS = {
     "core.errors": "BlockedError ExitCode ForgeError Mark ModelError Stale ToolError ToolInterrupted ToolTimeout"
     " WorkerError",
     "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event GrantsEvent"
-    " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent NetworkAccess Origin OtherEvent"
-    " SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
-    " TurnEndEvent TurnStart UserInput WorkerUpdate",
+    " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent ModeChanged NetworkAccess Origin"
+    " OtherEvent SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult"
+    " ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.observers": "HookAnswer HookCall Observer",
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd RemoteWork Taken",
     "core.forms": "FormField derive_fields",

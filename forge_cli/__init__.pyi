@@ -41,6 +41,7 @@ from forge_cli.core.events import Interrupt as Interrupt
 from forge_cli.core.events import ManualToolInvoke as ManualToolInvoke
 from forge_cli.core.events import ManualToolsAvailable as ManualToolsAvailable
 from forge_cli.core.events import MessageEvent as MessageEvent
+from forge_cli.core.events import ModeChanged as ModeChanged
 from forge_cli.core.events import NetworkAccess as NetworkAccess
 from forge_cli.core.events import Origin as Origin
 from forge_cli.core.events import OtherEvent as OtherEvent

@@ -145,7 +145,7 @@ class Shot:
     """The pattern of the lines in the picture, where not all of them are."""
 
 
-BAR = " · interactive"
+BAR = " · ask"
 """How the last line of a conversation ends."""
 STEPS = {"Read the pump": "completed", "Change when it starts": "in_progress", "Run the tests": "pending"}
 PLAN = "{plan: [" + ", ".join(f"{{step: {step}, status: {status}}}" for step, status in STEPS.items()) + "]}"

@@ -60,6 +60,19 @@ class ApprovalMode(Enum):
 _MODES = tuple(ApprovalMode)
 
 
+SessionMode = Literal["ask", "acceptEdits", "readOnly"]
+"""What a person lets a worker do while they talk with it."""
+MODE_TITLES: Mapping[SessionMode, str] = {"ask": "ask", "acceptEdits": "accept edits", "readOnly": "read only"}
+"""Every one, in the order in which a key goes round."""
+
+
+def modes_within(approval_mode: str, *, read_only: bool) -> tuple[SessionMode, ...]:
+    """The modes that a session may have: none allows more than the approval mode and ``--read-only`` do."""
+    if read_only:
+        return ("ask",)
+    return tuple(MODE_TITLES) if approval_mode == ApprovalMode.INTERACTIVE.value else ("ask", "readOnly")
+
+
 class OnAsk(Enum):
     """What ``ask`` means when nobody can be asked."""
 

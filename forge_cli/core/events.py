@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from forge_cli import core
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy, SessionMode
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
 from forge_cli.core.grants import GrantOffer
@@ -269,6 +269,14 @@ class GrantsEvent(Event):
 
 
 @dataclass(frozen=True)
+class ModeChanged(Event):
+    """The person lets the worker do more or less from now on; a session starts, and is resumed, with ``ask``."""
+
+    type: ClassVar[str] = "modeChanged"
+    mode: SessionMode
+
+
+@dataclass(frozen=True)
 class NetworkAccess(Event):
     """A command wanted to connect to a host; only where ``sandbox.network`` is a list of names."""
 
@@ -414,6 +422,8 @@ class ManualToolInvoke(Event):
     args: Mapping[str, Any]
     tool_call_id: str | None = None
     """The call, where it is under way already; a UI leaves it to the runtime."""
+    own_command: bool | None = None
+    """True for a command line that the person typed: it runs unless it is blocked, and the model is told of it."""
 
 
 @dataclass(frozen=True)
@@ -450,6 +460,7 @@ DISPLAY = (
     ApprovalRequired,
     ApprovalDecided,
     GrantsEvent,
+    ModeChanged,
     NetworkAccess,
     WorkerUpdate,
     ContextUsage,
@@ -473,6 +484,7 @@ AnyEvent = (
     | ApprovalRequired
     | ApprovalDecided
     | GrantsEvent
+    | ModeChanged
     | NetworkAccess
     | WorkerUpdate
     | ContextUsage

@@ -69,6 +69,11 @@ def child_task(task: str, instructions: str | None) -> str:
     return f"{task}\n\nFurther instructions for this task:\n{instructions}" if instructions else task
 
 
+def command_of_user(command: str, result: str) -> str:
+    """A command that the user ran, with what came of it, behind what they say next."""
+    return f"<command-run-by-user>\n$ {command}\n{result.removesuffix(chr(10))}\n</command-run-by-user>"
+
+
 def is_own(text: str) -> bool:
     """Whether forge itself wrote a message that the model reads as the user's."""
     return text in (RESUME_INTERRUPTED, RESUME_CUT_OFF) or text.startswith(_REPAIR)

@@ -22,6 +22,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     NetworkAccess,
     OtherEvent,
     SessionEnd,
@@ -263,6 +264,8 @@ class _Reader:
             case ApprovalRequired():  # a connection of a command, which cannot wait for an answer
                 pass
             case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent() | GrantsEvent():
+                pass
+            case ModeChanged():
                 pass
             case _:
                 assert_never(event)

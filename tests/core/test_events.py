@@ -14,6 +14,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     SessionEnd,
     SessionGrant,
     SessionStart,
@@ -101,8 +102,10 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
         {"model": "m", "workspace": "/w", "approvalMode": "interactive", "title": "t", "isolation": "strict"},
     ),
     (ApprovalResponse("a1", ApprovalDecision(False, note="no")), {"requestId": "a1", "approved": False, "note": "no"}),
+    (ModeChanged("acceptEdits"), {"mode": "acceptEdits"}),
     (Interrupt("enough"), {"reason": "enough"}),
     (ManualToolInvoke("push", {"branch": "main"}), {"toolName": "push", "args": {"branch": "main"}}),
+    (ManualToolInvoke("shell", {}, own_command=True), {"toolName": "shell", "args": {}, "ownCommand": True}),
 ]
 
 
@@ -125,6 +128,7 @@ def test_the_names_on_the_wire() -> None:
         "approvalRequired",
         "approvalDecided",
         "grants",
+        "modeChanged",
         "networkAccess",
         "workerUpdate",
         "contextUsage",

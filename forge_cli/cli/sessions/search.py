@@ -28,6 +28,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     NetworkAccess,
     OtherEvent,
     SessionEnd,
@@ -136,7 +137,7 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             return
         case SessionUpdate(title=title):
             yield title or ""
-        case ApprovalDecided() | GrantsEvent() | ManualToolsAvailable() | Interrupt() | OtherEvent():
+        case ApprovalDecided() | GrantsEvent() | ModeChanged() | ManualToolsAvailable() | Interrupt() | OtherEvent():
             return
         case _:
             assert_never(event)

@@ -38,7 +38,7 @@ from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.web.view import SessionView
 
-COMMANDS = ("add-dir", "clear", "compact", "mcp", "model", "name", "reload", "revoke", "undo")
+COMMANDS = ("add-dir", "clear", "compact", "mcp", "mode", "model", "name", "reload", "revoke", "undo")
 """What the page may tell a session to do, beside its prompts."""
 _PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import deferred as deferred
     from forge_cli.engine.gate import find_tools as find_tools
     from forge_cli.engine.gate import grants as grants
+    from forge_cli.engine.gate import modes as modes
     from forge_cli.engine.gate import network as network
     from forge_cli.engine.gate import own_word as own_word
     from forge_cli.engine.gate import parents as parents

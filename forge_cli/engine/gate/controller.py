@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from forge_cli import core
-from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
+from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, SessionMode
 from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Parked
-from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, SessionGrant
+from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, ModeChanged, SessionGrant
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import error_text, jsonable
 from forge_cli.engine import gate
@@ -48,6 +48,20 @@ class ApprovalController:
         self.bus = bus or EventBus()
         self.parks = parks
         self._parent = parent
+        self._session_mode: SessionMode = "ask"
+
+    @property
+    def session_mode(self) -> SessionMode:
+        """What the person lets the worker do now; what it tightens holds for child workers, too."""
+        if self._parent is None:
+            return self._session_mode
+        return "readOnly" if self._parent.session_mode == "readOnly" else "ask"
+
+    def change_session_mode(self, mode: SessionMode) -> None:
+        """Let calls be judged so from the next one on."""
+        if mode != self._session_mode:
+            self._session_mode = mode
+            self.bus.emit(ModeChanged(mode))
 
     @cached_property
     def _grants(self) -> SessionGrants:

@@ -113,10 +113,15 @@ class Guard:
     def _turns(self) -> LoopTurns:
         return LoopTurns()
 
-    async def call(self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None) -> ToolOutcome:
-        """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
+    async def call(
+        self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
+    ) -> ToolOutcome:
+        """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open.
+
+        An ``own_command`` was typed by the person, so that nobody is asked.
+        """
         call = within_depth(call)
-        if not self._is_reopened(call):
+        if not self.is_reopened(call):
             self._start(call)
         started = time.monotonic()
         underway = CallUnderway(call, caller)
@@ -124,6 +129,7 @@ class Guard:
         with self.interrupt.scope():
             try:
                 judged = judged or await self._decide(call, caller)
+                judged = gate.modes.typed_by_person(judged) if own_command else judged
                 outcome = await self._pass(judged, underway)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
@@ -187,7 +193,7 @@ class Guard:
     async def runs_beside(self, call: ToolCall) -> Judged | None:
         """The verdict on a call of the model that only reads and needs no consent; None for any other."""
         offer = self.offers.get(call.name)
-        if offer is None or not offer.tool.read_only or self._is_reopened(call) or self.repeated:
+        if offer is None or not offer.tool.read_only or self.is_reopened(call) or self.repeated:
             return None
         with self.interrupt.scope(), suppress(Refusal):
             judged = await self._decide(call, Caller.MODEL)
@@ -199,7 +205,7 @@ class Guard:
         parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self._decide(call, Caller.MODEL)
-            asks = judged.verdict.approval is Approval.ASK and not self._is_reopened(call)
+            asks = judged.verdict.approval is Approval.ASK and not self.is_reopened(call)
             key = self.judge.fingerprint_of(judged)
             if asks and self.controller.settled(key, self._consent.needs(judged)) is None:
                 parked = True
@@ -248,7 +254,7 @@ class Guard:
         )
         return outcome
 
-    def _is_reopened(self, call: ToolCall) -> bool:
+    def is_reopened(self, call: ToolCall) -> bool:
         """Was it taken up before the session was resumed?"""
         return self.reopened is not None and self.reopened.knows(call)
 
@@ -272,6 +278,8 @@ class Guard:
     async def _settle(self, judged: Judged) -> str | None:
         """Get consent, of which a call that the policy allows needs no more; returns the stamp of what was shown."""
         verdict = judged.verdict
+        if self.controller.session_mode != "ask" and gate.modes.settles(self, judged):
+            return None
         if verdict.approval is Approval.PRE_APPROVED and self.reopened is None:
             self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
             return None

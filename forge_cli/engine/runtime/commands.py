@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 
+from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.bounds import CALL_LIMIT, LOAD_LIMIT, fault_text, wait_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, StatusLevel, UserInput
-from forge_cli.core.text import counted, did_you_mean
+from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST
 from forge_cli.core.toolset import leaves_as_is
 from forge_cli.core.wire import wire
@@ -104,6 +105,32 @@ class SessionCommands:
             return None
         self._say(f"/{command.name} says: {message}")
         return UserInput(new_id("prompt"), message)
+
+    def obey_at_once(self, command: CommandEvent) -> bool:
+        """Do what does not wait for the task at hand: another mode holds from its next call on."""
+        if command.name != "mode":
+            return False
+        try:
+            self._session.opened.controller.change_session_mode(self._find_mode(" ".join(command.args)))
+        except UsageError as error:
+            self._say(str(error), "error")
+        return True
+
+    def _find_mode(self, name: str) -> SessionMode:
+        """The mode of that name, as events or people write it, where the session may have it."""
+        known = next((mode for mode in MODE_TITLES if _letters(mode) == _letters(name)), None)
+        if known is None:
+            raise UsageError(f"there is no mode '{visible(name)}'", hint=f"mode {'|'.join(MODE_TITLES.values())}")
+        if known not in self._modes:
+            opened = self._session.opened
+            why = "it is read-only" if opened.spec.read_only else f"its approval mode is {opened.controller.mode.value}"
+            raise UsageError(f"this session cannot have the mode '{MODE_TITLES[known]}': {why}")
+        return known
+
+    @property
+    def _modes(self) -> tuple[SessionMode, ...]:
+        opened = self._session.opened
+        return modes_within(opened.controller.mode.value, read_only=opened.spec.read_only)
 
     async def notice_edits(self) -> None:
         """Before a task: an edited worker is opened anew; one that cannot be stays as it was."""
@@ -200,6 +227,8 @@ class SessionCommands:
             self._session.bus.emit(SessionUpdate(zones=opened.zones, isolation=opened.isolation))
         if opened.controller.mode is not mode:
             self._session.bus.emit(SessionUpdate(approval_mode=opened.controller.mode.value))
+            if opened.controller.session_mode not in self._modes:
+                opened.controller.change_session_mode("ask")
         return opened
 
     async def _add_dir(self, args: Sequence[str]) -> None:
@@ -258,6 +287,10 @@ def _describe(undoing: Undoing, only_list: bool) -> str:
         return f"{undoing.file.path} is left as it is: {undoing.left}"
     newer = f", but {undoing.newer}" if undoing.newer else ""
     return f"{undoing.file.path} {(_WOULD if only_list else _DONE)[undoing.action]}{newer}"
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name)).lower()
 
 
 def _one(args: Sequence[str], usage: str) -> str:

@@ -13,11 +13,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE
 from forge_cli.core.bus import EventBus
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import CommandEvent, Event, StatusEvent, UserInput
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.engine.turns.loop import Loop
 from forge_cli.record.log import SessionLost
 
 _ATTACHED = "Look at the attached files."
@@ -39,13 +42,18 @@ class Conversation:
         *,
         run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
         obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
+        obey_at_once: Callable[[CommandEvent], bool],
         find_title: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
-        """``obey`` does what a command says, or gives the message that it stands for."""
+        """``obey`` does what a command says, or gives the message that it stands for.
+
+        ``obey_at_once`` is asked first, and does what waits for nothing.
+        """
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
         self._obey = obey
+        self._obey_at_once = obey_at_once
         self._find_title = find_title
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
@@ -89,7 +97,7 @@ class Conversation:
                 pass
             case UserInput() if event.content.strip() or event.attachments:
                 self._take(event)
-            case CommandEvent():
+            case CommandEvent() if not self._obey_at_once(event):
                 self._take(event)
 
     def _take(self, event: Said) -> None:
@@ -112,14 +120,28 @@ class CallsByHand:
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._calls = set[asyncio.Task[object]]()
+        self._commands = set[asyncio.Task[object]]()
+        """Those of which the model is told."""
 
-    def start(self, call: Coroutine[Any, Any, object]) -> None:
+    def start(self, call: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = asyncio.ensure_future(call)
         self._calls.add(task)
         task.add_done_callback(self._end)
+        return task
+
+    def start_command(self, call: ToolCall, loop: Callable[[], Loop]) -> None:
+        """Run a command line that the person typed; ``loop`` tells the model of it with the next message."""
+
+        async def run() -> None:
+            outcome = await loop().guard.call(call, Caller.PERSON, own_command=True)
+            if outcome.status in ("success", "error", "timeout", "interrupted"):
+                loop().commands.append(outcome)
+
+        self._commands.add(self.start(run()))
 
     def _end(self, task: asyncio.Task[object]) -> None:
         self._calls.discard(task)
+        self._commands.discard(task)
         if not task.cancelled() and (error := task.exception()):
             with suppress(SessionLost):
                 self._bus.emit(StatusEvent("error", error_text(error)))
@@ -128,6 +150,11 @@ class CallsByHand:
         """Wait until all have ended."""
         if self._calls:
             await asyncio.wait(self._calls)
+
+    async def wait_for_commands(self) -> None:
+        """Wait until those have ended that the next message tells of."""
+        if self._commands:
+            await asyncio.wait(self._commands)
 
     async def aclose(self) -> None:
         """Cancel what has not ended."""

@@ -308,6 +308,8 @@ class WorkerRuntime:
             if past:
                 parts.delegation.close_lost(past.lost, self.bus, opened.as_parent(budget).path)
                 await opened.loop.resume(past, tally)
+            if self._by_hand:
+                await self._by_hand.wait_for_commands()
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
     def _start_children(self, parent: Callable[[], Parent]) -> None:
@@ -366,7 +368,12 @@ class WorkerRuntime:
             return result
 
         self._conversation = conversation = parts.conversation.Conversation(
-            self.bus, self.interrupt_signal, run=run, obey=commands.obey, find_title=commands.find_title
+            self.bus,
+            self.interrupt_signal,
+            run=run,
+            obey=commands.obey,
+            obey_at_once=commands.obey_at_once,
+            find_title=commands.find_title,
         )
         result = await conversation.go(resume=resume)
         if self._by_hand:
@@ -378,7 +385,10 @@ class WorkerRuntime:
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
             self._by_hand = self._by_hand or parts.conversation.CallsByHand(self.bus)
-            self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
+            if event.own_command:
+                self._by_hand.start_command(call, lambda: self.opened.loop)
+            else:
+                self._by_hand.start(self.opened.loop.guard.call(call, Caller.PERSON))
 
     def stop_conversing(self) -> None:
         """Take nothing more that is said; ``converse`` ends with what is at hand."""

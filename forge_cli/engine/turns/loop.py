@@ -32,7 +32,8 @@ from forge_cli.core.messages import (
     Usage,
 )
 from forge_cli.core.pace import paced_request
-from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, command_of_user
+from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import error_text
@@ -115,6 +116,8 @@ class Loop:
     """The part of the system prompt that tells where the worker is."""
     news: EnvironmentNews | None = None
     """What else the model has to know of where the worker is, before its next turn."""
+    commands: list[ToolOutcome] = field(default_factory=list)
+    """What the person ran since the last task: the next one tells the model."""
     stop_on_refusal: bool
     stop_on_failure: bool = False
     redactor: Redactor
@@ -140,7 +143,7 @@ class Loop:
 
     def taking_over(self, before: Loop) -> Loop:
         """This loop with the conversation of one that it replaces."""
-        self._last_prompt = before._last_prompt
+        self._last_prompt, self.commands = before._last_prompt, before.commands
         if self.news is None and before._told_news:
             self.news, self._told_news = before.news, True
         return self
@@ -155,6 +158,7 @@ class Loop:
         """Begin a new conversation: the model learns nothing of what was said before."""
         self.context.clear()
         self._told_news = False
+        self.commands.clear()
 
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
@@ -180,7 +184,11 @@ class Loop:
             self._say(Message("user", self.news.message), environment=self.news.paragraph)
             self._told_news = True
         if task:
-            self._say(Message("user", task, attachments=tuple(attachments)))
+            ran = [
+                command_of_user(str(each.call.args.get("command", "")), for_model(each.value)) for each in self.commands
+            ]
+            self.commands.clear()
+            self._say(Message("user", "\n\n".join([task, *ran]), attachments=tuple(attachments)))
         answer, repeats, repairs = "", Repeats(), 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))

@@ -102,6 +102,7 @@ class ShellPolicy:
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
         plain = found.approval is Approval.PRE_APPROVED or found.grantable
         files = tuple(self._redirected(command, moved)) if plain else ()
+        writes = not plain or any(file.access is Access.WRITE for file in files)
         verdict = Verdict(
             found.approval,
             found.reason,
@@ -110,7 +111,7 @@ class ShellPolicy:
             by="rule",
             details=_details(found),
             parts=parts,
-            risk="low" if self._only_reads(found.parts) else None,
+            risk="low" if self._only_reads(found.parts) and not writes else None,
             grants=self._grants(files, found),
         )
         if found.approval is not Approval.PRE_APPROVED:

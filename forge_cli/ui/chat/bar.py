@@ -1,4 +1,4 @@
-"""The status line of a conversation: model, tokens, cost, how full the window is, the folder, the approval mode."""
+"""The status line of a conversation: model, tokens, cost, how full the window is, the folder, the mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StatusBar:
             "cost": dollars(facts.cost) if facts.cost else "",
             "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
             "folder": visible(_short(facts.workspace)),
-            "mode": f"{facts.approval_mode}{', read-only' if facts.read_only else ''}",
+            "mode": facts.mode_title,
         }
         for count in range(len(_DROPPED) + 1):
             line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])

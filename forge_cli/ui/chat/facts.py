@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.events import (
     ContextUsage,
     Event,
     GrantsEvent,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     SessionGrant,
     SessionStart,
     SessionUpdate,
@@ -70,6 +72,7 @@ class Facts:
     workspace: str = ""
     approval_mode: str = ""
     read_only: bool = False
+    mode: SessionMode = "ask"
     isolation: str = ""
     confinement: str = ""
     """What confines commands, once the worker has said so."""
@@ -87,6 +90,19 @@ class Facts:
     grants: tuple[SessionGrant, ...] = ()
     plan: tuple[Mapping[str, Any], ...] = ()
     last_answer: str = ""
+
+    @property
+    def modes(self) -> tuple[SessionMode, ...]:
+        """The modes that the person may choose from."""
+        return modes_within(self.approval_mode, read_only=self.read_only)
+
+    @property
+    def mode_title(self) -> str:
+        """The mode in a few words; where the approval mode answers instead of the person, that."""
+        if self.mode != "ask":
+            return MODE_TITLES[self.mode]
+        mode = "ask" if self.approval_mode == "interactive" else self.approval_mode
+        return f"{mode}{', read-only' if self.read_only else ''}"
 
     def note(self, event: Event) -> None:
         match event:
@@ -107,6 +123,8 @@ class Facts:
                 self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
             case StatusEvent(message=message) if message.startswith(COMMANDS):
                 self.confinement = message.removeprefix(COMMANDS)
+            case ModeChanged():
+                self.mode = event.mode
             case GrantsEvent():
                 self.grants = event.grants
             case MessageEvent(message=message) if message.role == "assistant" and message.text and not message.calls:
@@ -121,7 +139,7 @@ class Facts:
         self.session, self.worker = event.session or self.session, event.worker or self.worker
         self.title, self.zones = event.title or self.title, event.zones or ()
         self.isolation, self.read_only = event.isolation or "", bool(event.read_only)
-        self.grants, self.manual_tools, self.prompts = (), {}, {}
+        self.grants, self.manual_tools, self.prompts, self.mode = (), {}, {}, "ask"
 
     def _update(self, event: SessionUpdate) -> None:
         if event.model and event.model != self.model:

@@ -323,6 +323,13 @@ class ChatScreen:
             elif self._talk.busy:
                 self._talk.press_stop(escape=True)
 
+        @keys.add("s-tab", filter=plain)
+        def _(event: KeyPressEvent) -> None:
+            if self._buffer.complete_state:
+                self._buffer.complete_previous()
+            else:
+                self._talk.next_mode()
+
         @keys.add("c-d", filter=plain & Condition(lambda: not self._buffer.text))
         def _(event: KeyPressEvent) -> None:
             self._talk.leave()

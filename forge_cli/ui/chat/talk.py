@@ -10,10 +10,11 @@ import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
+from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import Event, ManualToolInvoke
+from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, ModeChanged
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
@@ -30,6 +31,11 @@ from forge_cli.ui.terminal.slash import is_command
 
 TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
+_MODE_HINTS: Mapping[SessionMode, str] = {
+    "ask": "mode: ask, as the worker's policy says",
+    "acceptEdits": "mode: accept edits; files in writable zones are edited unasked",
+    "readOnly": "mode: read only; the model makes plans and changes nothing",
+}
 SHELL = "shell"
 """The tool behind ``!command``."""
 PROMPT = "> "
@@ -140,6 +146,8 @@ class Talk(MessageQueue):
     def note(self, event: Event) -> None:
         self.facts.note(event)
         super().note(event)
+        if isinstance(event, ModeChanged):
+            self.line.hint(_MODE_HINTS[event.mode])
 
     def ended(self, status: ResultStatus) -> None:
         super().ended(status)
@@ -169,6 +177,15 @@ class Talk(MessageQueue):
         elif not self.line.clear_input() and not escape:
             self.line.hint("Ctrl+C again leaves")
 
+    def next_mode(self) -> None:
+        """Go round the modes that the session may have."""
+        modes = self.facts.modes
+        if len(modes) == 1:
+            self.line.hint("a session that is read-only has no other mode")
+        else:
+            following = modes[(modes.index(self.facts.mode) + 1) % len(modes)]
+            self.bus.emit(CommandEvent("mode", (following,)))
+
     async def enter(self, text: str) -> None:
         """Do what an entered line says; a message is not waited for."""
         typed = text.strip()
@@ -196,7 +213,7 @@ class Talk(MessageQueue):
             raise UsageError(
                 "this worker has no shell tool that a person may call", hint="add 'shell: {}' to its toolsets"
             )
-        self.bus.emit(ManualToolInvoke(SHELL, {"command": command}))
+        self.bus.emit(ManualToolInvoke(SHELL, {"command": command}, own_command=True))
 
     def _on_send(self, message: TypedMessage) -> None:
         self.display.show_message(message.text)

@@ -65,8 +65,8 @@ class OpenCall:
     since: float = field(default_factory=time.monotonic)
     announced: bool = False
     """Does a line of its own say already that it was taken up?"""
-    by_mode: bool = False
-    """Was it approved without asking, by ``-y``?"""
+    by_mode: str = ""
+    """What approved it without asking, such as ``-y``."""
     progress: str = ""
     output: tuple[str, ...] = ()
     result: ToolResult | None = None

@@ -10,11 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text as Styled
 
+from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.events import (
     ApprovalDecided,
     ContextUsage,
     Event,
     ManualToolsAvailable,
+    ModeChanged,
     NetworkAccess,
     Origin,
     SessionEnd,
@@ -152,6 +154,8 @@ class Trace:
                 now = {"title": event.title, "model": event.model, "approval mode": event.approval_mode}
                 if told := ", ".join(f"{name} {value}" for name, value in now.items() if value):
                     self._line(3, f"from now on: {told}", "dim")
+            case ModeChanged():
+                self._line(3, f"from now on: mode {MODE_TITLES[event.mode]}", "dim")
             case TurnStart():
                 self._gap = event.turn > 1 and event.origin is None
                 tools = ", ".join(event.tools) or "none"
@@ -245,7 +249,7 @@ class Trace:
         if call and event.request_id:
             call.since = time.monotonic()
         if call and event.by == "mode" and event.approved:
-            call.by_mode = True
+            call.by_mode = event.via or "-y"
         place = f" ({event.where})" if event.where else ""
         answer = "yes" if event.approved else "no"
         via = f" ({event.via})" if event.via else ""
@@ -276,7 +280,7 @@ class Trace:
         reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view)]
         slow = (event.duration_ms >= SLOW and event.status not in ("denied", "blocked")) or self._debug
         took = call_duration(event.duration_ms) if slow else ""
-        facts = [*filter(None, (visible(reason), took, "approved by -y" if call.by_mode else ""))]
+        facts = [*filter(None, (visible(reason), took, f"approved by {call.by_mode}" if call.by_mode else ""))]
         mark, style = mark_of(event.status)
         width = self._console.width - 1 if self._console.is_terminal else None
         if isinstance(value, Diff) and call.main and call.args:

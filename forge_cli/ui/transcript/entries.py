@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -20,6 +20,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     NetworkAccess,
     OtherEvent,
     SessionEnd,
@@ -166,6 +167,8 @@ class TranscriptReader:
                 self.update(line, event)
             case SessionStart() as event:
                 self.start(line, event)
+            case ModeChanged(mode=mode):
+                self.note(line, f"the mode is {MODE_TITLES[mode]} from here on")
             case MessageEvent() as event:
                 self.message(line, event)
             case ToolStarted(tool_call_id=id) as event:

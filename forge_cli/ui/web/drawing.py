@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
 from forge_cli.core.events import (
     AnyEvent,
     ApprovalDecided,
@@ -19,6 +19,7 @@ from forge_cli.core.events import (
     Interrupt,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     Origin,
     SessionStart,
     SessionUpdate,
@@ -193,6 +194,8 @@ class SessionDrawing:
                 self._changed("session", "title", "tools", "usage", "tree")
             case SessionUpdate():
                 self._changed("session", "title", "usage")
+            case ModeChanged():
+                self._changed("session")
             case ManualToolsAvailable():
                 self._changed("tools")
             case ContextUsage():
@@ -369,7 +372,9 @@ class SessionDrawing:
         match state:
             case "session":
                 found = {"id": self.session, "worker": facts.worker, "model": facts.model, "folder": facts.workspace}
-                return {"type": "session", **found, "live": self.live, "started": self.started}
+                modes = [{"name": mode, "title": MODE_TITLES[mode]} for mode in facts.modes]
+                mode = {"mode": facts.mode, "modeTitle": facts.mode_title, "modes": modes}
+                return {"type": "session", **found, **mode, "live": self.live, "started": self.started}
             case "title":
                 return {"type": "title", "title": facts.title}
             case "status":

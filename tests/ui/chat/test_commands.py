@@ -230,6 +230,7 @@ def test_status_tells_everything(screen: Screen) -> None:
         "zone       /workspace (rw): /work",
         "zone       /docs (ro): /d",
         "isolation  auto, commands are confined (bwrap)",
+        "mode       ask",
         "approvals  interactive, 1 grant",
     ]
 

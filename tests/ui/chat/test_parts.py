@@ -129,8 +129,8 @@ def test_the_status_line_leaves_out_what_has_no_room() -> None:
     facts = Facts(model="anthropic:x", workspace="/work", approval_mode="interactive", cost=0.5, used=10, window=100)
     facts.usage = Usage(input_tokens=2500, output_tokens=12)
     bar = StatusBar(facts)
-    assert bar.line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · interactive"
-    assert bar.line(40) == "anthropic:x · interactive"
+    assert bar.line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · ask"
+    assert bar.line(30) == "anthropic:x · ask"
     assert bar.line(8) == "anthro…"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 HELLO = '{text: "Hello, {task}!"}'
 WRITE = '{text: "I write.", calls: [{tool: write_file, input: {path: a.txt, content: "x\\n"}}]}'
+BACK_TAB = "\x1b[Z"
 HOLD = "{calls: [{tool: hold, input: {}}]}"
 
 
@@ -19,7 +20,7 @@ def test_a_message_is_answered_above_the_line_and_the_end_is_in_order(chat, scri
     script(HELLO, '{text: "Again {task}."}')
     window = chat().ready()
     assert "talker: Talks" in window.text
-    assert re.search(r"script:script.yaml · .*interactive$", window.lines[-1])
+    assert re.search(r"script:script.yaml · .*ask$", window.lines[-1])
     window.say("world")
     window.see("> world", "Hello, world!")
     window.ready().say("you")
@@ -184,16 +185,53 @@ def test_commands_tools_and_files_are_completed(chat, script, talker) -> None:
     assert "what is in it" in session.read_text()
 
 
-def test_a_person_calls_the_shell_through_the_gate(chat, script) -> None:
+def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
     script(HELLO)
     window = chat().ready()
-    window.say("!echo one two")
-    window.see("✓ shell echo one two", "  one two")
-    window.ready().say("!touch b.txt")
+    window.say("!touch b.txt && ls b*")
+    window.see("✓ shell touch b.txt && ls b*", "  b.txt")
+    window.ready().say("you")
+    window.see("> you", "Hello, you", "<command-run-by-user>", "$ touch b.txt && ls b*", "exit code: 0", "b.txt")
+    window.ready().say("/shell command='touch c.txt'")
     window.see("you want to call shell", "[y]es once")
     window.type("n\r")
-    window.see("⊘ shell touch b.txt")
+    window.see("⊘ shell touch c.txt")
     window.ready()
+
+
+def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
+    script(WRITE, "{text: one}", WRITE, "{text: two}", WRITE)
+    window = chat().ready()
+    window.type("half a line" + BACK_TAB)
+    window.wait(lambda text: text.endswith("· accept edits"), "accept edits in the bar")
+    window.see("> half a line", "mode: accept edits; files in writable zones are edited unasked")
+    window.type("\x15")
+    window.say("go")
+    window.see("✓ write_file", "one")
+    window.ready().type(BACK_TAB)
+    window.wait(lambda text: text.endswith("· read only"), "read only in the bar")
+    window.say("go")
+    window.see("⊘ write_file", "plan mode", "two")
+    window.ready().say("/status")
+    window.see("mode       read only", "approvals  interactive")
+    window.ready().type(BACK_TAB)
+    window.wait(lambda text: text.endswith("· ask"), "ask in the bar")
+    window.say("/mode plan")
+    window.see("there is no mode 'plan'", "mode ask|accept edits|read only")
+    window.ready().say("go")
+    window.see("talker wants to call write_file")
+
+
+@pytest.mark.parametrize(
+    ("flags", "modes"),
+    [(["-y"], ["approve_all", "read only", "approve_all"]), (["--read-only"], ["ask, read-only", "ask, read-only"])],
+)
+def test_modes_that_the_flags_do_not_allow_are_left_out(chat, script, flags, modes) -> None:
+    script(HELLO)
+    window = chat(*flags).ready()
+    for mode in modes:
+        window.wait(lambda text, mode=mode: text.endswith(f"· {mode}"), f"{mode} in the bar")
+        window.type(BACK_TAB)
 
 
 def test_a_narrow_terminal_and_another_size(chat, script) -> None:

@@ -55,7 +55,7 @@ class Pane:
 
     def chat(self, *args: str) -> None:
         self.enter(shlex.join(["forge", "chat", "worker.yaml", *args]))
-        self.see("Ctrl+D leaves.", "· interactive")
+        self.see("Ctrl+D leaves.", "· ask")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
     pane.press("C-d")
     pane.see("resume with: forge chat worker.yaml -r 2")
     pane.enter("clear; forge chat worker.yaml; echo left with $?")
-    pane.see("Ctrl+D leaves.", "· interactive")
+    pane.see("Ctrl+D leaves.", "· ask")
     pane.enter("/sessions wor")
     pane.see("1. ", "(Enter: stay) >")
     pane.enter("1")
@@ -92,7 +92,7 @@ def test_ctrl_z_gives_the_shell_its_terminal_and_fg_the_line_back(new_pane, scri
     pane.press("C-z")
     pane.see("Stopped")
     pane.enter("clear; echo the sh''ell; fg")
-    pane.see("the shell", "> half a li", "· interactive")
+    pane.see("the shell", "> half a li", "· ask")
     pane.enter("ne")
     pane.see("Hello, half a line!")
 
@@ -122,4 +122,4 @@ def test_a_tool_is_called_by_a_form(new_pane, script) -> None:
     pane.press("Enter")
     pane.see("[Enter] calls it")
     pane.press("Enter")
-    pane.see("by hand", "· interactive")
+    pane.see("by hand", "· ask")

@@ -37,6 +37,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    ModeChanged,
     NetworkAccess,
     Origin,
     OtherEvent,
@@ -87,6 +88,7 @@ EVENTS: list[tuple[Event, int, str]] = [
     (SessionUpdate(title="Ferns", model="script:y"), 3, "from now on: title Ferns, model script:y\n"),
     (SessionUpdate(zones=()), NEVER, ""),
     (GrantsEvent(()), NEVER, ""),
+    (ModeChanged("acceptEdits"), 3, "from now on: mode accept edits\n"),
     (ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})), 3, "tools for people: deploy, push\n"),
     (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),
     (

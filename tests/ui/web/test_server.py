@@ -17,6 +17,7 @@ from anyio import to_thread
 
 from forge_cli.cli.approvals.answer import answer_request
 from forge_cli.core.approval import ApprovalDecision, OnAsk
+from forge_cli.core.events import ModeChanged
 from forge_cli.record.line import Line
 from forge_cli.record.log import find_kept, read_session, session_files
 from forge_cli.testing import Project
@@ -149,6 +150,28 @@ def test_a_page_that_only_reads_writes_nothing(tester: Project) -> None:
 
     assert "read-only" in play(tester, story, read_only=True)
     assert not (tester.folder / "a.py").exists()
+
+
+def test_the_mode_is_shown_and_can_be_changed(tester: Project) -> None:
+    script(tester, calls(("write_file", {"path": "a.txt", "content": "x"})), "Done: {task}")
+
+    async def story(browser: Browser) -> str:
+        session = await browser.start()
+        tab = await browser.open(session)
+        shown = tab.states["session"]
+        assert (shown["mode"], shown["modeTitle"]) == ("ask", "ask")
+        assert [mode["title"] for mode in shown["modes"]] == ["ask", "accept edits", "read only"]
+        await browser.act(session, "command", name="mode", args=["acceptEdits"])
+        await tab.wait(lambda tab: tab.states["session"]["modeTitle"] == "accept edits")
+        await browser.act(session, "input", text="go")
+        await tab.until("Done: go")
+        return session
+
+    session = play(tester, story)
+    assert tester.read("a.txt") == "x"
+    lines = record(tester, session)
+    assert [line.event for line in lines if line.type == "modeChanged"] == [ModeChanged("acceptEdits")]
+    assert "approvalRequired" not in kinds(lines)
 
 
 def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:

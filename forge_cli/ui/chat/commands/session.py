@@ -50,6 +50,7 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "zone", f"/{zone.get('name')} ({zone.get('mode')}): {zone.get('path')}"
     confined = f", commands are {facts.confinement}" if facts.confinement else ""
     yield "isolation", f"{facts.isolation or 'none'}{confined}"
+    yield "mode", facts.mode_title
     read_only = ", read-only" if facts.read_only else ""
     yield "approvals", f"{facts.approval_mode}, {counted(len(facts.grants), 'grant')}{read_only}"
 

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent, ManualToolInvoke
 from forge_cli.core.text import did_you_mean, visible
@@ -94,6 +95,19 @@ def _show_grants(chat: Chat) -> None:
     chat.show(Group(table, Text("/approvals revoke N|all takes one back", "dim")))
 
 
+async def mode(chat: Chat, parsed: ParsedCommand) -> None:
+    if parsed.args:
+        chat.bus.emit(CommandEvent("mode", parsed.args))
+        return
+    others = [MODE_TITLES[each] for each in chat.facts.modes if each != chat.facts.mode]
+    more = f"; /mode {' or /mode '.join(others)} changes it" if others else ""
+    chat.show(f"the mode is {chat.facts.mode_title}{more}")
+
+
+def complete_mode(facts: Facts, text: str) -> list[str]:
+    return beginning([MODE_TITLES[each] for each in facts.modes], text)
+
+
 def complete_revoke(facts: Facts, text: str) -> list[str]:
     numbers = [Completion(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
     return beginning(["revoke", *numbers, "all"], text)
@@ -122,5 +136,15 @@ COMMANDS = (
         complete_revoke,
         most=2,
         details="What is taken back asks again.",
+    ),
+    SlashCommand(
+        "mode",
+        "[ask|accept edits|read only]",
+        "ask, accept edits, or only read",
+        mode,
+        complete_mode,
+        most=2,
+        details="Shift+Tab goes round them. With 'accept edits' files in writable zones are edited unasked; with 'read"
+        " only' the model can only read, to make a plan.",
     ),
 )

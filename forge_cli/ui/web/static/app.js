@@ -67,10 +67,10 @@ const takers = {
   session: showSession,
 };
 
-function showSession({ id, worker, model, folder, live }) {
-  $("talk-about").textContent = [worker, model, folder].filter(Boolean).join(" · ");
+function showSession({ id, worker, model, folder, live, mode, modeTitle, modes }) {
+  $("talk-about").textContent = [worker, model, folder, live && modeTitle].filter(Boolean).join(" · ");
   composer.allow(live);
-  showActions({ id, live }, go);
+  showActions({ id, live, mode, modes }, go);
   workerName = worker;
 }
 

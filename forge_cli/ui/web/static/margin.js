@@ -41,7 +41,7 @@ export function showTree({ workers }) {
 }
 
 /** The actions of a session, live or not; `go` opens another session. */
-export function showActions({ id, live }, go) {
+export function showActions({ id, live, mode, modes }, go) {
   const said = $("session-said");
   said.textContent = "";
   const doing = { resume: () => move(id, "resume", go), fork: () => move(id, "fork", go), close: () => post(session(id, "close")) };
@@ -55,11 +55,20 @@ export function showActions({ id, live }, go) {
   const exports = ["html", "markdown", "jsonl"].map((format) =>
     el("a", { href: session(id, `export?format=${format}`), download: "" }, format),
   );
+  const chosen = document.activeElement?.id === "mode";
   $("session-actions").replaceChildren(
+    ...(live && modes.length > 1 ? [modeChoice(id, mode, modes, said)] : []),
     ...(live ? [button("compact", "Compact"), button("fork", "Fork"), button("verify", "Verify"), button("close", "End session")] : [button("verify", "Verify")]),
     el("p", { className: "exports" }, "Export: ", ...exports.flatMap((link, index) => (index ? [", ", link] : [link]))),
   );
+  if (chosen) $("mode")?.focus();
   for (const each of $("reading").querySelectorAll("[data-act]")) each.onclick = () => act(each, said, doing[each.dataset.act]);
+}
+
+function modeChoice(id, mode, modes, said) {
+  const change = ({ currentTarget }) => act(currentTarget, said, () => post(session(id, "command"), { name: "mode", args: [currentTarget.value] }));
+  const choices = modes.map(({ name, title }) => el("option", { value: name, selected: name === mode }, title));
+  return el("label", {}, "Mode ", el("select", { id: "mode", onchange: change }, ...choices));
 }
 
 async function move(id, action, go) {

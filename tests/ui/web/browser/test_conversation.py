@@ -64,6 +64,17 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -
     expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
 
 
+def test_the_mode_is_chosen_in_the_margin(start: Start) -> None:
+    page = start("never said").talk()
+    mode = page.get_by_role("combobox", name="Mode")
+    expect(mode).to_have_value("ask")
+    mode.focus()
+    mode.select_option("read only")
+    expect(page.locator("#talk-about")).to_contain_text("read only")
+    expect(mode).to_have_value("readOnly")
+    expect(mode).to_be_focused()
+
+
 def test_messages_wait_while_the_worker_works(start: Start) -> None:
     site = start(HOLD, "First.", "Second.")
     page = site.talk()
