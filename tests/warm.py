@@ -118,10 +118,10 @@ def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
     """What stands in for ``Looker._start``; ``find`` gives the program that starts at once."""
     start = importlib.import_module("forge_cli.cli.looking.looker").Looker._start
 
-    def started(looker: Any) -> Any:
+    def started(looker: Any, *given: Any) -> Any:
         if CONFINED_LOOKS not in os.environ:
             looker._children = LookingChildren(looker._children, str(find()))
-        return start(looker)
+        return start(looker, *given)
 
     return started
 

@@ -14,8 +14,7 @@ def ask(prompt: str, at_end: str = "") -> str:
     """
     from forge_cli.cli.signals import in_loop
     from forge_cli.ui.terminal.console import new_console
-    from forge_cli.ui.terminal.input import LineReader
-    from forge_cli.ui.terminal.keys import QuestionLeft
+    from forge_cli.ui.terminal.input import LineReader, QuestionLeft
 
     live = live_lines()
     with live.paused() if live else nullcontext():

@@ -173,7 +173,7 @@ def test_what_since_takes_is_told(cli: Cli) -> None:
 
 
 def test_never_suggested_is_what_a_prompt_would_not_offer(cli: Cli, ask: Ask) -> None:
-    ask(("python3 a.py", "yes"), ("bash a.sh", "yes"), ("touch .env", "yes"), ("env touch a", "yes"))
+    ask(("python3", "yes"), ("bash a.sh", "yes"), ("touch .env", "yes"), ("env touch a", "yes"))
     found = suggested(cli)
     assert (found["questions"], found["suggestions"]) == (4, [])
     assert "nothing to suggest: of 4 questions that you said yes to, no rule" in cli("approvals", "suggest").out

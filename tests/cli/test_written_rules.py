@@ -43,7 +43,7 @@ CONFIG = 'policy: {shell: {rules: [{pattern: "git push", approval: ask}]}}\n'
 MOVE = "*** Begin Patch\n*** Update File: /workspace/a.txt\n*** Move to: /workspace/b.txt\n-one\n+two\n*** End Patch"
 CALLS: list[tuple[str, dict[str, Any], int]] = [
     ("shell", {"command": "pytest -x 2>&1 | tail -5"}, 1),
-    ("shell", {"command": "git add . && git commit -m 'a b'"}, 2),
+    ("shell", {"command": "git add . && git commit -m 'a b'"}, 1),
     ("exec_command", {"command": "npm test"}, 1),
     ("write_file", {"path": "/workspace/new.txt", "content": "x"}, 1),
     ("delete_file", {"path": "/workspace/a.txt"}, 1),

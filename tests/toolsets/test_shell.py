@@ -780,7 +780,6 @@ def test_forge_approve_shows_the_parts_and_the_covering_rule(worker: Project) ->
         "  part:   make test -> ask (no rule)",
         '  cover:  {pattern: "make test", approval: preApproved}',
         '  could be allowed for a session by: toolsets.shell.rules: [{pattern: "make test", approval: preApproved}]',
-        "  could be allowed for a session by: toolsets.shell.rules: [{pattern: make, approval: preApproved}]",
     ]
 
 

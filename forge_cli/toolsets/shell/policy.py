@@ -242,9 +242,7 @@ class ShellPolicy:
 
     def _placed(self, command: str, moved: str) -> Iterator[tuple[Simple, list[str]]]:
         """The commands of a plain line, with the folders in which each may run."""
-        place = CommandPlace(is_link=self._is_link)
-        for earlier in read_line(moved):
-            place = place.after(earlier)
+        place = CommandPlace(is_link=self._is_link).after_lines(read_line(moved))
         for simple in read_line(command):
             yield simple, sorted(folder for folder in place.folders.possible if folder is not None)
             place = place.after(simple)

@@ -214,8 +214,7 @@ class LineJudge:
     def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
         """What is said of a line in which nothing is blocked, as far as it can be read."""
         try:
-            for earlier in read_line(before) if before else ():
-                place = place.after(earlier)
+            place = place.after_lines(read_line(before)) if before else place
             return self._combine(read_line(command), place)
         except UnreadableLine as error:
             return self._unreadable(command, search, error)

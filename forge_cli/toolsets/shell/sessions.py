@@ -152,7 +152,7 @@ def _moves(text: str) -> str:
     try:
         return text if any(CommandPlace().after(simple) != CommandPlace() for simple in read_line(text)) else ""
     except UnreadableLine:
-        return "cd ..\n"
+        return "cd /\n"
 
 
 class Sessions:

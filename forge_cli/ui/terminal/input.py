@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 from rich.console import Console
 
 from forge_cli.core.text import visible
-from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, QuestionLeft, read_piece
+from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, read_piece
+from forge_cli.ui.terminal.keys import QuestionLeft as QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.taken import terminal_taken

@@ -54,7 +54,7 @@ class Keeper(Toolset[KeeperConfig]):
 def forge_toolsets():
     return [Keeper]
 '''
-pytestmark = pytest.mark.needs("bwrap")
+pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.usefixtures("confined_looks")]
 
 
 @pytest.fixture

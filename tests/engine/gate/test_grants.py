@@ -222,17 +222,17 @@ async def test_nothing_is_offered_where_nobody_is_asked(gate: OpenGate) -> None:
     assert (required.request.offers, required.request.policy_files) == (None, None)
 
 
-async def test_a_rule_that_was_written_drops_what_was_given_before(gate: OpenGate) -> None:
+async def test_a_rule_that_was_written_keeps_what_was_given_before(gate: OpenGate) -> None:
     other = Recorded("other")
     written = GrantOffer("every call of act", (EVERY_CALL,), written="worker.yaml")
     yes = ApprovalDecision(True, remember="session")
-    opened = gate(Recorded().tool, other.tool, answers=[yes, granted(written), False], policy=policy())
+    opened = gate(Recorded().tool, other.tool, answers=[yes, granted(written)], policy=policy())
     opened.offers["other"] = Offer(other.tool, "box", Policy())
     await opened("other", text="a")
     assert (await opened("other", text="a")).ok
     await opened("act", text="a")
     assert (await opened("act", text="b")).ok
-    assert not (await opened("other", text="a")).ok
+    assert (await opened("other", text="a")).ok
 
 
 # --- commands and files
@@ -252,9 +252,9 @@ def test_commands_that_begin_alike(coder: Project) -> None:
 
 def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
     made = [shell("git status"), shell("git push"), shell("git tag x"), shell("git status; git push"), shell("git $x")]
-    seen = run(coder, *made, choose=[2, None, None, None])
+    seen = run(coder, *made, choose=[1, None, None, None])
     assert [texts(request) for request in seen.asked] == [
-        ["this very call", "commands that begin with git status", "commands that begin with git"],
+        ["this very call", "commands that begin with git status"],
         *[["this very call"]] * 3,
     ]
     assert seen.statuses[1:] == ["denied", "blocked", "denied", "denied"]

@@ -57,6 +57,7 @@ def test_a_zone_knows_its_folder_its_rules_and_where_they_are_written(workspace:
             approval=ZoneApproval(Approval.PRE_APPROVED, Approval.ASK),
             where=mark,
             write_where=Mark("worker.yaml", 5, 14),
+            write_stated=True,
             delete_where=Mark("worker.yaml", 4, 5),
         ),
     )

@@ -108,7 +108,7 @@ def test_padding_and_escapes_do_not_reach_the_prompt(judge: Judge) -> None:
         ("git log -3", "git log"),
         ("git", "git"),
         ("ls -la src", "ls"),
-        ("npm run build", "npm run"),
+        ("npm run build", "npm run build"),
         ("python x.py -v", "python x.py"),
         ("python -m pytest -q", "python -m pytest"),
         ("bash x.sh a", "bash x.sh"),

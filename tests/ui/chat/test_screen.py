@@ -194,7 +194,7 @@ def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
     window.see("> you", "Hello, you", "<command-run-by-user>", "$ touch b.txt && ls b*", "exit code: 0", "b.txt")
     window.ready().say("/shell command='touch c.txt'")
     window.see("you want to call shell", "[y]es once")
-    window.type("n\r")
+    window.type("n")
     window.see("⊘ shell touch c.txt")
     window.ready()
 

@@ -51,15 +51,15 @@ def test_a_command_is_shown_as_it_was_written(command, writer, env: dict[str, st
         "  > PY",
         "  > git status && git commit -m 'a b' 2>&1",
     ]
-    assert "".join(shown[6:-4]).replace(" ", "") == place.replace(" ", "")
-    assert shown[-4:] == [
+    assert "".join(shown[6:-5]).replace(" ", "") == place.replace(" ", "")
+    assert shown[-5:-1] == [
         "  ask          python - <<  (it would read its code from its input)",
         "  preApproved  git status  (rule 'git status', worker.yaml:8:9)",
         "  ask          git commit -m 'a b' 2>&1  (no rule)",
         "why: 'python - <<': it would read its code from its input",
     ]
     assert (re.search(r"\x1b\[[1-9][\d;]*m", keyboard.seen) is not None) == (env == {}), "colours"
-    keyboard.type("n\r" if env.get("term") != "dumb" else "n\n")
+    keyboard.type("n" if env.get("term") != "dumb" else "n\n")
     assert keyboard.end() == 0
 
 
@@ -71,7 +71,7 @@ def test_a_line_that_is_broken_by_the_terminal_is_told_from_one_that_was_written
     end = shown.index("  > ls")
     assert all(line.startswith("    ") for line in shown[start + 1 : end])
     assert re.match(r"  in\b", shown[end + 1])
-    keyboard.type("n\r")
+    keyboard.type("n")
     assert keyboard.end() == 0
 
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_seen_in_a_command_is_shown(command) -> None:
     assert r"  $ ls \x1b[2J\u202e a\rrm" in shown
     assert r"  (what cannot be seen is shown as an escape, such as \x1b)" in shown
     assert "\u202e" not in keyboard.seen
-    keyboard.type("n\r")
+    keyboard.type("n")
     assert keyboard.end() == 0
 
 
@@ -88,11 +88,11 @@ def test_many_commands_are_listed_as_far_as_they_help(command) -> None:
     keyboard, shown = command(" && ".join(f"make part{number}" for number in range(25)))
     assert "  ask  make part19  (no rule)" in shown
     assert "  and 5 more commands: ? lists them" in shown
-    keyboard.type("?\r")
+    keyboard.type("?")
     keyboard.expect("part:   make part24 -> ask")
     keyboard.expect("timeout: null")  # what was left out is there
     keyboard.asked()
-    keyboard.type("n\r")
+    keyboard.type("n")
     assert keyboard.end() == 0
 
 
@@ -102,11 +102,8 @@ def test_a_long_command_is_shown_to_its_end_before_a_yes_counts(terminal, writer
     writer.write("worker.yaml", WORKER)
     keyboard = terminal("run", "worker.yaml", "go", "--trace", "quiet", columns=80, rows=24, TERM="xterm", NO_COLOR="1")
     keyboard.expect("[Enter] next, [e]nd, [n]o >")
-    keyboard.type("y\r")
-    keyboard.expect("only n counts before all of it was shown")
-    keyboard.expect("[Enter] next, [e]nd, [n]o >")
-    keyboard.type("e\r")
-    keyboard.expect("  > echo 59\r\n")
+    keyboard.type("y")
+    keyboard.press("e", "  > echo 59\r\n")
     keyboard.asked()
-    keyboard.type("n\r")
+    keyboard.type("n")
     assert keyboard.end() == 0

@@ -1,6 +1,6 @@
 """The approval prompt on a real terminal: what it shows, and what counts as a yes.
 
-Covers forge_cli.ui.terminal.paging.
+Covers forge_cli.ui.terminal.paging, forge_cli.ui.terminal.keys.
 """
 
 import io
@@ -274,7 +274,7 @@ def test_a_line_that_wraps_cannot_imitate_a_line_of_ours(terminal, script) -> No
         assert max(map(len, shown.splitlines())) <= 100, "the terminal itself has nothing to wrap"
         ours = (
             "writer wants",
-            "  s  for this session: every call of ",
+            "  s  for this session: ",
             "  text: ",
             "  what: ",
             "why: it is x",

@@ -179,7 +179,7 @@ def test_a_prompt_has_the_terminal_for_itself(terminal, script, coder) -> None:
     asked = keyboard.screen()
     assert asked[-1].startswith("[y]es once, ")
     assert "running" not in "\n".join(asked)
-    keyboard.type("y\n")
+    keyboard.type("y")
     assert keyboard.end() == 0
     assert "✓ push main · pushed" in keyboard.screen()
 

@@ -12,9 +12,9 @@ from forge_cli import ApprovalDecision, EventBus, RuntimeUI, TerminalUI
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.events import Interrupt, Streaming
-from forge_cli.ui.terminal.prompts import CHOICES
 
 RUN = ("run", "worker.yaml", "go")
+CHOICES = "[y]es once, [s]ession, [n]o, [t]ell why not, [?] why > "
 TURNS = (r'{text: "First \e[2Jwords.", calls: [{tool: nosuch}]}', '{text: "Last words."}')
 
 
@@ -112,9 +112,11 @@ def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
 
     assert in_loop(converse) == (True, "four words and more")
     shown = output.getvalue()
-    assert shown.startswith("working\nHello!\n\nw wants to call push (risk: low)\nwhy: it asks\n")
+    assert shown.startswith(
+        "working\nHello!\n\nw wants to call push (risk: low)\nwhy: it asks\n  s  for this session: this very call\n"
+    )
     assert shown.count(CHOICES) == 2
-    assert "  s       yes, and for identical calls in this session\n" in shown
+    assert "  s       yes, and for this session: this very call\n" in shown
     assert shown.endswith("Your name? ")
     bus.emit(Streaming("s", "nobody looks any more", done=True))
     assert output.getvalue() == shown
@@ -142,7 +144,8 @@ def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
     ]
 
 
-def test_on_a_terminal_what_was_typed_before_the_prompt_does_not_count() -> None:
+def test_on_a_terminal_what_was_typed_before_the_prompt_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
     master, slave = os.openpty()
     bus, seen = EventBus(), b""
     os.write(master, b"y\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from forge_cli.toolsets.shell.allow.hazards import innermost
@@ -64,6 +64,13 @@ class CommandPlace:
     """A command before this one, or beside it, that may have made links of what were files and folders."""
     steady: bool = True
     """Whether every folder is still there: the commands before this one only read."""
+
+    def after_lines(self, commands: Iterable[Simple]) -> CommandPlace:
+        """Where a line runs, behind those that the same shell ran before: a folder may have been made since."""
+        place = replace(self, steady=False)
+        for command in commands:
+            place = place.after(command)
+        return replace(place, steady=self.steady)
 
     def after(self, command: Simple) -> CommandPlace:
         """Where the next command runs."""
