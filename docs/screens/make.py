@@ -172,8 +172,7 @@ SHOTS = (
         "consent",
         "forge run worker.yaml 'What changed?'",
         ("{calls: [{tool: shell, input: {command: git log --oneline}}]}",),
-        ((PROMPT, "s\r"),),
-        until="n goes back [1-3] >",
+        until=PROMPT,
     ),
     Shot(
         "plan",
