@@ -397,7 +397,8 @@ def _fed_words(command: Simple, match: _Match) -> Sequence[ShellWord]:
     before, inner = command.words[: match.start], command.words[match.start :]
     if not any("-I" in word.text for word in before):
         return [*command.words, added]
-    return [*before, *(added if "{}" in word.text else word for word in inner)]
+    part = added._replace(unknown=Unknown(SUBSTITUTION))
+    return [*before, *(added if word.text == "{}" else part if "{}" in word.text else word for word in inner)]
 
 
 def _base(word: str) -> str:

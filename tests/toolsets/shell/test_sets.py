@@ -67,6 +67,7 @@ def test_harmful_lines_always_ask(repository: Project) -> None:
 def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_text("x")
     os.symlink(tmp_path / "outside.txt", repository.folder / "link.txt")
+    os.symlink(tmp_path, repository.folder / "linked")
     repository.write("config/.env.local", "KEY=1\n")
     inside = str(repository.folder / "README.md")
     found = verdicts(
@@ -85,9 +86,13 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, t
             "rg -uu x config",
             "diff -r config src",
             f"cat {tmp_path}/outside.txt",
+            "cat linked/*.txt",
+            "head linked/out*",
+            'for f in linked/*; do cat "$f"; done',
+            "find linked/ -name '*.txt' | xargs cat",
         ],
     )
-    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 9, found
+    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 13, found
     assert found["cat link.txt"][1] == "link.txt leads out of the zones"
     assert found["grep -R x config"][1] == "it would read .env.local, which may hold secrets"
 

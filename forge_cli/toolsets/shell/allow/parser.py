@@ -354,6 +354,8 @@ class _Parser:
         if token.kind == "&":
             self._background.append((here.first, count))
             self.bindings = [replace(binding, sure=False) for binding in self.bindings]
+        if token.kind == "|&" and self._commands:
+            self._commands[self._at].redirects.append(Redirect(">&", ShellWord("1"), "2"))
         if token.kind in ("|", "|&"):
             here.piped = True
             if assigned:

@@ -95,7 +95,8 @@ def _once(bindings: Sequence[Binding]) -> dict[str, Binding]:
 def _may_set(command: Simple) -> bool:
     """May it set variables in a way that nobody sees?"""
     texts = [word.text for word in command.words]
-    return not _SETS_VARIABLES.isdisjoint(texts) or ("printf" in texts and any(map(_PRINTF_SETS.fullmatch, texts)))
+    first = texts if texts[:1] == ["time"] else texts[:1]
+    return not _SETS_VARIABLES.isdisjoint(first) or ("printf" in first and any(map(_PRINTF_SETS.fullmatch, texts)))
 
 
 def _variants(command: Simple, place: int, known: dict[str, Binding]) -> Iterator[Simple]:
@@ -171,8 +172,8 @@ def _unknown(word: ShellWord) -> ShellWord:
 
 def prints_elsewhere(command: Simple) -> bool:
     """Whether something but its words decides what a command prints."""
-    errors = all(redirect.descriptor == "2" for redirect in command.redirects)
-    return not errors or any(word.pieces or word.unknown for word in command.words)
+    silent = all((each.descriptor, each.target.text) == ("2", "/dev/null") for each in command.redirects)
+    return not silent or any(word.pieces or word.unknown for word in command.words)
 
 
 def _printed(piece: Expanded) -> ShellWord:

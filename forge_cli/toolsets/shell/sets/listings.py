@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from forge_cli.toolsets.shell.allow.lexer import Unknown
@@ -14,11 +14,16 @@ from forge_cli.toolsets.shell.sets.secrets import FilesBelow
 _GLOB = re.compile(r"[*?\[]")
 _SUFFIX = re.compile(r"(?:[A-Za-z0-9_./-]*/)?(\*[A-Za-z0-9_.-]+)")
 """A pathspec of git, whose star crosses folders: only what stands behind it is known of a name."""
-_FIND_PRINTS = names("-printf -fprintf -fprint -fprint0 -fls -ls -exec -execdir -ok -okdir -delete -follow -L -H")
-_NAMES = ("-name", "-iname")
+_PLAIN = re.compile(r"(?!-)[A-Za-z0-9_./*?\[\]-]+")
+"""What the shell and xargs leave as it is, should no file fit it."""
+_FIND_TESTS = names(
+    "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -newer -perm -user -group"
+)
+"""Each of them takes a value."""
+_FIND_WORDS = names("-print -print0 -prune -a -and -empty -xdev -mount ( )")
+_OR, _NOT, _NAMES = names("-o -or ,"), names("! -not"), names("-name -iname")
 _GIT_LISTS = {
-    ("git", "ls-files"): names("-z -m -o -d -c --cached --others --modified --deleted --exclude-standard --"),
-    ("git", "diff", "--name-only"): names("--cached --staged -z --"),
+    ("git", "ls-files"): names("-z -m -o -c --cached --others --modified --exclude-standard --"),
     ("git", "grep", "-l"): names("-i -w -F -E -z --"),
 }
 _RG = names("--files -l --files-with-matches -i -w -F -s -S -0 --null")
@@ -38,7 +43,7 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*|--short|--tags|--abbr
 def listed(unknown: Unknown) -> FilesBelow | None:
     """The files that an unknown word can name; None where it can be any words."""
     if unknown.glob:
-        return _fitting([unknown.glob])
+        return _fitting([unknown.glob]) if _PLAIN.fullmatch(unknown.glob) else None
     if not unknown.printed_by:
         return None
     first, *others = unknown.printed_by
@@ -66,33 +71,31 @@ def _lists(words: Sequence[str]) -> FilesBelow | None:
 
 
 def _find(words: Sequence[str]) -> FilesBelow | None:
-    start = next((at for at, word in enumerate(words) if at and word[0] in "-(!"), len(words))
-    roots, tests = words[1:start], words[start:]
-    if not _FIND_PRINTS.isdisjoint(tests) or not all(map(_is_plain, roots)):
-        return None
-    globs: list[str] = []
-    for branch in _branches(tests):
-        named = [glob for before, test, glob in _triples(branch) if test in _NAMES and before not in ("!", "-not")]
-        if not named:
-            return FilesBelow(tuple(roots))
-        globs.append(named[0])
-    return FilesBelow(tuple(roots), tuple(globs))
+    start = next((at for at, word in enumerate(words) if at and word[:1] in ("-", "(", "!")), len(words))
+    roots, globs = tuple(words[1:start]), _find_names(words[start:])
+    return FilesBelow(roots, tuple(globs)) if globs is not None and all(map(_is_plain, roots)) else None
 
 
-def _triples(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    return zip(("", *words), words, words[1:], strict=False)
+def _find_names(tests: Sequence[str]) -> list[str] | None:
+    """The globs of which one fits every name that is found; none for all names, None where it is not known.
 
-
-def _branches(tests: Sequence[str]) -> Iterator[list[str]]:
-    """What stands between ``-o``; a name that is found fits one of them, however they are put in parentheses."""
+    However it is put in parentheses, without a negation a file fits what stands between two ``-o``.
+    """
+    named: list[str] = []
     branch: list[str] = []
-    for word in tests:
-        if word in ("-o", "-or", ","):
-            yield branch
-            branch = []
-        elif word not in ("(", ")"):
-            branch.append(word)
-    yield branch
+    every, rest = False, iter((*tests, "-o"))
+    for word in rest:
+        if word in _FIND_TESTS:
+            value = next(rest)
+            branch += [value] if word in _NAMES else []
+        elif word in _OR:
+            every = every or not branch
+            named, branch = [*named, *branch[:1]], []
+        elif word in _NOT:
+            every = True
+        elif word not in _FIND_WORDS:
+            return None
+    return [] if every else named
 
 
 def _git(words: Sequence[str]) -> FilesBelow | None:
@@ -163,7 +166,7 @@ def _fitting(globs: Sequence[str]) -> FilesBelow | None:
 
 
 def _is_plain(root: str) -> bool:
-    return below(root) and not _GLOB.search(root)
+    return below(root) and _PLAIN.fullmatch(root) is not None and not _GLOB.search(root)
 
 
 _LISTERS: dict[str, Callable[[Sequence[str]], FilesBelow | None]] = {

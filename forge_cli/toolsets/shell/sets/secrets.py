@@ -44,8 +44,12 @@ class FilesBelow:
         """A file of secrets among them, or why that is not known."""
         return self._first(places, lambda entry: is_secret(entry.name))
 
-    def find_odd(self, places: Iterable[Path], is_inside: Callable[[str], bool]) -> str | None:
+    def find_odd(self, places: Sequence[Path], is_inside: Callable[[str], bool]) -> str | None:
         """One that is no plain name of a file that may be read."""
+
+        roots = [place / root for place in places for root in self.roots]
+        if outside := next((root for root in roots if not is_inside(os.path.realpath(root))), None):
+            return f"{outside.name}, which leads out of the zones"
 
         def is_odd(entry: os.DirEntry[str]) -> bool:
             leads_out = entry.is_symlink() and not is_inside(os.path.realpath(entry.path))
