@@ -86,6 +86,7 @@ async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Consol
     except QuestionLeft as left:
         if left.ctrl_c:
             raise
+        console.print()  # the cursor stands behind the question
         return None
     if key is None:
         return ApprovalDecision(False)

@@ -168,7 +168,7 @@ def test_whoever_goes_back_is_asked_again_and_nothing_is_written(terminal, scrip
     keyboard.type("a")
     keyboard.expect(WRITES.rstrip())
     keyboard.type("\x1b")
-    keyboard.asked()
+    assert keyboard.asked().endswith("\n")
     keyboard.type("n")
     assert keyboard.end() == 0
     assert coder.read("worker.yaml") == WORKER
