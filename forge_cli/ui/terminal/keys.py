@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import termios
 from collections.abc import Callable, Iterator
@@ -85,9 +86,7 @@ class KeyReader:
     async def _key(self) -> bytes:
         """One key; sequences of the terminal, pastes and keys that came together do nothing."""
         while True:
-            piece = await read_piece(self._fd)
-            if _STOP in piece:
-                raise QuestionLeft(ctrl_c=True)
+            piece = await self._piece()
             if piece in (b"", _LEAVE):
                 return b""
             quiet = await self._is_quiet(ESCAPE)
@@ -99,8 +98,22 @@ class KeyReader:
 
     async def _settle(self) -> None:
         while not await self._is_quiet(SETTLE):
-            if not await read_piece(self._fd):
+            if not await self._piece():
                 return
+
+    async def _piece(self) -> bytes:
+        """What came at once; what comes behind a Ctrl+C is for whoever reads next."""
+        piece = b""
+        while (
+            len(piece) < 4096 and not piece.endswith(_STOP) and (not piece or select.select([self._fd], [], [], 0)[0])
+        ):
+            key = await read_piece(self._fd, 1)
+            if not key:
+                break
+            piece += key
+        if piece.endswith(_STOP):
+            raise QuestionLeft(ctrl_c=True)
+        return piece
 
     async def _is_quiet(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
@@ -134,12 +147,12 @@ class KeyReader:
         termios.tcsetattr(self._fd, termios.TCSANOW, ours)
 
 
-async def read_piece(fd: int) -> bytes:
+async def read_piece(fd: int, size: int = 4096) -> bytes:
     """What is there to be read, waited for without a thread; nothing at the end of input."""
     try:
         with suppress(PermissionError):  # a file and /dev/null cannot be waited for: they are always ready
             await anyio.wait_readable(fd)
-        return os.read(fd, 4096)
+        return os.read(fd, size)
     except OSError:
         return b""
 

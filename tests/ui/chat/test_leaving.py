@@ -70,10 +70,12 @@ def leave_all(window: Window, keys: tuple[str, ...], questions: Sequence[tuple[s
             count, asked = count + 1, window.text.count(question) + 1
             window.say(line)
             window.wait(lambda text, q=question, n=asked: text.count(q) == n, f"{question!r}, number {asked}")
-            window.type(f"half{key}")
             if key == ESCAPE or "\x1b" not in window.seen:  # Esc and / at once are Alt+/
+                window.type(f"half{key}")
                 window.wait(window.is_idle, "the end of the question")
-            window.say("/status")
+                window.say("/status")
+            else:
+                window.say(f"half{key}/status")
             window.wait(lambda text, n=count: text.count("approvals  interactive") == n, f"the status number {count}")
             window.wait(window.is_idle, "a line to type in")
             time.sleep(TWICE)  # Ctrl+C again within that time leaves the conversation
