@@ -21,6 +21,7 @@ NEW_PLUGINS = {
     "model": "forge-model-mine",
     "renderer": "forge-renderer-mine",
     "executor": "forge-executor-mine",
+    "command": "forge-command-mine",
 }
 """What ``forge plugins new`` makes has to pass as it is."""
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}

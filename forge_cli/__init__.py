@@ -15,7 +15,7 @@ _ROOMS = {
     "core.config": "Config",
     "core.context": "CallContext Delegation InnerCalls ToolContext",
     "core.errors": "BlockedError ExitCode ForgeError Mark ModelError Stale ToolError ToolInterrupted ToolTimeout"
-    " WorkerError",
+    " UsageError WorkerError",
     "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event GrantsEvent"
     " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent ModeChanged NetworkAccess Origin"
     " OtherEvent SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult"

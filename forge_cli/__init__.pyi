@@ -28,6 +28,7 @@ from forge_cli.core.errors import Stale as Stale
 from forge_cli.core.errors import ToolError as ToolError
 from forge_cli.core.errors import ToolInterrupted as ToolInterrupted
 from forge_cli.core.errors import ToolTimeout as ToolTimeout
+from forge_cli.core.errors import UsageError as UsageError
 from forge_cli.core.errors import WorkerError as WorkerError
 from forge_cli.core.events import ApprovalDecided as ApprovalDecided
 from forge_cli.core.events import ApprovalRequired as ApprovalRequired

@@ -39,7 +39,7 @@ import typer
 import yaml
 
 from forge_cli import __version__
-from forge_cli.cli.commands import COMMANDS
+from forge_cli.cli.commands import COMMANDS, lazy_commands
 
 from .warm import Warm
 
@@ -297,7 +297,7 @@ def parse_command(argv: list[str]) -> None:
     """Understand a command line of forge, and carry out nothing."""
     name = next((name for name in COMMANDS if argv[: len(name.split())] == name.split()), None)
     assert name, f"there is no command {argv}"
-    command = COMMANDS[name].load(name)
+    command = lazy_commands()[name].load()
     try:
         command.make_context(name, argv[len(name.split()) :]).close()
     except typer.TyperException as error:

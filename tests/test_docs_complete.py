@@ -93,8 +93,8 @@ DOCS = Documentation(*(path.read_text() for path in [ROOT / "README.md", *sorted
 def command_line() -> Iterator[Needed]:
     """Every command has a heading, and under it its usage and every flag with its choices."""
     yield from _options("forge", get_command(commands.app))
-    for name, entry in commands.COMMANDS.items():
-        yield from _command(f"forge {name}", entry.load(name))
+    for name, command in commands.lazy_commands().items():
+        yield from _command(f"forge {name}", command.load())
 
 
 def _command(path: str, command: Any) -> Iterator[Needed]:

@@ -4,10 +4,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forge_cli.cli import early as early
     from forge_cli.cli import examples as examples
+    from forge_cli.cli import foreign as foreign
     from forge_cli.cli import notices as notices
+    from forge_cli.cli import overview as overview
     from forge_cli.cli import record as record
     from forge_cli.cli import talking as talking
     from forge_cli.cli import trusting as trusting
+    from forge_cli.cli import usage as usage
     from forge_cli.cli import worker as worker
 
 

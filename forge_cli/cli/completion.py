@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from forge_cli.cli.commands import COMMANDS, GROUPS, app
+from forge_cli.cli.commands import app, lazy_commands
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import named_workers
@@ -80,24 +80,19 @@ def complete(words: Sequence[str]) -> list[str]:
 def _candidates(before: list[str], begun: str) -> Iterable[str]:
     helps = before[:1] == ["help"]
     before = before[1:] if helps else before
+    if not before and begun.startswith("-"):
+        return _options(get_command(app))
+    known = lazy_commands()
     if not before:
-        return _options(get_command(app)) if begun.startswith("-") else {*_top_names(), *GROUPS}
-    if before[0] in GROUPS:
-        group, *rest = before
-        if not rest:
-            return [name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")]
-        return () if helps else _of_command(f"{group} {rest[0]}", rest[1:], begun)
-    return () if helps else _of_command(before[0], before[1:], begun)
+        return {name.split()[0] for name in known}
+    if before[0] not in known and len(before) == 1:
+        return [name.split()[1] for name in known if name.startswith(f"{before[0]} ")]
+    words = 1 if before[0] in known else 2
+    command = known.get(" ".join(before[:words]))
+    return () if helps or command is None else _of_command(command.load(), before[words:], begun)
 
 
-def _top_names() -> Iterator[str]:
-    return (name for name in COMMANDS if " " not in name)
-
-
-def _of_command(name: str, before: Sequence[str], begun: str) -> Iterable[str]:
-    if name not in COMMANDS:
-        return ()
-    command = COMMANDS[name].load(name)
+def _of_command(command: Any, before: Sequence[str], begun: str) -> Iterable[str]:
     options = {option: parameter for parameter in command.params for option in parameter.opts if option[:1] == "-"}
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     place, value_of = 0, None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pluggy
 
 from forge_cli.core.results import Custom, ResultValue
+from forge_cli.core.source import GROUP
 
 if TYPE_CHECKING:
     from forge_cli.core.executors import ExecutorFactory
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from forge_cli.core.observers import Observer
     from forge_cli.core.toolset import Toolset
 
-GROUP = "forge"
 HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end"]
 """When a hook of a person is called, which may be the observer of a plugin."""
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.hookspecs import GROUP, hookimpl
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.source import GROUP
 from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 

@@ -8,6 +8,8 @@ from typing import Literal
 
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
+GROUP = "forge"
+"""The group of entry points that plugins are found by."""
 OWN = "forge-workers"
 """The distribution of forge itself."""
 

@@ -1,6 +1,6 @@
 """How the console script finds commands and how it ends.
 
-Covers forge_cli.cli.commands.
+Covers forge_cli.cli.commands, forge_cli.cli.overview, forge_cli.cli.usage.
 """
 
 import os
@@ -12,14 +12,19 @@ import pytest
 
 from forge_cli import __version__
 from forge_cli.cli.app import take_debug
-from forge_cli.cli.commands import COMMANDS, GROUPS
+from forge_cli.cli.commands import COMMANDS, GROUPS, lazy_commands
+from forge_cli.cli.overview import SECTIONS
 
 from ..rows import each_row
 
 START = """
 import sys
 from forge_cli.cli import app, commands
-commands.COMMANDS["probe"] = commands.CommandEntry("probe", "Does what the test wants.")
+from forge_cli.engine.plugins.scan import Plugin
+commands.COMMANDS["probe"] = "Does what the test wants."
+found = commands.lazy_commands
+probe = commands.LazyCommand("probe", [Plugin("command.probe", "probe:app", "forge-workers", "1")])
+commands.lazy_commands = lambda: {**found(), "probe": probe}
 sys.exit(app.main())
 """
 
@@ -53,12 +58,17 @@ def probe(tmp_path: Path):
 
 @each_row("name", COMMANDS)
 def test_the_table_says_what_the_command_says(name: str) -> None:
-    entry = COMMANDS[name]
-    command = entry.load(name)
-    assert (command.help or "").splitlines()[:1] == [entry.help]
+    command = lazy_commands()[name].load()
+    assert (command.help or "").splitlines()[:1] == [COMMANDS[name]]
     assert command.name == name.split()[-1]
     assert command.rich_markup_mode is None
     assert not [option for parameter in command.params for option in parameter.opts if "completion" in option]
+
+
+def test_every_command_is_an_entry_point_and_stands_in_one_section_of_the_help() -> None:
+    assert [*lazy_commands()] == [*COMMANDS]
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted({name.split()[0] for name in COMMANDS})
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -72,7 +82,7 @@ def test_help_lists_every_command(args: tuple[str, ...]) -> None:
     done = forge(*args)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-    top = {name: entry.help for name, entry in COMMANDS.items() if " " not in name}
+    top = {name: text for name, text in COMMANDS.items() if " " not in name}
     for name, text in {**top, **GROUPS}.items():
         assert [name, text] in lines
     assert any(line[:1] == ["--debug"] for line in lines)

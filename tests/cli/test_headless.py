@@ -58,7 +58,7 @@ def variants(path: tuple[str, ...]) -> list[list[str]]:
     tree: Any = command_tree()
     for name in path:
         tree = (tree.inner if isinstance(tree, LazyCommand) else tree.commands)[name]
-    real = tree.entry.load(path[-1])
+    real = tree.load()
     arguments = [each for each in real.params if each.param_type_name == "argument"]
     filled = [VALUES.get(each.name or "", "peek") for each in arguments]
     tried = [[], filled, *OPTIONS.get(" ".join(path), [])]

@@ -49,7 +49,8 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     made = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     assert made["name"] == name
     assert f"forge-workers>={__version__}" in made["dependencies"]
-    assert list(made["entry-points"]["forge"].values()) == [module]
+    named = f"{module}:bird_song" if kind is PluginKind.COMMAND else module
+    assert list(made["entry-points"]["forge"].values()) == [named]
 
 
 def test_its_workflows_test_on_every_system_and_publish_without_a_token(cli: Cli, project: Project) -> None:  # noqa: F811

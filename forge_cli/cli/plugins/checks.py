@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from forge_cli.cli.commands import LazyCommand
 from forge_cli.cli.looking.looker import Looker
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.plugins.common import shared_names
@@ -21,9 +22,10 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
-from forge_cli.engine.plugins.scan import Plugin, kind_and_name
+from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 
-NAME = re.compile(r"[A-Za-z0-9][\w-]*")
+NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)?")
+"""A blank stands only in the name of a command, where the entry point has a dot."""
 VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")
 
 
@@ -53,7 +55,7 @@ async def check_distribution(plugins: list[Plugin]) -> list[PluginCheck]:
         problems = [*_unsound(plugin), *shared_names(plugin, host)]
         checks.append(PluginCheck.of(plugin.name, "entry point", *problems))
         if not problems:
-            checks += await _look(plugin)
+            checks += await look_at(plugin)
     return checks
 
 
@@ -65,7 +67,7 @@ def _unsound(plugin: Plugin) -> Iterator[str]:
         yield f"'{plugin.value}' names nothing: write 'module' or 'module:attribute'"
 
 
-async def _look(plugin: Plugin) -> list[PluginCheck]:
+async def look_at(plugin: Plugin) -> list[PluginCheck]:
     try:
         async with Looker(calls_tools=True) as looker:
             return await looker.in_child(check_plugin, plugin.name, plugin.distribution)
@@ -109,6 +111,8 @@ async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
             host.executor_of(plugin)
         case "observer":
             host.observer_of(plugin)
+        case "command":
+            host.command_of(plugin)
         case _:
             if not host.renderers_of(plugin):
                 return [
@@ -119,6 +123,8 @@ async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
 
 async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
     """What a hook gives is found only through an entry point of its name."""
+    if plugin.name.startswith(COMMAND):
+        return []
     known = {each.name for each in host.plugins if each.distribution == plugin.distribution}
     lost = sorted(set(host.offered_names(plugin)) - known)
     return [f"{' '.join(kind_and_name(name))} has no entry point '{name}', so nobody finds it" for name in lost]
@@ -162,6 +168,15 @@ def _observer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
     return "observer", look
 
 
+def _command(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
+    async def look() -> list[str]:
+        problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
+        command = LazyCommand(kind_and_name(plugin.name)[1], [plugin]).load()
+        return [*problems, *([] if command.help else ["it has no help: write a docstring"])]
+
+    return "help", look
+
+
 def _renderer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
     async def look() -> list[str]:
         drawn = host.renderers_of(plugin)
@@ -180,6 +195,7 @@ _DETAILS: dict[str, Callable[[PluginHost, Plugin], tuple[str, Problems]]] = {
     "executor": _executor,
     "observer": _observer,
     "renderer": _renderer,
+    "command": _command,
 }
 
 

@@ -11,6 +11,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
 from forge_cli.files.home import forge_home
 
+MOST_NAMED = 20
 NO_PLUGINS = "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
 
 
@@ -46,12 +47,18 @@ def installed_distribution(name: str) -> str:
 
 
 def describe_offers(plugins: Iterable[Plugin]) -> str:
-    """``toolset words, renderer words``; of several of a kind, all after one word."""
+    """``toolset words, renderer words``; of several of a kind, all after one word, and of very many how many."""
     names: dict[str, list[str]] = {}
     for plugin in plugins:
         kind, name = kind_and_name(plugin.name)
         names.setdefault(kind, []).append(name)
-    return "; ".join(f"{kind}{'s' if len(each) > 1 else ''} {', '.join(each)}" for kind, each in names.items())
+    return "; ".join(_told(kind, each) for kind, each in names.items())
+
+
+def _told(kind: str, names: list[str]) -> str:
+    if len(names) > MOST_NAMED:
+        return f"{len(names)} {kind}s"
+    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def shared_names(plugin: Plugin, host: PluginHost) -> Iterator[str]:

@@ -7,12 +7,14 @@ from typing import Any
 
 from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.plugins.checks import look_at
 from forge_cli.cli.plugins.common import describe_offers, distributions, shared_names
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
-from forge_cli.engine.plugins.scan import LOAD_PLUGINS, Plugin
+from forge_cli.engine.plugins.scan import COMMAND, LOAD_PLUGINS, Plugin
 
 app = new_app()
 
@@ -21,7 +23,7 @@ app = new_app()
 def list_plugins(as_json: JsonOption = False) -> None:
     """List every package with plugins, and what it offers.
 
-    Nothing of them is imported: forge plugins check does that.
+    Only their commands are loaded, each in a process of its own; forge plugins check looks at the rest.
     """
     host = PluginHost()
     warn_of_unknown_plugins()
@@ -54,7 +56,10 @@ def _problems(host: PluginHost, plugins: list[Plugin]) -> Iterator[str]:
     if absent := missing(distribution):
         yield f"needs {', '.join(absent)}, which {'are' if len(absent) > 1 else 'is'} not installed"
     for plugin in plugins:
-        yield from shared_names(plugin, host)
+        shared = list(shared_names(plugin, host))
+        yield from shared
+        if plugin.name.startswith(COMMAND) and not shared:
+            yield from (check.detail for check in in_loop(look_at, plugin) if check.check == "loads" and not check.ok)
 
 
 def _offers(row: dict[str, Any], plugins: list[Plugin]) -> str:

@@ -17,7 +17,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import EXECUTOR, MODEL, RENDER
+from forge_cli.engine.plugins.scan import COMMAND, EXECUTOR, MODEL, RENDER, Plugin, takes_name
 
 app = new_app()
 
@@ -35,6 +35,7 @@ class PluginKind(Enum):
     MODEL = "model"
     RENDERER = "renderer"
     EXECUTOR = "executor"
+    COMMAND = "command"
 
     @property
     def package(self) -> str:
@@ -43,7 +44,8 @@ class PluginKind(Enum):
     @property
     def entry(self) -> str:
         """What its entry point begins with."""
-        return {"toolset": "", "model": MODEL, "renderer": RENDER, "executor": EXECUTOR}[self.value]
+        kinds = {"toolset": "", "model": MODEL, "renderer": RENDER, "executor": EXECUTOR, "command": COMMAND}
+        return kinds[self.value]
 
 
 @app.command()
@@ -76,7 +78,8 @@ def read_name(text: str, kind: PluginKind) -> str:
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         hint = f"use up to {LONGEST} of a-z, 0-9, '_' and '-', a letter first"
         raise UsageError(f"'{visible(text)}' is not a name for a plugin", hint=hint)
-    if any((each.name, each.distribution) == (kind.entry + name, OWN) for each in PluginHost(only=()).plugins):
+    wanted = Plugin(kind.entry + name, "", kind.package + name, "")
+    if any(each.distribution == OWN and takes_name(wanted, each) for each in PluginHost(only=()).plugins):
         raise UsageError(f"forge has a {kind.value} '{name}' itself, which no package replaces")
     return name
 

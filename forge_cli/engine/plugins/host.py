@@ -13,9 +13,8 @@ from forge_cli import core
 from forge_cli.core import hookspecs
 from forge_cli.core.bounds import call_within, fault_text
 from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
-from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.messages import ModelFactory
-from forge_cli.core.source import OWN
+from forge_cli.core.source import GROUP, OWN
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
@@ -31,6 +30,7 @@ from forge_cli.engine.plugins.scan import (
     find_unknown_names,
     installed,
     kind_and_name,
+    takes_name,
     toolset_plugins,
 )
 from forge_cli.files.home import forge_home
@@ -95,7 +95,7 @@ class PluginHost:
         """Why a third-party plugin is never used: what comes with forge keeps its name."""
         if plugin.distribution == OWN or plugin.is_local or plugin.name.startswith(RENDER):
             return None
-        if all((own.name, own.distribution) != (plugin.name, OWN) for own in self._installed):
+        if not any(own.distribution == OWN and takes_name(plugin, own) for own in self._installed):
             return None
         kind, name = kind_and_name(plugin.name)
         return f"the {kind} '{name}' of {plugin} is not used: forge has a {kind} of that name itself"
@@ -211,6 +211,16 @@ class PluginHost:
 
     def observer_of(self, plugin: Plugin) -> Observer:
         return self._factory(plugin, "forge_observers", core.observers.Observer, lambda observer: observer.name)
+
+    def command_of(self, plugin: Plugin) -> Callable[..., Any]:
+        """The Typer app or the function that is a command."""
+        if clash := self.clash(plugin):
+            raise PluginError(clash, hint=_remedy(plugin))
+        command: object = self._within(plugin, plugin.load)
+        if not callable(command):
+            problem = f"names neither a Typer app nor a function, but {reprlib.repr(command)}"
+            raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
+        return command
 
     def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
         """What a plugin offers under the name of its entry point."""

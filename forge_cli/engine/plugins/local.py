@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.hookspecs import GROUP
-from forge_cli.core.source import Source
+from forge_cli.core.source import GROUP, Source
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.module import LocalModule, LocalPackage
@@ -27,7 +26,7 @@ PROJECT = "pyproject.toml"
 class LocalPlugin(Plugin):
     """One that lies beside a worker; ``distribution`` is how the worker file spells it, ``version`` its content."""
 
-    code: LocalModule | LocalPackage
+    code: LocalModule | LocalPackage = field(kw_only=True)
 
     @property
     def is_local(self) -> bool:
@@ -72,7 +71,7 @@ class LocalCode:
     module: str
 
     def plugin(self, name: str) -> LocalPlugin:
-        return LocalPlugin(name, self.module, self.spelled, self.code.digest, self.code)
+        return LocalPlugin(name, self.module, self.spelled, self.code.digest, code=self.code)
 
 
 def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
@@ -130,7 +129,7 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
     packages = {root: LocalPackage.read(root, modules) for root, modules in _entry_modules(path).items()}
     for name, value in points.items():
         package = packages[_root_of(path, _module_of(value))]
-        yield LocalPlugin(name, str(value), entry, package.digest, package)
+        yield LocalPlugin(name, str(value), entry, package.digest, code=package)
 
 
 def _entry_points(path: Path) -> Mapping[str, Any]:

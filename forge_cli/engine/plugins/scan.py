@@ -14,19 +14,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import __version__
-from forge_cli.core.hookspecs import GROUP
-from forge_cli.core.source import OWN, Source, canonical
+from forge_cli import __version__, files
+from forge_cli.core.source import GROUP, OWN, Source, canonical
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-MODEL, RENDER, EXECUTOR, OBSERVER = "model.", "render.", "executor.", "observer."
+MODEL, RENDER, EXECUTOR, OBSERVER, COMMAND = "model.", "render.", "executor.", "observer.", "command."
 """How the names of entry points begin that are not toolsets."""
-KINDS = {MODEL: "model provider", RENDER: "renderer", EXECUTOR: "executor", OBSERVER: "observer"}
+KINDS = {
+    MODEL: "model provider",
+    RENDER: "renderer",
+    EXECUTOR: "executor",
+    OBSERVER: "observer",
+    COMMAND: "command",
+}
 LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
 
 
@@ -38,6 +42,8 @@ class Plugin:
     value: str
     distribution: str
     version: str
+    summary: str = ""
+    """What the distribution says of itself in one line."""
 
     @property
     def source(self) -> Source:
@@ -121,8 +127,17 @@ def kind_and_name(entry_point: str) -> tuple[str, str]:
     """What an entry point is, and what people call it: ``model.echo`` is the model provider ``echo``."""
     for prefix, kind in KINDS.items():
         if entry_point.startswith(prefix):
-            return kind, entry_point.removeprefix(prefix)
+            name = entry_point.removeprefix(prefix)
+            return kind, name.replace(".", " ") if prefix == COMMAND else name
     return "toolset", entry_point
+
+
+def takes_name(plugin: Plugin, own: Plugin) -> bool:
+    """Whether a plugin has the name of another; of commands, also what that is a group of, or would be."""
+    if plugin.name == own.name:
+        return True
+    nested = f"{plugin.name}.".startswith(f"{own.name}.") or f"{own.name}.".startswith(f"{plugin.name}.")
+    return nested and plugin.name.startswith(COMMAND)
 
 
 def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
@@ -166,7 +181,8 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         if not entries or not (name := distribution.name):
             return []
         version = _version_of(distribution)  # which reads all of the metadata each time
-        return [Plugin(entry.name, entry.value, name, version) for entry in entries]
+        summary = " ".join((distribution.metadata["Summary"] or "").split())
+        return [Plugin(entry.name, entry.value, name, version, summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
 
@@ -194,7 +210,7 @@ def _files_of(package: str) -> list[str]:
 def _keep(file: Path, found: dict[str, Any]) -> None:
     """A home that cannot be written only costs the time of the next scan."""
     with suppress(OSError):
-        replace_file(file, json.dumps(found), durable=False)
+        files.replace.replace_file(file, json.dumps(found), durable=False)
 
 
 def _stamp(path: str) -> list[int] | None:

@@ -1,0 +1,26 @@
+"""A command line that the parser does not understand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from forge_cli.core.errors import ExitCode, UsageError
+
+
+class CommandLineError(UsageError):
+    """What the parser says of a command line; ``shown`` has the usage of the command that was meant, too."""
+
+    def __init__(self, error: typer.TyperException) -> None:
+        super().__init__(error.format_message().replace("Value error, ", ""))
+        self.exit_code = ExitCode(error.exit_code)
+        self.shown = self._shown(getattr(error, "ctx", None))
+
+    def _shown(self, context: Any) -> str:
+        if context is None:
+            return f"forge: {self.message}"
+        usage = context.get_usage()
+        if self.message.startswith(usage):
+            return self.message
+        return f"{' '.join(usage.split())}\nTry '{context.command_path} --help' for help.\nforge: {self.message}"
