@@ -166,7 +166,7 @@ def many_done() -> list[Row]:
 
 
 def _repeat(folder: Path, items: int) -> None:
-    from forge_cli.engine.batch.inputs import BatchInputs, TaskTemplate
+    from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
 
     results, journal = folder / "items.results.jsonl", folder / "items.results.jsonl.journal"
     line, start = json.loads(results.read_text()), json.loads(journal.read_text().splitlines()[1])

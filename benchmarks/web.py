@@ -18,12 +18,12 @@ from sessions import events, write
 from startup import start
 from table import Row, Sample, best, main, ratio, take_turns
 
+from forge_cli.apps.web.drawing import SessionDrawing
+from forge_cli.apps.web.tabs import Tab, send_stream
+from forge_cli.apps.web.view import SessionView
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.http import new_server
-from forge_cli.ui.web.drawing import SessionDrawing
-from forge_cli.ui.web.tabs import Tab, send_stream
-from forge_cli.ui.web.view import SessionView
 
 ROOT = Path(__file__).resolve().parent.parent
 FORGE = str(Path(sys.executable).with_name("forge"))

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,12 @@ MAY_IMPORT = {
     "models": BASE | {"models"},
     "ui": BASE | {"record", "ui"},
 }
-ABOVE_ALL = frozenset({"__main__", "__init__", "cli", "pytest_plugin", "testing"})
+COMMAND_MODULES = frozenset(
+    value.partition(":")[0]
+    for name, value in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["forge"].items()
+    if name.startswith("command.")
+)
+ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "pytest_plugin", "testing"})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
@@ -147,6 +153,23 @@ def plugins_in_the_box_keep_apart(module: Module) -> Iterator[str]:
             yield module.at(node, f"{own} must not import {name}")
 
 
+def apps_keep_apart(module: Module) -> Iterator[str]:
+    """Nobody imports an app but itself: its command is found by an entry point."""
+    own = module.path.removesuffix(".py").split("/")[1:3]
+    for node, name in module.imports():
+        package, *place = name.split(".")
+        if package == "forge_cli" and place[:1] == ["apps"] and place[:2] != own:
+            yield module.at(node, f"{name} is an app of its own")
+
+
+def commands_keep_apart(module: Module) -> Iterator[str]:
+    """No command imports another one: what several need stands below them."""
+    for node, name in module.imports():
+        found = {name, name.rpartition(".")[0]} & COMMAND_MODULES
+        if found and found != {module.path.removesuffix(".py").replace("/", ".")}:
+            yield module.at(node, f"{min(found)} is a command of its own")
+
+
 def plugins_use_the_public_api(module: Module) -> Iterator[str]:
     """Plugins import ``forge_cli`` itself; their tests also ``forge_cli.testing``."""
     in_tests = "tests" in module.path.split("/")
@@ -165,16 +188,16 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
     for function in module.nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
-                late = module.room == "cli" and name.rpartition(".")[0] in LATE
+                late = module.room in {"apps", "cli"} and name.rpartition(".")[0] in LATE
                 if not late and not any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY):
                     yield module.at(node, f"import of {name} inside {function.name}()")
 
 
 def rich_is_for_people(module: Module) -> Iterator[str]:
-    """Only ui/ and cli/ know the terminal."""
+    """Only ui/, cli/ and apps/ know the terminal."""
     for node, name in module.imports():
-        if name.split(".")[0] == "rich" and module.room not in {"ui", "cli"}:
-            yield module.at(node, "rich belongs to ui/ and cli/")
+        if name.split(".")[0] == "rich" and module.room not in {"apps", "ui", "cli"}:
+            yield module.at(node, "rich belongs to ui/, cli/ and apps/")
 
 
 def modules_say_what_they_are_for(module: Module) -> Iterator[str]:
@@ -220,6 +243,8 @@ Rule = Callable[[Module], Iterator[str]]
 
 RULES: dict[Rule, list[Module]] = {
     imports_point_down: FORGE,
+    apps_keep_apart: FORGE,
+    commands_keep_apart: FORGE,
     plugins_in_the_box_keep_apart: FORGE,
     plugins_use_the_public_api: PLUGINS,
     imports_stand_on_top: FORGE + PLUGIN_SOURCES,
@@ -297,7 +322,11 @@ BROKEN = [
         "forge_cli/toolsets/deep/x.py",
         "def f():\n    from forge_cli.engine.runtime.runtime import WorkerRuntime",
     ),
-    (imports_point_down, "forge_cli/ui/web/x.py", "from forge_cli import engine"),
+    (imports_point_down, "forge_cli/ui/x.py", "from forge_cli import engine"),
+    (apps_keep_apart, "forge_cli/cli/run.py", "from forge_cli.apps.chat import talking"),
+    (apps_keep_apart, "forge_cli/apps/web/x.py", "from forge_cli.apps.chat.talk import Talk"),
+    (commands_keep_apart, "forge_cli/cli/x.py", "from forge_cli.cli.run import run"),
+    (commands_keep_apart, "forge_cli/apps/web/x.py", "from forge_cli.cli.tools import list"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.core.tool import Tool"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import core"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.testing import project"),
@@ -326,6 +355,12 @@ KEPT = [
     (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x/y.py", "from forge_cli.toolsets.x.z import Z"),
     (plugins_in_the_box_keep_apart, "forge_cli/models/x/y.py", "from forge_cli.models.failures import Retry"),
     (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
+    (
+        apps_keep_apart,
+        "forge_cli/apps/web/x.py",
+        "from forge_cli.apps.web.y import Y\nfrom forge_cli.cli import options",
+    ),
+    (commands_keep_apart, "forge_cli/cli/run.py", "from forge_cli.cli.options import new_app"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import Tool, tool\nimport forge_cli"),
     (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "from forge_cli.testing import project"),
     (imports_stand_on_top, "forge_cli/models/x.py", "def f():\n    import anthropic\n    from mcp.client import x"),

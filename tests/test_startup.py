@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.cli.commands import lazy_commands
+from forge_cli.files.home import forge_home
 
 ROOT = Path(__file__).parent.parent
 WORKER = "examples/calculator/worker.yaml"
@@ -71,7 +72,8 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -
 
 
 def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
-    imported_by(tmp_path, "--help")  # which may have to look for plugins
+    forge_home().mkdir(exist_ok=True)
+    imported_by(tmp_path, "--help")  # which may have to look for plugins, and keeps them where there is a home
     modules = imported_by(tmp_path, "--help")
     assert "typer" in modules
     assert not modules & (SDKS | LIBRARIES)
@@ -137,7 +139,7 @@ LATE_ROOMS = (
     "forge_cli.sandbox.search",
     "forge_cli.record.resume",
     "forge_cli.record.undo",
-    "forge_cli.ui.chat",
+    "forge_cli.apps.chat",
     "forge_cli.ui.terminal.prompts",
 )
 
@@ -191,9 +193,9 @@ def test_a_worker_loads_only_the_toolsets_that_it_names(tmp_path: Path) -> None:
 
 def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, "chat", WORKER, "--ephemeral")
-    assert not modules & {"prompt_toolkit", "anthropic", "forge_cli.ui.chat.screen"}
+    assert not modules & {"prompt_toolkit", "anthropic", "forge_cli.apps.chat.screen"}
 
 
 def test_one_task_needs_nothing_of_a_conversation(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, "run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral")
-    assert not {name for name in modules if name.startswith(("forge_cli.ui.chat", "forge_cli.cli.talking"))}
+    assert not {name for name in modules if name.startswith(("forge_cli.apps.chat", "forge_cli.apps.chat.talking"))}

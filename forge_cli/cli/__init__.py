@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from forge_cli.cli import notices as notices
     from forge_cli.cli import overview as overview
     from forge_cli.cli import record as record
-    from forge_cli.cli import talking as talking
     from forge_cli.cli import trusting as trusting
     from forge_cli.cli import usage as usage
     from forge_cli.cli import worker as worker

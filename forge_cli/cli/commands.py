@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import MutableMapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -173,6 +174,11 @@ def lazy_commands() -> dict[str, LazyCommand]:
             offered.setdefault(kind_and_name(plugin.name)[1], []).append(plugin)
     order = [*COMMANDS, *offered]
     return {path: LazyCommand(path, offered[path]) for path in sorted(offered, key=order.index)}
+
+
+def app_module(command: str) -> Any:
+    """The module of a command of forge's own, found by its entry point, as nothing imports an app."""
+    return import_module(lazy_commands()[command].plugins[0].value.partition(":")[0])
 
 
 def command_tree() -> TyperGroup:

@@ -13,7 +13,7 @@ import typer
 
 from forge_cli import __version__
 from forge_cli.cli.looking.looker import Looker
-from forge_cli.cli.models.list import provider_rows
+from forge_cli.cli.models.providers import provider_rows
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop

@@ -8,6 +8,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.courses import counts, summary
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chosen_mode, home_folder, new_app
 from forge_cli.cli.output import data_output
@@ -20,7 +21,6 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import ToolResult
 from forge_cli.core.results import Diff
-from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, open_recording
@@ -124,20 +124,6 @@ def _report(recording: Recording, end: Course | Drift | ReplayStopped, as_json: 
             else:
                 out.write(f"no drift: {summary(end)}\n")
             return ExitCode.DONE
-
-
-def counts(course: Course) -> JsonObject:
-    return {"turns": course.turns, "ran": course.ran, "recorded": course.taken, "unsure": course.unsure}
-
-
-def summary(course: Course) -> str:
-    """What was done again, and what could not be compared."""
-    told = f"{counted(course.turns, 'turn')}, {counted(course.ran + course.taken, 'call')}"
-    if course.taken:
-        told += f" ({course.taken} from the record)"
-    if course.unsure:
-        told += f"; {counted(course.unsure, 'result')} not compared, depending on what was not made again"
-    return told
 
 
 def _print(data: JsonObject, out: TextIO) -> None:

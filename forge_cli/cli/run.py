@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from forge_cli import cli, engine, files, ui
+from forge_cli.cli.commands import app_module
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
@@ -178,7 +179,7 @@ def run(
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         if stay:
-            code = in_loop(cli.talking.talk, plan, out, plan.task)
+            code = in_loop(app_module("chat").talk, plan, out, plan.task)
         else:
             code = in_loop(_carry_out, plan, out, report)
     raise typer.Exit(code)

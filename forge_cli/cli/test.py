@@ -12,9 +12,9 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.courses import counts, summary
 from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.replay import counts, summary
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.table import paint
 from forge_cli.cli.worker.find import find_trusted_worker

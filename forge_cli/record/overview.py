@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from forge_cli.core.errors import ForgeError, Mark
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.events import (
     AnyEvent,
     ApprovalResponse,
@@ -192,3 +192,13 @@ def _stamp(path: Path) -> str:
     """Taken before a log is read: one that grows meanwhile has another stamp the next time."""
     status = path.stat()
     return f"{FORMAT} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+
+def session_row(path: Path, index: SessionIndex) -> dict[str, Any] | None:
+    """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
+    try:
+        seen = {**vars(index.overview(path))}
+    except WorkerError as error:
+        return {"session": path.stem, "error": error.message} if path.exists() else None
+    del seen["waits"]
+    return seen

@@ -1,7 +1,7 @@
 """``forge batch``: every item once, whatever happens in between.
 
-Covers forge_cli.cli.batch.run, forge_cli.cli.batch.status, forge_cli.cli.batch.show, forge_cli.engine.batch.batch,
-forge_cli.engine.batch.plan, forge_cli.engine.batch.store, forge_cli.core.batches, forge_cli.core.executors.
+Covers forge_cli.apps.batch.command, forge_cli.apps.batch.status, forge_cli.apps.batch.show, forge_cli.apps.batch.batch,
+forge_cli.apps.batch.plan, forge_cli.apps.batch.store, forge_cli.core.batches, forge_cli.core.executors.
 """
 
 import errno
@@ -23,7 +23,7 @@ from .batches import effects, results, sorter, statuses, write_items
 @pytest.fixture(autouse=True)
 def _worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     sorter(project)
-    monkeypatch.setattr("forge_cli.engine.batch.batch.LONGEST_DELAY", 0.01)
+    monkeypatch.setattr("forge_cli.apps.batch.batch.LONGEST_DELAY", 0.01)
 
 
 def events(out: str) -> list[dict]:
@@ -173,7 +173,7 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
 
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds(cli, project: Project, monkeypatch) -> None:
-    monkeypatch.setattr("forge_cli.cli.batch.show.EVERY", 0.05)
+    monkeypatch.setattr("forge_cli.apps.batch.show.EVERY", 0.05)
     write_items(project, {"a": "hang"})
     done = cli("batch", "worker.yaml", "items.jsonl", "--max-time", "1", "--retries", "0")
     assert done.code == 1

@@ -1,6 +1,6 @@
 """A batch of a hundred thousand items that are done: what is left of it is known, and memory stays small.
 
-Covers forge_cli.engine.batch.store, forge_cli.engine.batch.plan, forge_cli.engine.batch.inputs.
+Covers forge_cli.apps.batch.store, forge_cli.apps.batch.plan, forge_cli.apps.batch.inputs.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.engine.batch.inputs import BatchInputs, TaskTemplate
+from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
 from forge_cli.testing import Project
 
 BATCH = ("batch", "worker.yaml", "items.jsonl")

@@ -1,6 +1,6 @@
 """A batch against a real server: one that is busy, and one that refuses.
 
-Covers forge_cli.engine.batch.batch, forge_cli.engine.batch.pace.
+Covers forge_cli.apps.batch.batch, forge_cli.engine.batch.pace.
 """
 
 import http.server
@@ -98,7 +98,7 @@ def serving(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.fixture(autouse=True)
 def _worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write("worker.yaml", WORKER)
-    monkeypatch.setattr("forge_cli.engine.batch.batch.LONGEST_DELAY", 0.01)
+    monkeypatch.setattr("forge_cli.apps.batch.batch.LONGEST_DELAY", 0.01)
 
 
 def items(project: Project, number: int) -> None:

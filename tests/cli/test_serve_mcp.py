@@ -1,7 +1,7 @@
 """A worker for MCP clients: what they see, what runs, who is asked, and what stays of it, in both generations.
 
-Covers forge_cli.cli.serve.protocol, forge_cli.cli.serve.convert, forge_cli.engine.serve.served,
-forge_cli.engine.serve.calls and forge_cli.engine.serve.task.
+Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.convert, forge_cli.apps.serve.served,
+forge_cli.apps.serve.calls and forge_cli.apps.serve.task.
 """
 
 import json
@@ -15,13 +15,13 @@ import mcp_types
 import pytest
 from mcp import Client
 
-from forge_cli.cli.serve import protocol
-from forge_cli.cli.serve.protocol import McpRequests
+from forge_cli.apps.serve import protocol
+from forge_cli.apps.serve import served as served_module
+from forge_cli.apps.serve.protocol import McpRequests
+from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, Event, ToolResult, ToolStarted
 from forge_cli.core.loop import start_loop
-from forge_cli.engine.serve import served as served_module
-from forge_cli.engine.serve.served import ServedWorker
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.open import last_session, open_session
@@ -414,7 +414,7 @@ def test_an_answer_for_another_call_counts_for_none(helper: Project) -> None:
 
 
 def test_a_question_that_nobody_answers_is_a_no(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forge_cli.engine.serve.calls.PATIENCE", 0.2)
+    monkeypatch.setattr("forge_cli.apps.serve.calls.PATIENCE", 0.2)
     done = anyio.Event()
 
     async def work() -> None:

@@ -1,6 +1,6 @@
 """``forge serve mcp`` as a process: standard streams, HTTP, signals, and clients that mean no good.
 
-Covers forge_cli.cli.serve.mcp, forge_cli.cli.serve.stdio and forge_cli.cli.serve.http.
+Covers forge_cli.apps.serve.mcp, forge_cli.apps.serve.stdio and forge_cli.apps.serve.http.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Looking for a text in logs: few lines are parsed, and the same are found as if all of them were."""
+"""Looking for a text in logs: few lines are parsed, and the same are found as if all of them were.
+
+Covers forge_cli.record.search.
+"""
 
 import json
 import os
@@ -11,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forge_cli import Message, Text
-from forge_cli.cli.sessions.search import find_hits
 from forge_cli.core.events import Event, MessageEvent, StatusEvent, ToolResult
 from forge_cli.record.log import session_files, sessions_folder
+from forge_cli.record.search import find_hits
 
 from ..lines import lines_of
 
@@ -32,7 +35,7 @@ def search(wanted: str) -> list[dict[str, Any]]:
 def plain_search(wanted: str) -> list[dict[str, Any]]:
     """The same with every line looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("forge_cli.cli.sessions.search.may_hold", lambda data, plain: True)
+        patch.setattr("forge_cli.record.search.may_hold", lambda data, plain: True)
         return search(wanted)
 
 

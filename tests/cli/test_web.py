@@ -1,6 +1,6 @@
 """``forge web`` as a process: what it says, how it ends, and what it leaves.
 
-Covers forge_cli.cli.web.command and forge_cli.cli.work_options.
+Covers forge_cli.apps.web.command and forge_cli.cli.work_options.
 """
 
 import json
@@ -162,8 +162,8 @@ def test_others_may_connect_where_that_was_said(start: Callable[..., Started], t
 def test_the_page_needs_no_engine_before_somebody_wants_a_session(tester: Project) -> None:
     code = """
 import sys
-import forge_cli.cli.web.command
-heavy = ("forge_cli.engine", "anthropic", "mcp", "rich", "pygments")
+import forge_cli.apps.web.command
+heavy = ("forge_cli.engine.runtime", "forge_cli.engine.gate", "anthropic", "mcp", "rich", "pygments")
 print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

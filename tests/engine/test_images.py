@@ -9,7 +9,7 @@ import mcp_types
 import pytest
 
 from forge_cli import Blob, Image, ToolCall, ToolOutcome, WorkerRuntime, load_worker, open_session
-from forge_cli.cli.serve.convert import call_result
+from forge_cli.apps.serve.convert import call_result
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import Delta, ModelRequest, TextDelta, TurnEnd
 from forge_cli.engine.replay.drift import Drift

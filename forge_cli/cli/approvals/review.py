@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from forge_cli.cli.approvals.answer import answer_request, resume_command
-from forge_cli.cli.approvals.list import waiting_requests
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.cli.signals import in_loop
@@ -17,8 +15,10 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.answering import answer_request, resume_command
 from forge_cli.record.log import Log
 from forge_cli.record.pending import Waiting
+from forge_cli.record.waiting import waiting_requests
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
@@ -40,7 +40,7 @@ def review() -> None:
     if not is_interactive():
         hint = "forge approvals list shows what waits; forge approvals answer SESSION REQUEST yes|no answers it"
         raise UsageError("nobody can be asked: this is not a terminal", hint=hint)
-    waiting = [(path, each) for path, each in waiting_requests() if each.answer is None]
+    waiting = [(path, each) for path, each in waiting_requests(warn) if each.answer is None]
     if not waiting:
         sys.stderr.write("nothing waits for an answer\n")
         return

@@ -7,28 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
-
-from forge_cli.cli.looking.looker import Looker, ThirdPartyError
+from forge_cli.cli.models.providers import ProviderRow, provider_rows
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.core.errors import ForgeError
-from forge_cli.core.messages import ListedModel, ModelFactory
 from forge_cli.core.text import visible
-from forge_cli.core.wire import error_text
 from forge_cli.core.wrap import wrap_for
-from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
-from forge_cli.files.key_store import find_key
 from forge_cli.files.settings import Settings, load_settings
 
 app = new_app()
 
-ProviderRow = dict[str, Any]
 ModelRow = dict[str, Any]
 
 COLUMNS = (
@@ -38,8 +29,6 @@ COLUMNS = (
     Column("window", drop=2),
     Column("note", room=9),
 )
-PATIENCE = 5.0
-"""Seconds that a provider has to say which models it has."""
 
 
 @app.command("list")
@@ -139,70 +128,3 @@ def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:
     """What is missing, provider by provider, after a blank line."""
     notes = [f"{row['provider']}: {text}" for row in providers for text in (row["missing"], row.get("unheard")) if text]
     yield from ["", *notes] if notes else []
-
-
-async def provider_rows(*, with_models: bool = False) -> list[ProviderRow]:
-    """Every provider, side by side; a broken plugin is a row with ``error``."""
-    plugins = PluginHost().model_plugins()
-    rows: list[ProviderRow] = [{} for _ in plugins]
-
-    async def look(index: int, plugin: Plugin) -> None:
-        try:
-            async with Looker() as looker:
-                found = await looker(provider_row, plugin.name, plugin.distribution, with_models)
-        except ThirdPartyError as error:
-            found = _broken(plugin, error.message)
-        key = find_key(*found.pop("keys"))
-        rows[index] = {**found, "key": f"{key.variable} from the {key.origin}" if key else None}
-
-    async with anyio.create_task_group() as group:
-        for index, plugin in enumerate(plugins):
-            group.start_soon(look, index, plugin)
-    return rows
-
-
-def _row(plugin: Plugin) -> ProviderRow:
-    prefix = plugin.name.removeprefix(MODEL)
-    return {"provider": prefix, "origin": str(plugin), "ready": False, "needs": "", "missing": None} | {
-        "models": [],
-        "keys": [],
-    }
-
-
-def _broken(plugin: Plugin, problem: str, needs: str = "") -> ProviderRow:
-    return {**_row(plugin), "needs": needs, "error": problem}
-
-
-async def provider_row(name: str, distribution: str, with_models: bool) -> ProviderRow:
-    host = PluginHost()
-    plugin = host.named(name, distribution)
-    try:
-        factory = host.model(plugin.name.removeprefix(MODEL))
-    except ForgeError as error:
-        return _broken(plugin, error.message)
-    try:
-        missing = factory.missing()
-        listed = await _models(factory, ready=missing is None) if with_models else {}
-    except Exception as error:  # third-party code
-        problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
-        return _broken(plugin, problem, factory.needs)
-    stated = {"ready": missing is None, "needs": factory.needs, "missing": missing, "keys": list(factory.keys)}
-    return {**_row(plugin), **stated, **listed}
-
-
-async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
-    """What the catalogue has, and what the server says soon enough; why it says nothing is told beside them."""
-    found = [_listed(model, "catalogue") for model in factory.catalog()]
-    if factory.ask is None or not ready:
-        return {"models": found}
-    try:
-        with anyio.fail_after(PATIENCE):
-            return {"models": [*found, *(_listed(model, "server") for model in await factory.ask())]}
-    except ForgeError as error:
-        return {"models": found, "unheard": error.message}
-    except TimeoutError:
-        return {"models": found, "unheard": f"it did not say within {PATIENCE:g} s which models it has"}
-
-
-def _listed(model: ListedModel, source: str) -> dict[str, Any]:
-    return {"name": model.name, "context": model.context, "guessed": model.guessed, "source": source}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,10 +12,9 @@ import typer
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.core.errors import WorkerError
 from forge_cli.core.text import cut, local_time
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import SessionIndex
+from forge_cli.record.overview import SessionIndex, session_row
 
 app = new_app()
 
@@ -55,16 +53,6 @@ def list_sessions(
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
         print_table(columns, [_shown(row) for row in rows])
-
-
-def session_row(path: Path, index: SessionIndex) -> dict[str, Any] | None:
-    """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
-    try:
-        seen = {**vars(index.overview(path))}
-    except WorkerError as error:
-        return {"session": path.stem, "error": error.message} if path.exists() else None
-    del seen["waits"]
-    return seen
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

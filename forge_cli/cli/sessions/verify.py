@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,10 +10,11 @@ import typer
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.table import RED, paint, print_json
-from forge_cli.core.errors import ExitCode, WorkerError
+from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import wrap_for
-from forge_cli.record.log import broken_link, find_session, read_session, session_files
+from forge_cli.record.log import find_session, session_files
+from forge_cli.record.verify import verdict_sentence, verified
 
 app = new_app()
 
@@ -37,29 +37,6 @@ def verify(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def verified(path: Path) -> dict[str, Any]:
-    try:
-        log = read_session(path)
-    except WorkerError as error:
-        place = f"line {error.where.line}: " if error.where else ""
-        return {"session": path.stem, "ok": False, "problem": f"{place}{error.message}"}
-    problem = broken_link(log)
-    return {
-        "session": log.session,
-        "ok": problem is None,
-        "problem": problem,
-        "lines": len(log.lines),
-        "unfinished": log.dropped,
-    }
-
-
 def _line(row: dict[str, Any]) -> str:
     text = wrap_for(sys.stdout, visible(verdict_sentence(row)))
     return text if row["ok"] else paint(text, RED)
-
-
-def verdict_sentence(row: dict[str, Any]) -> str:
-    if not row["ok"]:
-        return f"{row['session']}: {row['problem']}"
-    half = ", and an unfinished one at the end, which does not count" if row["unfinished"] else ""
-    return f"{row['session']}: ok, {row['lines']} lines{half}"

@@ -19,7 +19,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
-from forge_cli.cli.tools.show import find_details, parameter_lines
+from forge_cli.cli.tools.details import find_details, parameter_lines
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome

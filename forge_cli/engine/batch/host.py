@@ -26,7 +26,7 @@ PIECE = 0.2
 """Seconds for which lines are collected before they are delivered together."""
 GRACE = 10.0
 LAST_WORDS = 400
-MODULE = "forge_cli.cli.batch.host"
+MODULE = "forge_cli.apps.batch.child"
 PARCEL, HOME, FILES, ERRORS, IN_USE = "parcel", "home", "files", "errors", "in-use"
 FOLDER, UNFINISHED = "forge-items-", "forge-made-"
 OWN = frozenset({"sessions", SETTINGS})

@@ -134,10 +134,8 @@ def kind_and_name(entry_point: str) -> tuple[str, str]:
 
 def takes_name(plugin: Plugin, own: Plugin) -> bool:
     """Whether a plugin has the name of another; of commands, also what that is a group of, or would be."""
-    if plugin.name == own.name:
-        return True
     nested = f"{plugin.name}.".startswith(f"{own.name}.") or f"{own.name}.".startswith(f"{plugin.name}.")
-    return nested and plugin.name.startswith(COMMAND)
+    return plugin.name == own.name or (nested and plugin.name.startswith(COMMAND))
 
 
 def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
@@ -208,8 +206,9 @@ def _files_of(package: str) -> list[str]:
 
 
 def _keep(file: Path, found: dict[str, Any]) -> None:
-    """A home that cannot be written only costs the time of the next scan."""
+    """A home that cannot be written only costs the time of the next scan, and none is made for this."""
     with suppress(OSError):
+        os.stat(file.parent.parent)
         files.replace.replace_file(file, json.dumps(found), durable=False)
 
 

@@ -1,6 +1,6 @@
 """A batch at work, with items that do nothing but say what they do.
 
-Covers forge_cli.engine.batch.batch.
+Covers forge_cli.apps.batch.batch.
 """
 
 from pathlib import Path
@@ -9,16 +9,16 @@ import anyio
 import pytest
 
 from forge_cli import BatchItem, InterruptSignal
+from forge_cli.apps.batch.batch import Batch, ItemFolders
+from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
+from forge_cli.apps.batch.plan import make_plan
+from forge_cli.apps.batch.store import BatchRecord, open_store
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
-from forge_cli.engine.batch.batch import Batch, ItemFolders
-from forge_cli.engine.batch.inputs import BatchInputs, TaskTemplate
 from forge_cli.engine.batch.local import make_local
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
-from forge_cli.engine.batch.plan import make_plan
 from forge_cli.engine.batch.remote import RemoteItems
-from forge_cli.engine.batch.store import BatchRecord, open_store
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Limits
 

@@ -1,6 +1,6 @@
 """What a batch works on.
 
-Covers forge_cli.engine.batch.inputs.
+Covers forge_cli.apps.batch.inputs.
 """
 
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate, default_results, folder_name
 from forge_cli.core.errors import ForgeError, Mark, UsageError
-from forge_cli.engine.batch.inputs import BatchInputs, TaskTemplate, default_results, folder_name
 
 from ...rows import each_row
 
@@ -55,7 +55,7 @@ def test_standard_input_brings_rows() -> None:
 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forge_cli.engine.batch.inputs.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("forge_cli.apps.batch.inputs.LONGEST_LINE", 1 << 20)
     with pytest.raises(ForgeError, match="-:2:1: this line is longer than 1 MiB"):
         tasks("-", data=BytesIO(b'{"task": "a"}\n' + b" " * (2 << 20)))
 

@@ -1,7 +1,7 @@
 """Items that run in the process of a host keep the contract of all executors, and their sessions come back.
 
 Covers forge_cli.engine.batch.remote, forge_cli.engine.batch.host, forge_cli.engine.batch.parcel,
-forge_cli.cli.batch.host.
+forge_cli.apps.batch.child.
 """
 
 import os

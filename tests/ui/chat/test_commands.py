@@ -1,8 +1,8 @@
 """Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
 
-Covers forge_cli.ui.chat.facts, forge_cli.ui.chat.commands.command, forge_cli.ui.chat.places,
-forge_cli.ui.chat.commands.session, forge_cli.ui.chat.commands.talk, forge_cli.ui.chat.commands.table,
-forge_cli.ui.chat.commands.tools.
+Covers forge_cli.ui.facts, forge_cli.apps.chat.commands.command, forge_cli.apps.chat.places,
+forge_cli.apps.chat.commands.session, forge_cli.apps.chat.commands.talk, forge_cli.apps.chat.commands.table,
+forge_cli.apps.chat.commands.tools.
 """
 
 import io
@@ -36,13 +36,13 @@ from forge_cli import (
     open_session,
     tool,
 )
+from forge_cli.apps.chat.commands.table import COMMANDS, help_table, run_line
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Custom
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.files.settings import TraceLevel
 from forge_cli.testing import Project, scripted_model
-from forge_cli.ui.chat.commands.table import COMMANDS, help_table, run_line
-from forge_cli.ui.chat.facts import Facts
+from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import BUILTINS, TOOL_COMMANDS
 
 DOCS = Path(__file__).parents[3] / "docs"

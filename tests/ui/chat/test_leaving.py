@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from forge_cli.apps.chat.talk import TWICE
 from forge_cli.testing import Project
-from forge_cli.ui.chat.talk import TWICE
 
 from .conftest import Window
 

@@ -1,7 +1,7 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.ui.chat.above, forge_cli.ui.chat.history, forge_cli.ui.chat.places, forge_cli.ui.chat.completion,
-forge_cli.ui.chat.notice and forge_cli.ui.chat.bar.
+Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.apps.chat.places,
+forge_cli.apps.chat.completion, forge_cli.apps.chat.notice and forge_cli.apps.chat.bar.
 """
 
 import io
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.apps.chat.above import TextAbove
+from forge_cli.apps.chat.bar import StatusBar
+from forge_cli.apps.chat.completion import Candidate, InputCompletion
+from forge_cli.apps.chat.history import KEPT, InputHistory
+from forge_cli.apps.chat.notice import LONG, Notice, has_messages
+from forge_cli.apps.chat.places import Places
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
 from forge_cli.core.tool import Args, ManualExecution, Tool
-from forge_cli.ui.chat.above import TextAbove
-from forge_cli.ui.chat.bar import StatusBar
-from forge_cli.ui.chat.completion import Candidate, InputCompletion
-from forge_cli.ui.chat.facts import Facts
-from forge_cli.ui.chat.history import KEPT, InputHistory
-from forge_cli.ui.chat.notice import LONG, Notice, has_messages
-from forge_cli.ui.chat.places import Places
+from forge_cli.ui.facts import Facts
 
 
 def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:

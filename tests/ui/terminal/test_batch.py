@@ -1,6 +1,6 @@
 """A batch on a real terminal, and what its lines say.
 
-Covers forge_cli.ui.terminal.batch, forge_cli.core.batches.
+Covers forge_cli.apps.batch.screen, forge_cli.core.batches.
 """
 
 import io
@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from forge_cli.cli.batch.show import BatchReport, provider_state
+from forge_cli.apps.batch.screen import BatchScreen
+from forge_cli.apps.batch.show import BatchReport, provider_state
 from forge_cli.cli.streams import ErrorStream
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
 from forge_cli.core.messages import Usage
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.testing import Project
-from forge_cli.ui.terminal.batch import BatchScreen
 from forge_cli.ui.terminal.live import LiveLines
 
 from ...cli.batches import sorter, write_items

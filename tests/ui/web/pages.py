@@ -10,14 +10,14 @@ import anyio
 import httpx2
 from anyio.abc import TaskGroup
 
+from forge_cli.apps.web.access import PageAccess
+from forge_cli.apps.web.serving import Serving
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.web.serving import Serving
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import OnAsk
 from forge_cli.files.worker import Limits
 from forge_cli.testing import Project
 from forge_cli.ui.http import open_socket
-from forge_cli.ui.web.access import PageAccess
 
 WAIT = 60.0
 """Seconds for anything that a test waits for."""

@@ -1,8 +1,8 @@
 """Sessions in a browser: what every tab sees, what is done from one, and what stays of it in the log.
 
-Covers forge_cli.cli.web.api, forge_cli.cli.web.live, forge_cli.cli.web.sessions, forge_cli.cli.web.serving,
-forge_cli.cli.web.workers, forge_cli.ui.web.drawing, forge_cli.ui.web.objects, forge_cli.ui.web.view,
-forge_cli.ui.web.tabs, forge_cli.ui.queue, forge_cli.cli.work and forge_cli.engine.runtime.conversation.
+Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.serving,
+forge_cli.apps.web.workers, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
+forge_cli.apps.web.tabs, forge_cli.ui.queue, forge_cli.cli.work and forge_cli.engine.runtime.conversation.
 """
 
 import base64
@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from forge_cli.cli.approvals.answer import answer_request
+from forge_cli.apps.web import tabs, view
 from forge_cli.core.approval import ApprovalDecision, OnAsk
 from forge_cli.core.events import ModeChanged
+from forge_cli.record.answering import answer_request
 from forge_cli.record.line import Line
 from forge_cli.record.log import find_kept, read_session, session_files
 from forge_cli.testing import Project
-from forge_cli.ui.web import tabs, view
 
 from .pages import Browser, FakeTab, eventually, play, serving_page
 

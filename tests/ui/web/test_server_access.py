@@ -1,6 +1,6 @@
 """Who may use the page: every other page, name and neighbour gets 403, and reaches nothing.
 
-Covers forge_cli.ui.web.access, forge_cli.ui.web.files and forge_cli.ui.http.
+Covers forge_cli.apps.web.access, forge_cli.apps.web.files and forge_cli.ui.http.
 """
 
 from typing import Any
@@ -8,12 +8,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
+from forge_cli.apps.web.files import STATIC, read_page
 from forge_cli.core.errors import ForgeError
 from forge_cli.testing import Project
 from forge_cli.ui.html.code import style_sheet
 from forge_cli.ui.http import open_socket
-from forge_cli.ui.web.access import BODY_MAX, PageAccess, RefusedRequest
-from forge_cli.ui.web.files import STATIC, read_page
 
 from .pages import Browser, play
 

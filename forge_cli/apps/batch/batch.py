@@ -1,0 +1,281 @@
+"""A batch at work: items are submitted, end, are tried again or kept, until nothing is left or somebody stops it."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from forge_cli.apps.batch.inputs import InputItem, folder_name
+from forge_cli.apps.batch.plan import BatchPlan
+from forge_cli.apps.batch.store import BatchStore, is_resumed, item_state
+from forge_cli.core.batches import BatchCounts, BatchEvent, BatchEventType, Spending
+from forge_cli.core.ended import Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.executors import BatchItem, Executor, ItemEnd
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.record.log import new_session_id
+
+LONGEST_DELAY = 30.0
+REFUSALS = 3
+"""How many items in a row the provider may refuse before all others are taken to be refused as well."""
+Tell = Callable[[BatchEvent], object]
+_KEY = "{key}"
+_OTHER_FIELD = re.compile(r"\{(?!key\})[^{}/]*\}")
+
+
+def back_off(attempt: int) -> float:
+    """Seconds before the next attempt: longer each time, and not for all items at the same moment."""
+    return min(LONGEST_DELAY, 2.0 ** (attempt - 1)) * random.uniform(1, 1.25)  # noqa: S311
+
+
+class EveryItemFails(ForgeError):
+    """What was wrong with an item is wrong for every one: the worker cannot be opened, or the key is refused."""
+
+    def __init__(self, end: ItemEnd) -> None:
+        super().__init__(str(end.result.get("error")))
+        self.exit_code = ExitCode(end.result["exit_code"])
+
+
+@dataclass(frozen=True)
+class ItemFolders:
+    """Where items work: all in one folder, or each in one of its own."""
+
+    workspace: Path
+    each_in: str | None = None
+    """A path with ``{key}`` in it, or a folder for the folders of all items."""
+
+    def __post_init__(self) -> None:
+        """UsageError where no folder can be made."""
+        if self.each_in is None:
+            return
+        if not self.each_in.strip():
+            raise UsageError("--each-in: name a folder", hint="each item has one in it: --each-in work/{key}")
+        if other := _OTHER_FIELD.search(self.each_in):
+            raise UsageError(f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item")
+        before, key, _ = self.each_in.partition(_KEY)
+        base = Path(f"{before}{key}").parent if key else Path(before)
+        for folder in (base, *base.parents):
+            if folder.exists() and not folder.is_dir():
+                raise UsageError(f"--each-in {self.each_in}: {folder} is not a folder")
+
+    def of(self, key: str) -> str:
+        if self.each_in is None:
+            return str(self.workspace)
+        pattern = self.each_in if _KEY in self.each_in else f"{self.each_in}/{_KEY}"
+        return str(Path(pattern.replace(_KEY, folder_name(key))).absolute())
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An item on its way."""
+
+    item: InputItem
+    session: str
+    number: int = 1
+    failure: ItemEnd | None = None
+    """How the attempt before it ended."""
+
+
+@dataclass(kw_only=True)
+class Batch:
+    """One invocation of ``forge batch``."""
+
+    plan: BatchPlan
+    store: BatchStore
+    executor: Executor
+    folders: ItemFolders
+    interrupt: InterruptSignal
+    pool: Budget
+    tell: Tell
+    concurrency: int
+    retries: int
+    delay: Callable[[int], float] = back_off
+    spending: Spending = field(default_factory=Spending)
+
+    def __post_init__(self) -> None:
+        self._todo: Iterator[tuple[InputItem, str]] = iter(self.plan.todo())
+        self._running: dict[str, _Attempt] = {}
+        self._again: list[tuple[float, int, _Attempt]] = []
+        self._order = count()
+        self._opened = self._exhausted = self._answered = False
+        self._refusals = 0
+        self._problem: ForgeError | None = None
+        self._unsaid: list[BatchEvent] = []
+        """What is told when the results of items that have ended are on the disk."""
+
+    @property
+    def counts(self) -> BatchCounts:
+        return self.plan.counts
+
+    @property
+    def spent(self) -> bool:
+        """Is nothing left of what all items may use together?"""
+        limits, cost = self.pool.limits, self.spending.cost or 0.0
+        tokens = limits.max_tokens is not None and self.spending.tokens >= limits.max_tokens
+        return tokens or self.pool.is_spent or (limits.max_cost is not None and cost >= limits.max_cost)
+
+    async def run(self) -> ExitCode:
+        """Work until nothing is left; an interrupt lets what runs save itself."""
+        self._say("batchStart")
+        await self._work()
+        if self._problem:
+            raise self._problem
+        code = self._exit_code()
+        self.store.end(code)
+        self._say("batchEnd", exit_code=int(code))
+        return code
+
+    async def _work(self) -> None:
+        while not self._is_stopped and (await self._fill() or self._running or self._again):
+            await self._step()
+        if self._running:
+            self.executor.cancel(self.interrupt.reason or "interrupted")
+        while self._running:
+            await self._collect()
+        for _, _, attempt in self._again:  # there is no time to try them again
+            if attempt.failure:
+                self._keep(attempt, attempt.failure, cut=False)
+                self._finished(replace(attempt, number=attempt.number - 1), attempt.failure)
+        await self._tell_ends()
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Has somebody stopped it, or the budget, or a worker that cannot be opened?"""
+        return self.interrupt.interrupted or self._problem is not None or (self.spent and not self._running)
+
+    def _exit_code(self) -> ExitCode:
+        if self.interrupt.interrupted:
+            return Interrupted(self.interrupt.reason or "").exit_code
+        return self.counts.exit_code(spent=self.spent)
+
+    async def _fill(self) -> bool:
+        """Submit as many items as may run at once; returns whether there was one.
+
+        Which sessions they have is on the disk before: after a power cut, an item with another session would make
+        its calls again.
+        """
+        begun: list[_Attempt] = []
+        while len(self._running) < self.concurrency and not self.spent and (attempt := self._next()):
+            begun.append(attempt)
+            self._begin(attempt)
+        if begun:
+            await self._sync()
+        for attempt in begun:
+            item = attempt.item
+            self.executor.submit(BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key)))
+        return bool(begun)
+
+    def _next(self) -> _Attempt | None:
+        if self._again and self._again[0][0] <= time.monotonic():
+            return heapq.heappop(self._again)[2]
+        if not self._exhausted:
+            for item, session in self._todo:
+                return _Attempt(item, session)
+            self._exhausted = True
+        return None
+
+    def _begin(self, attempt: _Attempt) -> None:
+        item = attempt.item
+        self._running[item.key] = attempt
+        self.store.start(item.key, attempt.session, item.digest)
+        self.counts.running += 1
+        self._say("itemStarted", key=item.key, session=attempt.session, attempt=attempt.number)
+
+    async def _step(self) -> None:
+        """Wait for the next end, at most until an item is to be tried again."""
+        wait = max(0.0, self._again[0][0] - time.monotonic()) if self._again else None
+        if wait is not None and len(self._running) >= self.concurrency:
+            wait = None
+        with self.interrupt.scope(), anyio.move_on_after(wait):
+            if self._running:
+                await self._collect()
+            else:
+                await anyio.sleep_forever()
+        if not self._is_stopped:
+            await self._fill()
+        await self._tell_ends()
+
+    async def _collect(self) -> None:
+        """Wait for the next end, and take all that have come with it."""
+        self._take(await self.executor.next_end())
+        with anyio.move_on_after(0):
+            while self._running:
+                self._take(await self.executor.next_end())
+
+    async def _tell_ends(self) -> None:
+        """One wait for the disk is enough for all items that have ended meanwhile."""
+        if self._unsaid:
+            await self._sync()
+            unsaid, self._unsaid = self._unsaid, []
+            for event in unsaid:
+                self.tell(event)
+
+    async def _sync(self) -> None:
+        if self.store.unsynced:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.store.sync)
+
+    def _take(self, end: ItemEnd) -> None:
+        attempt = self._running.pop(end.key)
+        self.counts.running -= 1
+        self.spending.add(end.result)
+        if not end.opened and not self._opened:
+            self._problem = self._problem or EveryItemFails(end)
+            return
+        self._opened = self._opened or end.opened
+        if end.refused and not self.interrupt.interrupted:
+            self._refusals += 1
+            if not self._answered or self._refusals >= REFUSALS:
+                self._problem = self._problem or EveryItemFails(end)
+                return
+        elif end.result["status"] == "completed":
+            self._answered, self._refusals = True, 0
+        cut = self.spent
+        state = item_state(end.result, cut=cut)
+        may_help = state == "failed" and not end.refused and not self.interrupt.interrupted and not cut
+        if may_help and attempt.number <= self.retries:
+            self._try_again(attempt, end)
+            return
+        self._keep(attempt, end, cut=cut)
+        self._finished(attempt, end)
+
+    def _keep(self, attempt: _Attempt, end: ItemEnd, *, cut: bool) -> None:
+        state = item_state(end.result, cut=cut)
+        self.store.finish(end.key, attempt.item.recorded, end.result, cut=cut and state == "interrupted")
+        self.counts.add(state)
+
+    def _try_again(self, attempt: _Attempt, end: ItemEnd) -> None:
+        delay = self.delay(attempt.number)
+        session = attempt.session if is_resumed(end.result) else new_session_id()
+        again = _Attempt(attempt.item, session, attempt.number + 1, end)
+        heapq.heappush(self._again, (time.monotonic() + delay, next(self._order), again))
+        self._finished(attempt, end, retry_in=round(delay, 3))
+
+    def _finished(self, attempt: _Attempt, end: ItemEnd, retry_in: float | None = None) -> None:
+        self._say(
+            "itemFinished",
+            key=end.key,
+            session=end.result["session_id"],
+            attempt=attempt.number,
+            result=end.result,
+            retry_in=retry_in,
+        )
+
+    def _say(self, kind: BatchEventType, **facts: Any) -> None:
+        """Tell an event, after those that wait for the disk."""
+        event = BatchEvent(kind, self.counts, self.spending, **facts)
+        if self._unsaid or kind == "itemFinished":
+            self._unsaid.append(event)
+        else:
+            self.tell(event)

@@ -1,0 +1,243 @@
+"""``forge batch``: one worker on many inputs, each a session of its own; the same command again resumes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO, TextIO
+
+import typer
+
+from forge_cli.apps.batch.batch import Batch, ItemFolders
+from forge_cli.apps.batch.inputs import STDIN, BatchInputs, TaskTemplate, default_results
+from forge_cli.apps.batch.plan import RestartChoice, make_plan
+from forge_cli.apps.batch.show import BatchReport, provider_state
+from forge_cli.apps.batch.store import journal_of, open_store, read_record
+from forge_cli.cli.options import new_app
+from forge_cli.cli.output import data_output, loss_of, stop_on_loss
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.work_options import WorkerOptions, more_than_nothing
+from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
+from forge_cli.core.approval import OnAsk
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.remote import executor_env
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.home import make_private
+from forge_cli.files.trust import worker_digest
+from forge_cli.files.worker import Limits
+from forge_cli.record.log import SessionLost, sessions_folder
+from forge_cli.record.writer import what_failed
+
+app = new_app()
+
+CONCURRENCY, RETRIES = 8, 2
+LARGEST = 8 << 30
+"""Bytes of standard input; what is endless is given up there."""
+EXIT_CODES = """\b
+Exit codes:
+  0    every item is completed
+  1    some have failed
+  2    usage, or something has changed since it was done
+  3    the worker or the inputs are invalid
+  5    the budget of all items is spent
+  7    the provider refuses the key or the model, or a cluster does not answer
+  10   some are parked
+  130  interrupted; the same command resumes it
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchCall:
+    """What the command line asked for."""
+
+    work: BatchWork
+    inputs: BatchInputs
+    results: Path
+    folders: ItemFolders
+    budget: Limits
+    concurrency: int
+    executor: str
+    retries: int
+    restart: RestartChoice | None
+    as_json: bool
+
+
+@app.command("batch", epilog=EXIT_CODES)
+def batch(
+    worker: WorkerArgument,
+    options: WorkerOptions,
+    inputs: Annotated[
+        str,
+        typer.Argument(metavar="INPUTS", help="A .jsonl or .csv file, a folder, a quoted pattern of files, or -."),
+    ],
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="With --restart: only these items.", hidden=True)
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="TEMPLATE", help="The task, filled from the fields: 'Sum up {title}'."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="RESULTS", help="The results file; INPUTS.results.jsonl without it."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", metavar="N", min=1, help="How many items run at once.")
+    ] = CONCURRENCY,
+    executor: Annotated[
+        str, typer.Option("--executor", metavar="NAME[:ADDRESS]", help="Where items run; local is this process.")
+    ] = "local",
+    retries: Annotated[
+        int, typer.Option("--retries", metavar="N", min=0, help="How often a failed item is tried again.")
+    ] = RETRIES,
+    each_in: Annotated[
+        str | None,
+        typer.Option("--each-in", metavar="DIR", help="Give each item a folder of its own, DIR/{key}."),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew, also what is completed; KEYs behind it limit that to them.")
+    ] = False,
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option("--output-schema", metavar="FILE", help="Each answer must be JSON that fits this schema."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an event a line.")] = False,
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop an item after N turns of the model.")
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop an item after this time."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens of all items.")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when all items have spent this."
+        ),
+    ] = None,
+) -> None:
+    """Run a worker on many inputs; the same command again resumes it."""
+    if keys and not restart:
+        hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
+        raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
+    results, workspace = Path(output or default_results(inputs)), options.workspace
+    if not inputs.strip():
+        raise UsageError("the name of the inputs is empty", hint="a . means the files of this folder")
+    if str(results) == STDIN:
+        hint = "they are what the next invocation resumes from; --json prints them as well"
+        raise UsageError("-o -: the results are kept in a file", hint=hint)
+    if (results.exists() and not results.is_file()) or not results.absolute().parent.is_dir():
+        raise UsageError(f"-o {results}: name a regular file in a folder that is there")
+    call = BatchCall(
+        work=BatchWork(
+            worker=find_trusted_worker(worker, interactive=False),
+            model=options.model,
+            mode=options.mode,
+            on_ask=on_ask,
+            limits=Limits(max_turns=max_turns, max_time=max_time),
+            schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
+            zones=options.zones,
+            plugins=not options.no_plugins,
+            read_only=options.read_only,
+        ),
+        inputs=BatchInputs(
+            inputs,
+            TaskTemplate(task),
+            workspace=None if each_in else workspace,
+            data=_piped() if inputs == STDIN else None,
+            leave_out=(results, journal_of(results)),
+        ),
+        results=results,
+        folders=ItemFolders(workspace, each_in),
+        budget=Limits(max_tokens=max_tokens, max_cost=max_cost),
+        concurrency=concurrency,
+        executor=executor,
+        retries=retries,
+        restart=RestartChoice(frozenset(keys) if keys else None) if restart else None,
+        as_json=as_json,
+    )
+    with data_output() as out:
+        code = in_loop(_carry_out, call, out)
+    raise typer.Exit(code)
+
+
+def _piped() -> BinaryIO:
+    """What comes from standard input, in a file that nobody else sees: memory holds little of it."""
+    if sys.stdin.isatty():
+        raise UsageError("- reads the inputs from standard input, which is a terminal", hint="pipe them in")
+    file = TemporaryFile(prefix="forge-stdin-")  # noqa: SIM115  # open for as long as the batch
+    try:
+        while piece := sys.stdin.buffer.read(1 << 16):
+            file.write(piece)
+            if file.tell() > LARGEST:
+                hint = "give a file with all of them, or several batches"
+                raise UsageError(f"standard input brings more than {LARGEST >> 30} GiB", hint=hint)
+        file.flush()
+    except OSError as error:
+        raise ForgeError(f"standard input cannot be kept: {error.strerror}") from None
+    return file
+
+
+def _check_home() -> None:
+    """Nothing is done without a log, so that every item would fail where none can be written."""
+    folder = sessions_folder()
+    try:
+        make_private(folder)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        hint = "FORGE_HOME names another folder for them"
+        raise SessionLost(f"no session can be kept: {what_failed(error)}", hint=hint) from None
+
+
+async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
+    _check_home()
+    interrupt = InterruptSignal()
+    pool, pace = Budget(call.budget, None), SharedPace(call.concurrency)
+    performer = ItemPerformer(call.work, pool, pace)
+    name, _, address = call.executor.partition(":")
+    factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
+    report = BatchReport(performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json)
+    stop_on_loss(out, interrupt.interrupt)
+    opening = False
+    with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), open_store(call.results) as store:
+        digest = worker_digest(performer.worker)
+        plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
+        report.screen.preparing, opening = f"waiting for the executor {name}", True
+        async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
+            opening = False
+            if call.restart:
+                store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            store.begin(str(performer.worker.path), digest, plan.counts.total, now, plan.removed)
+            batch = Batch(
+                plan=plan,
+                store=store,
+                executor=executor,
+                folders=call.folders,
+                interrupt=interrupt,
+                pool=pool,
+                tell=report,
+                concurrency=call.concurrency,
+                retries=call.retries,
+            )
+            code = await batch.run()
+    report.summary(str(call.results), code)
+    if loss := loss_of(out):
+        sys.stderr.write(f"forge: {loss}\n")
+        return ExitCode.FAILED
+    return code

@@ -1,0 +1,87 @@
+"""``forge batch status``: how a batch stands, from its results file alone."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.apps.batch.store import BatchRecord, has_content, journal_of, read_record
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.core.batches import BatchCounts
+from forge_cli.core.errors import ExitCode, Mark, WorkerError
+from forge_cli.core.text import counted, dollars, visible
+from forge_cli.files.lock import locked
+
+app = new_app()
+SHOWN = 20
+
+
+@app.command("status")
+def status(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results file of a batch.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Say how a batch stands.
+
+    Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
+    """
+    journal = journal_of(results)
+    if not journal.exists() or (has_content(results) and not has_content(journal)):
+        hint = "give the file that forge batch -o names, with its journal beside it"
+        raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
+    record, running = read_record(results), _is_running(journal)
+    counts = BatchCounts(record.total)
+    for item in record.current.values():
+        counts.add(item.state)
+    counts.running = len(record.in_state("interrupted")) if running else 0
+    code = counts.exit_code(spent=record.exit_code == ExitCode.LIMIT and not running)
+    if as_json:
+        failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
+        facts = {"worker": record.worker, "active": running, "counts": counts.wire(), "usage": record.usage}
+        print_json({**facts, "cost": record.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)})
+    else:
+        _print(record, counts, running=running)
+    raise typer.Exit(code)
+
+
+def _is_running(journal: Path) -> bool:
+    """Does a process work on it right now?"""
+    with suppress(OSError):
+        try:
+            with locked(journal, shared=True, wait=False, create=False):
+                return False
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _parked(record: BatchRecord) -> list[dict[str, str]]:
+    return [{"key": key, "session_id": record.items[key].session} for key in record.in_state("parked")]
+
+
+def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
+    states = [f"{counts.completed:,} of {counts.total:,} completed"]
+    named = {"running": counts.running, "failed": counts.failed, "parked": counts.parked, "waiting": counts.waiting}
+    states += [f"{number:,} {name}" for name, number in named.items() if number]
+    tokens = counted(sum(record.usage.values()), "token")
+    cost = f", {dollars(record.cost)}" if record.cost else ""
+    sys.stdout.write(f"{', '.join(states)}; {tokens}{cost}\n")
+    if running:
+        sys.stdout.write("it is running\n")
+    rows = [
+        {"key": visible(key), "status": item.state, "session": item.session, "why": item.error}
+        for key, item in record.current.items()
+        if item.state in ("failed", "parked")
+    ]
+    if rows:
+        sys.stdout.write("\n")
+        print_table(["key", "status", "session", "why"], rows[:SHOWN])
+    if len(rows) > SHOWN:
+        sys.stdout.write(f"and {len(rows) - SHOWN} more; --json shows all of them\n")
+    if counts.waiting and not running:
+        sys.stdout.write("\nthe same forge batch command resumes the rest\n")

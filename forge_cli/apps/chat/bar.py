@@ -1,0 +1,44 @@
+"""The status line of a conversation: model, tokens, cost, how full the window is, the folder, the mode."""
+
+from __future__ import annotations
+
+import os
+
+from forge_cli.core.text import dollars, visible
+from forge_cli.files.home import user_home
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.cells import cell_width, fit
+from forge_cli.ui.terminal.status import compact
+
+_DROPPED = ("tokens", "folder", "cost", "window", "mode")
+"""What is left out where there is no room, in this order."""
+
+
+class StatusBar:
+    """Shows what the facts say."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def line(self, columns: int) -> str:
+        """As much of it as has room."""
+        facts, used = self._facts, self._facts.usage
+        read = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+        parts = {
+            "model": visible(facts.model),
+            "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
+            "cost": dollars(facts.cost) if facts.cost else "",
+            "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
+            "folder": visible(_short(facts.workspace)),
+            "mode": facts.mode_title,
+        }
+        for count in range(len(_DROPPED) + 1):
+            line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])
+            if cell_width(line) < columns:
+                return line
+        return fit(parts["model"], columns - 1)
+
+
+def _short(folder: str) -> str:
+    home = str(user_home())
+    return f"~{folder.removeprefix(home)}" if folder == home or folder.startswith(home + os.sep) else folder

@@ -1,0 +1,41 @@
+"""``forge chat``: a conversation with a worker."""
+
+from __future__ import annotations
+
+import typer
+
+from forge_cli.apps.chat.talking import talk
+from forge_cli.cli.options import new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.record import check_target
+from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.stdin import is_interactive
+from forge_cli.cli.trusting import offer_trust
+from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import SessionOptions
+from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
+from forge_cli.files.attachment import read_attachment
+
+app = new_app()
+
+
+@app.command()
+def chat(worker: WorkerArgument, options: SessionOptions) -> None:
+    """Talk with a worker."""
+    interactive, session = is_interactive(), SessionChoice.of(options)
+    if options.record is not None:
+        check_target(options.record)
+    offer_trust(options.workspace)
+    asked = options.asked(find_trusted_worker(worker, interactive=interactive), worker)
+    work = Work(
+        **vars(asked),
+        trace=options.trace_level(),
+        interactive=interactive,
+        session=session,
+        attachments=tuple(read_attachment(file) for file in options.attach or ()),
+        record=options.record,
+    )
+    with data_output() as out:
+        code = in_loop(talk, work, out)
+    raise typer.Exit(code)

@@ -1,0 +1,132 @@
+"""A slash command: its use, what it does, how its arguments are completed, and what it may use of the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.console import RenderableType
+
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import CommandEvent
+from forge_cli.core.messages import Attachment
+from forge_cli.core.text import did_you_mean
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.slash import CommandError, ParsedCommand
+
+
+class Chat(Protocol):
+    """A conversation, as its commands see it: the worker is reached by events on the bus only."""
+
+    @property
+    def bus(self) -> EventBus: ...
+
+    @property
+    def facts(self) -> Facts:
+        """What the events so far have told."""
+        ...
+
+    def show(self, shown: RenderableType) -> None:
+        """Print above the line that is being typed; plain strings are shown as they are, without markup."""
+        ...
+
+    async def ask(self, prompt: str, default: str = "") -> str | None:
+        """A line that the person types for this command alone; None where there is none."""
+        ...
+
+    async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The args of a tool, each field that is not given asked for in a form; None where the person leaves it."""
+        ...
+
+    @property
+    def trace(self) -> TraceLevel:
+        """How much of what happens is shown."""
+        ...
+
+    def set_trace(self, level: TraceLevel) -> None:
+        """Show more or less of what happens from now on."""
+        ...
+
+    def attach(self, attachment: Attachment) -> None:
+        """Send this along with the next message."""
+        ...
+
+    def leave(self) -> None:
+        """End the conversation once the command is done."""
+        ...
+
+
+class Completion(str):
+    """Something that an argument could become, with a note beside it for people."""
+
+    note: str
+
+    def __new__(cls, text: str, note: str = "") -> Completion:
+        made = super().__new__(cls, text)
+        made.note = note
+        return made
+
+
+def _nothing(facts: Facts, text: str) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    """``/name usage``, with one line that says what it does."""
+
+    name: str
+    usage: str
+    summary: str
+    act: Callable[[Chat, ParsedCommand], Awaitable[None]]
+    complete: Callable[[Facts, str], Sequence[str]] = _nothing
+    """What the argument that begins so could become."""
+    most: int | None = 0
+    """How many plain arguments it takes; None is any number."""
+    least: int = 0
+    options: frozenset[str] = frozenset()
+    details: str = ""
+    """What ``/help NAME`` says beside the summary."""
+    free: bool = False
+    """Does it read its arguments itself, such as those of a tool?"""
+
+    async def run(self, chat: Chat, parsed: ParsedCommand) -> None:
+        """Do it; what is wrong with it is shown, and changes nothing."""
+        try:
+            if not self.free:
+                self.check(parsed)
+            await self.act(chat, parsed)
+        except ForgeError as error:
+            chat.show(str(error))
+
+    def check(self, parsed: ParsedCommand) -> None:
+        """A UsageError for an option or a number of arguments that it does not take."""
+        for option in parsed.options:
+            if option not in self.options:
+                known = f"usage: {self.signature}"
+                hint = did_you_mean(f"--{option}", [f"--{each}" for each in self.options], known)
+                sentence = f"/{self.name} has no option '{option}'"
+                raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
+        if len(parsed.args) < self.least or (self.most is not None and len(parsed.args) > self.most):
+            raise UsageError(f"usage: {self.signature}", hint=self.summary)
+
+    @property
+    def signature(self) -> str:
+        return f"/{self.name} {self.usage}".rstrip()
+
+
+def forward(name: str) -> Callable[[Chat, ParsedCommand], Awaitable[None]]:
+    """A command that the runtime obeys, with the same arguments."""
+
+    async def act(chat: Chat, parsed: ParsedCommand) -> None:
+        chat.bus.emit(CommandEvent(name, parsed.args))
+
+    return act
+
+
+def beginning(known: Iterable[str], text: str) -> list[str]:
+    """Those of the known that begin so."""
+    return [each for each in known if each.startswith(text)]

@@ -1,0 +1,221 @@
+"""Commands for the session: what it is, what it is called, its transcript, its files, and other sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from forge_cli.apps.chat.commands.command import Chat, Completion, SlashCommand, forward
+from forge_cli.apps.chat.places import complete_path, typed_path
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import CommandEvent
+from forge_cli.core.text import counted, dollars, local_time, visible
+from forge_cli.record.log import find_kept, random_end, read_readable
+from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.slash import ParsedCommand
+from forge_cli.ui.transcript.entries import read_transcript
+from forge_cli.ui.transcript.markdown import markdown
+
+SHORTEST = 6
+"""Characters of an id; less of it is rather a text to search for."""
+SHOWN = 15
+"""Sessions in one list."""
+
+
+async def status(chat: Chat, parsed: ParsedCommand) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in _status_rows(chat.facts):
+        table.add_row(name, Text(visible(value)))
+    chat.show(table)
+
+
+def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    usage = facts.usage
+    yield "worker", facts.worker
+    yield "model", facts.model
+    yield "session", f"{facts.session}{f' ({facts.title})' if facts.title else ''}"
+    yield "turns", str(facts.turns)
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    more = f", {cached:,} by the cache" if cached else ""
+    yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{more}"
+    yield "cost", "unknown" if facts.cost is None else dollars(facts.cost)
+    yield "window", _window(facts)
+    yield "folder", facts.workspace
+    for zone in facts.zones:
+        yield "zone", f"/{zone.get('name')} ({zone.get('mode')}): {zone.get('path')}"
+    confined = f", commands are {facts.confinement}" if facts.confinement else ""
+    yield "isolation", f"{facts.isolation or 'none'}{confined}"
+    yield "mode", facts.mode_title
+    read_only = ", read-only" if facts.read_only else ""
+    yield "approvals", f"{facts.approval_mode}, {counted(len(facts.grants), 'grant')}{read_only}"
+
+
+def _window(facts: Facts) -> str:
+    if facts.used is None:
+        return "not counted yet"
+    if not facts.window:
+        return f"{facts.used:,} tokens"
+    return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%})"
+
+
+async def name(chat: Chat, parsed: ParsedCommand) -> None:
+    if parsed.argv:
+        chat.bus.emit(CommandEvent("name", parsed.argv))
+    else:
+        chat.show(visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one")
+
+
+async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
+    """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
+    search = " ".join(parsed.argv)
+    while True:
+        found = find_sessions(chat.facts, search)
+        chat.show(_session_list(found) if found else _none_found(chat.facts, search))
+        if not found and not search:
+            return
+        answer = (await chat.ask("number, id, or text to search for (Enter: stay) > ") or "").strip()
+        if not answer:
+            return
+        search = answer
+        picked = _picked(found, answer)
+        if picked is not None:
+            chat.bus.emit(CommandEvent("resume", (picked,)))
+            return
+
+
+def _none_found(facts: Facts, search: str) -> str:
+    has = f" with '{visible(search)}' in it" if search else ""
+    return f"there is no other session of {visible(facts.worker)}{has}"
+
+
+def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
+    """The last sessions of this worker, but for this one, with the text in their title, task or id."""
+    found: list[Overview] = []
+    with SessionIndex() as index:
+        for _, seen in index.readable():
+            about = f"{seen.session} {seen.title} {seen.task}".casefold()
+            if seen.worker == facts.worker and seen.session != facts.session and text.casefold() in about:
+                found.append(seen)
+            if len(found) == SHOWN:
+                break
+    return found
+
+
+def _session_list(found: Sequence[Overview]) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for number, seen in enumerate(found, 1):
+        table.add_row(f"{number}.", Text(local_time(seen.ended, "%b %d %H:%M")), Text(visible(_about(seen))))
+    return table
+
+
+def _about(seen: Overview) -> str:
+    return " ".join((seen.title or seen.task or seen.session).split())
+
+
+def _picked(found: Sequence[Overview], answer: str) -> str | None:
+    if answer.isdecimal() and 1 <= int(answer) <= len(found):
+        return found[int(answer) - 1].session
+    try:
+        return find_kept(answer).stem if len(answer) >= SHORTEST else None
+    except ForgeError:
+        return None
+
+
+async def resume(chat: Chat, parsed: ParsedCommand) -> None:
+    if parsed.args:
+        chat.bus.emit(CommandEvent("resume", parsed.args))
+    else:
+        await pick_session(chat, parsed)
+
+
+def complete_session(facts: Facts, text: str) -> list[str]:
+    ids = [Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)]
+    return [each for each in ids if each.startswith(text)]
+
+
+async def save(chat: Chat, parsed: ParsedCommand) -> None:
+    """Write the transcript, or the last answer alone, to a file that is not there yet."""
+    last = "last" in parsed.options
+    target = parsed.options.get("last") if isinstance(parsed.options.get("last"), str) else None
+    file = typed_path(chat.facts, str(target or "".join(parsed.args) or f"{chat.facts.session}.md"))
+    document = f"{chat.facts.last_answer}\n" if last else _transcript(chat.facts)
+    if last and not chat.facts.last_answer:
+        raise UsageError("there is no answer yet")
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(document)
+    except FileExistsError:
+        raise UsageError(f"{file} is there already", hint="name another file: /save FILE") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from None
+    chat.show(f"wrote {visible(str(file))} ({counted(len(document.encode()), 'byte')})")
+
+
+def _transcript(facts: Facts) -> str:
+    try:
+        path = find_kept(facts.session)
+    except ForgeError:
+        raise UsageError("this session is not kept, so it has no transcript", hint="/save --last FILE") from None
+    return markdown(read_transcript(read_readable(path).lines))
+
+
+async def undo(chat: Chat, parsed: ParsedCommand) -> None:
+    chat.bus.emit(CommandEvent("undo", ("--list",) if "list" in parsed.options else ()))
+
+
+COMMANDS = (
+    SlashCommand("status", "", "worker, model, tokens, cost, zones", status),
+    SlashCommand("name", "[TITLE]", "show or give the session's title", name, free=True),
+    SlashCommand(
+        "sessions",
+        "[TEXT]",
+        "pick another session to resume",
+        pick_session,
+        free=True,
+        details="Only sessions of this worker; TEXT is searched for in titles, tasks and ids.",
+    ),
+    SlashCommand(
+        "resume",
+        "[ID]",
+        "resume another session",
+        resume,
+        complete_session,
+        most=1,
+        details="This one is kept. Without ID it is the same as /sessions.",
+    ),
+    SlashCommand(
+        "save",
+        "[--last] [FILE]",
+        "write the transcript to a file",
+        save,
+        complete_path,
+        most=1,
+        options=frozenset({"last"}),
+        details="As Markdown, to SESSION.md in the working directory where no FILE is named; --last writes the last"
+        " answer alone. A file that is there already is not overwritten.",
+    ),
+    SlashCommand(
+        "undo",
+        "[--list]",
+        "restore files that were changed",
+        undo,
+        options=frozenset({"list"}),
+        details="What file tools of this session changed and nobody else has since; --list only says what would be"
+        " done. What commands did is not undone.",
+    ),
+    SlashCommand(
+        "reload",
+        "",
+        "read the worker's file again",
+        forward("reload"),
+        details="An edited file is noticed before the next message, too; one that is broken changes nothing.",
+    ),
+)

@@ -1,0 +1,83 @@
+"""Every slash command by its name, the table of them that ``/help`` shows, and a typed line as what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from forge_cli.apps.chat.commands import session, talk, tools
+from forge_cli.apps.chat.commands.command import Chat, beginning
+from forge_cli.apps.chat.commands.command import Completion as Completion
+from forge_cli.apps.chat.commands.command import SlashCommand as SlashCommand
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import CommandEvent
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
+
+
+async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
+    if not parsed.args:
+        chat.show(help_table(chat.facts))
+        return
+    name = parsed.args[0].removeprefix("/")
+    command = COMMANDS.get(name)
+    if command is None:
+        raise unknown_command(name, chat.facts)
+    more = f"\n{command.details}" if command.details else ""
+    chat.show(f"{command.signature}\n{command.summary}{more}")
+
+
+def help_table(facts: Facts) -> Group:
+    """All commands, narrow enough for a terminal of 40 columns; prompts of toolsets stand behind them."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for command in COMMANDS.values():
+        table.add_row(f"/{command.name}", command.summary)
+    for name, prompt in facts.prompts.items():
+        table.add_row(Text(f"/{visible(name)}"), Text(visible(str(prompt.get("description") or "a prompt"))))
+    return Group(table, Text("/help COMMAND says more about one.", "dim"))
+
+
+def complete_help(facts: Facts, text: str) -> list[str]:
+    return beginning([Completion(command.name, command.summary) for command in COMMANDS.values()], text)
+
+
+async def run_line(chat: Chat, text: str) -> None:
+    """Do what a line that is a command says; what cannot be read or is not known is shown."""
+    try:
+        parsed = parse_command(text)
+        if command := COMMANDS.get(parsed.name):
+            await command.run(chat, parsed)
+        elif parsed.name in chat.facts.manual_tools:
+            await tools.invoke(chat, parsed.name, parsed.argv)
+        elif parsed.name in chat.facts.prompts:
+            chat.bus.emit(CommandEvent(parsed.name, tuple(parsed.argv)))
+        else:
+            raise unknown_command(parsed.name, chat.facts)
+    except ForgeError as error:
+        chat.show(str(error))
+
+
+def unknown_command(name: str, facts: Facts) -> UsageError:
+    """What to say of a command that there is not, with the nearest one."""
+    known = [f"/{each}" for each in (*COMMANDS, *facts.manual_tools, *facts.prompts)]
+    hint = did_you_mean(f"/{name}", known, "/help lists the commands")
+    return UsageError(f"there is no command '/{visible(name)}'", hint=hint)
+
+
+COMMANDS: Mapping[str, SlashCommand] = {
+    command.name: command
+    for command in (
+        SlashCommand("help", "[COMMAND]", "list the commands", show_help, complete_help, most=1),
+        *session.COMMANDS[:1],
+        *talk.SURROUNDINGS,
+        *tools.COMMANDS,
+        *session.COMMANDS[1:],
+        *talk.COMMANDS,
+    )
+}

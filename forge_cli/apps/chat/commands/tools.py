@@ -1,0 +1,150 @@
+"""Commands for tools: those that the person may call, calls of them, and what was allowed for the session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from forge_cli.apps.chat.commands.command import Chat, Completion, SlashCommand, beginning
+from forge_cli.core.approval import MODE_TITLES
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import CommandEvent, ManualToolInvoke
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.ui.facts import Facts, ManualTool
+from forge_cli.ui.terminal.slash import FLAGS, ParsedCommand, args_from, boolean_options, parse_arguments
+
+USAGE = "NAME [--KEY VALUE]... [-i]"
+
+
+async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
+    if not chat.facts.manual_tools:
+        chat.show("this worker has no tools that you may call; those of the model are not listed here")
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(overflow="fold")
+    for tool in sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)):
+        table.add_row(Text(f"/{visible(tool.name)}"), Text(visible(tool.summary)))
+    chat.show(table)
+
+
+async def call(chat: Chat, parsed: ParsedCommand) -> None:
+    """``/tool NAME ...``: reaches a tool also where a command has its name."""
+    if not parsed.argv or parsed.argv[0].startswith("-"):
+        raise UsageError(f"usage: /{parsed.name} {USAGE}", hint="/tools lists the tools that you may call")
+    await invoke(chat, parsed.argv[0], parsed.argv[1:])
+
+
+async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> None:
+    """Have a tool called, with the args that these tokens describe; ``-i`` asks for those that are not given."""
+    tool = chat.facts.manual_tools.get(name)
+    if tool is None:
+        hint = did_you_mean(name, chat.facts.manual_tools, "/tools lists them")
+        raise UsageError(f"there is no tool '{visible(name)}' that you may call", hint=hint)
+    plain, options = parse_arguments(argv, boolean_options(tool.input_schema) | FLAGS)
+    form = "i" in options and "i" not in tool.input_schema.get("properties", {}) and bool(options.pop("i"))
+    if plain:
+        hint = f"usage: /{tool.name} {' '.join(_option(tool, field) for field in _names(tool))}".rstrip()
+        raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE", hint=hint)
+    args = args_from(options, tool.input_schema)
+    for given in args:
+        if given not in _names(tool) and tool.input_schema.get("additionalProperties") is False:
+            hint = did_you_mean(given, _names(tool), "it takes none" if not _names(tool) else ", ".join(_names(tool)))
+            raise UsageError(f"/{tool.name} has no option '{visible(given)}'", hint=hint)
+    filled = await chat.fill(name, args) if form else args
+    if filled is not None:
+        chat.bus.emit(ManualToolInvoke(name, filled))
+
+
+def _names(tool: ManualTool) -> list[str]:
+    return list(tool.input_schema.get("properties", {}))
+
+
+def _option(tool: ManualTool, name: str) -> str:
+    option = f"--{name}" if name in boolean_options(tool.input_schema) else f"--{name} VALUE"
+    return option if name in tool.input_schema.get("required", ()) else f"[{option}]"
+
+
+def complete_tool(facts: Facts, text: str) -> list[str]:
+    return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
+
+
+async def approvals(chat: Chat, parsed: ParsedCommand) -> None:
+    match parsed.args:
+        case ():
+            _show_grants(chat)
+        case ("revoke", which):
+            chat.bus.emit(CommandEvent("revoke", (which,)))
+        case _:
+            raise UsageError("usage: /approvals [revoke N|all]", hint="/approvals alone shows the numbers")
+
+
+def _show_grants(chat: Chat) -> None:
+    if not chat.facts.grants:
+        chat.show("nothing has been allowed for this session")
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for number, grant in enumerate(chat.facts.grants, 1):
+        rules = [Text(visible(rule), "dim") for rule in grant.rules]
+        table.add_row(f"{number}.", Group(Text(visible(f"{grant.tool_name}: {grant.text}")), *rules))
+    chat.show(Group(table, Text("/approvals revoke N|all takes one back", "dim")))
+
+
+async def mode(chat: Chat, parsed: ParsedCommand) -> None:
+    if parsed.args:
+        chat.bus.emit(CommandEvent("mode", parsed.args))
+        return
+    others = [MODE_TITLES[each] for each in chat.facts.modes if each != chat.facts.mode]
+    more = f"; /mode {' or /mode '.join(others)} changes it" if others else ""
+    chat.show(f"the mode is {chat.facts.mode_title}{more}")
+
+
+def complete_mode(facts: Facts, text: str) -> list[str]:
+    return beginning([MODE_TITLES[each] for each in facts.modes], text)
+
+
+def complete_revoke(facts: Facts, text: str) -> list[str]:
+    numbers = [Completion(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
+    return beginning(["revoke", *numbers, "all"], text)
+
+
+COMMANDS = (
+    SlashCommand("tools", "", "list the tools that you may call", show_tools),
+    *(
+        SlashCommand(
+            name,
+            USAGE,
+            summary,
+            call,
+            complete_tool,
+            free=True,
+            details="Its result is shown and recorded; the model does not learn of it. -i asks for each field that is"
+            " not given. /NAME does the same where no command has that name.",
+        )
+        for name, summary in (("tool", "call a tool"), ("t", "the same as /tool"))
+    ),
+    SlashCommand(
+        "approvals",
+        "[revoke N|all]",
+        "what you have allowed for this session",
+        approvals,
+        complete_revoke,
+        most=2,
+        details="What is taken back asks again.",
+    ),
+    SlashCommand(
+        "mode",
+        "[ask|accept edits|read only]",
+        "ask, accept edits, or only read",
+        mode,
+        complete_mode,
+        most=2,
+        details="Shift+Tab goes round them. With 'accept edits' files in writable zones are edited unasked; with 'read"
+        " only' the model can only read, to make a plan.",
+    ),
+)

@@ -1,0 +1,123 @@
+"""What the text before the cursor could become: commands, tools and their options, zones, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from forge_cli.apps.chat.commands.table import COMMANDS, SlashCommand
+from forge_cli.apps.chat.places import Places
+from forge_cli.core.forms import FormField, derive_fields
+from forge_cli.core.text import visible
+from forge_cli.core.tool import Tool, manual_tools
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.slash import TOOL_COMMANDS
+
+_MENTION = re.compile(r'(?<![^\s(])@("?)([^\s"]*)$')
+_WORD = re.compile(r"\S*$")
+_PLAIN = re.compile(r"[^\s\"'()]+")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What could stand in the place of the last ``length`` characters before the cursor."""
+
+    text: str
+    length: int
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class InputCompletion:
+    """Completes what is typed in a conversation."""
+
+    facts: Facts
+    tools: Callable[[], Sequence[Tool]]
+    places: Places
+    commands: Mapping[str, SlashCommand] = field(default_factory=lambda: COMMANDS)
+
+    def candidates(self, text: str) -> list[Candidate]:
+        """Everything that fits the text before the cursor, the most likely first."""
+        return list(self._candidates(text))
+
+    def is_wanted(self, text: str) -> bool:
+        """Is it worth showing them without having been asked: for a command, or a file that is mentioned?"""
+        return _MENTION.search(text) is not None or (text.startswith("/") and "\n" not in text)
+
+    def _candidates(self, text: str) -> Iterator[Candidate]:
+        if mention := _MENTION.search(text):
+            length = len(mention[0])
+            yield from (Candidate(_mention(name), length) for name in self.places.complete(mention[2]))
+        elif text.startswith("/") and not re.search(r"\s", text):
+            yield from self._names(text)
+        elif text.startswith("/") and "\n" not in text:
+            yield from self._arguments(text)
+        elif word := _word(text.removeprefix("!")):
+            yield from self._files(word)
+
+    def _names(self, text: str) -> Iterator[Candidate]:
+        begun, length = text[1:], len(text)
+        for name, command in self.commands.items():
+            if name.startswith(begun):
+                yield Candidate(f"/{name}", length, command.summary)
+        for tool in manual_tools(self.tools()):
+            if tool.name.startswith(begun) and tool.name not in self.commands:
+                yield Candidate(f"/{tool.name}", length, _first_line(tool.description))
+        for name, prompt in self.facts.prompts.items():
+            if name.startswith(begun) and name not in self.commands:
+                yield Candidate(f"/{name}", length, _first_line(str(prompt.get("description") or "")))
+        yield from (Candidate(name, length) for name in self.places.complete(text))
+
+    def _arguments(self, text: str) -> Iterator[Candidate]:
+        name, *args = text[1:].split()
+        word = _word(text)
+        before = args[: len(args) - bool(word)]
+        if name in TOOL_COMMANDS and not before:
+            for tool in manual_tools(self.tools()):
+                if tool.name.startswith(word):
+                    yield Candidate(tool.name, len(word), _first_line(tool.description))
+            return
+        called = before[0] if name in TOOL_COMMANDS else name
+        chosen = next((tool for tool in manual_tools(self.tools()) if tool.name == called), None)
+        if name in self.commands and name not in TOOL_COMMANDS:
+            found = self.commands[name].complete(self.facts, word)
+            yield from (Candidate(each, len(word), getattr(each, "note", "")) for each in found)
+        elif chosen is not None:
+            yield from self._options(derive_fields(chosen), before, word)
+        elif name in self.facts.prompts:
+            for argument in self.facts.prompts[name].get("arguments") or ():
+                if str(argument["name"]).startswith(word):
+                    yield Candidate(f"{argument['name']}=", len(word), _first_line(str(argument["description"])))
+
+    def _options(self, fields: Sequence[FormField], before: Sequence[str], word: str) -> Iterator[Candidate]:
+        by_option = {f"--{field.name.replace('_', '-')}": field for field in fields}
+        last = by_option.get(before[-1]) if before else None
+        if last is not None and not word.startswith("-") and (values := _values(last)):
+            yield from (Candidate(value, len(word)) for value in values if value.startswith(word))
+            return
+        if last is not None and last.type == "text" and not word.startswith("-"):
+            yield from self._files(word)
+        for option, declared in by_option.items():
+            if option.startswith(word) and option not in before:
+                yield Candidate(option, len(word), _first_line(declared.description or ""))
+
+    def _files(self, word: str) -> Iterator[Candidate]:
+        yield from (Candidate(name, len(word)) for name in self.places.complete(word))
+
+
+def _values(field: FormField) -> list[str]:
+    return ["true", "false"] if field.type == "boolean" else [str(option) for option in field.options]
+
+
+def _mention(name: str) -> str:
+    return f"@{name}" if _PLAIN.fullmatch(name) else f'@"{name}"'
+
+
+def _word(text: str) -> str:
+    found = _WORD.search(text)
+    return found[0] if found else ""
+
+
+def _first_line(text: str) -> str:
+    return visible(text.strip().partition("\n")[0])

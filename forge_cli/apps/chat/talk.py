@@ -1,0 +1,260 @@
+"""A conversation between a person and a worker: what each line that is typed means, and what waits for its turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import anyio
+from rich.console import RenderableType
+from rich.text import Text as Styled
+
+from forge_cli.apps.chat.commands.table import run_line
+from forge_cli.apps.chat.drawing import ChatUI
+from forge_cli.apps.chat.history import InputHistory
+from forge_cli.apps.chat.places import Places
+from forge_cli.core.approval import SessionMode
+from forge_cli.core.bus import EventBus
+from forge_cli.core.ended import ResultStatus
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, ModeChanged
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import Attachment
+from forge_cli.core.text import visible
+from forge_cli.core.tool import Tool
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.queue import MessageQueue, TypedMessage
+from forge_cli.ui.terminal.input import PlainInput
+from forge_cli.ui.terminal.slash import is_command
+
+TWICE = 1.0
+"""Seconds within which a second Ctrl+C leaves."""
+_MODE_HINTS: Mapping[SessionMode, str] = {
+    "ask": "mode: ask, as the worker's policy says",
+    "acceptEdits": "mode: accept edits; files in writable zones are edited unasked",
+    "readOnly": "mode: read only; the model makes plans and changes nothing",
+}
+SHELL = "shell"
+"""The tool behind ``!command``."""
+PROMPT = "> "
+
+
+class Display(Protocol):
+    """Where a conversation is shown."""
+
+    def show(self, shown: RenderableType) -> None: ...
+
+    def show_message(self, text: str) -> None:
+        """Show what the person said, now that it is taken up."""
+        ...
+
+    async def ask(self, prompt: str) -> str | None: ...
+
+    async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
+
+    def leave_own_question(self) -> bool:
+        """Leave what a command asks the person; False where nothing is asked."""
+        ...
+
+    def leave_questions(self) -> None:
+        """Leave whatever is asked."""
+        ...
+
+
+class TypedLine(Protocol):
+    """The line that is being typed."""
+
+    def hint(self, text: str) -> None:
+        """Show this for a moment."""
+        ...
+
+    def clear_input(self) -> bool:
+        """Empty the line; False where it is empty already."""
+        ...
+
+    def redraw(self) -> None:
+        """Something has changed that is always shown."""
+        ...
+
+    def end(self) -> None:
+        """Read nothing more."""
+        ...
+
+
+class Talk(MessageQueue):
+    """The ``Chat`` that commands are run in."""
+
+    display: Display
+    line: TypedLine
+
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        facts: Facts,
+        tools: Callable[[], Sequence[Tool]],
+        places: Places,
+        history: InputHistory,
+        signal: InterruptSignal,
+        trace: tuple[Callable[[], TraceLevel], Callable[[TraceLevel], None]],
+    ) -> None:
+        super().__init__(bus, signal)
+        self.facts = facts
+        self.tools = tools
+        self.history = history
+        self._places = places
+        self._trace, self._set_trace = trace
+        self._attachments: list[Attachment] = []
+        self._last_stop = float("-inf")
+
+    @property
+    def trace(self) -> TraceLevel:
+        return self._trace()
+
+    def set_trace(self, level: TraceLevel) -> None:
+        self._set_trace(level)
+
+    def show(self, shown: RenderableType) -> None:
+        self.display.show(shown)
+
+    async def ask(self, prompt: str, default: str = "") -> str | None:
+        line = await self.display.ask(prompt)
+        return line if line is None else line.strip() or default
+
+    async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        found = next((each for each in self.tools() if each.name == tool), None)
+        if found is None:
+            raise UsageError(f"there is no tool '{visible(tool)}'")
+        return await self.display.fill(found, given)
+
+    def attach(self, attachment: Attachment) -> None:
+        self._attachments.append(attachment)
+        self.line.redraw()
+
+    @property
+    def attached(self) -> Sequence[Attachment]:
+        """What goes along with the next message."""
+        return self._attachments
+
+    def leave(self) -> None:
+        super().leave()
+        self.display.leave_questions()
+        self.line.end()
+
+    def note(self, event: Event) -> None:
+        self.facts.note(event)
+        super().note(event)
+        if isinstance(event, ModeChanged):
+            self.line.hint(_MODE_HINTS[event.mode])
+
+    def ended(self, status: ResultStatus) -> None:
+        super().ended(status)
+        if status == "interrupted" and not self.leaving:
+            self.display.show(Styled("interrupted", "dim"))
+
+    def say(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        """Say something to the worker, now or after what it works on."""
+        try:
+            mentioned = tuple(self._places.attachments(text))
+        except UsageError as error:
+            self._show_error(error)
+            return
+        waiting, self._attachments = tuple(self._attachments), []
+        self.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
+
+    def press_stop(self, *, escape: bool = False, at_question: bool = False) -> None:
+        """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves."""
+        now, before = time.monotonic(), self._last_stop
+        self._last_stop = float("-inf") if escape else now
+        if not escape and now - before < TWICE:
+            self.stop("interrupted")
+        elif self.display.leave_own_question():
+            return
+        elif self.busy or at_question:
+            self.interrupt()
+        elif not self.line.clear_input() and not escape:
+            self.line.hint("Ctrl+C again leaves")
+
+    def next_mode(self) -> None:
+        """Go round the modes that the session may have."""
+        modes = self.facts.modes
+        if len(modes) == 1:
+            self.line.hint("a session that is read-only has no other mode")
+        else:
+            following = modes[(modes.index(self.facts.mode) + 1) % len(modes)]
+            self.bus.emit(CommandEvent("mode", (following,)))
+
+    async def enter(self, text: str) -> None:
+        """Do what an entered line says; a message is not waited for."""
+        typed = text.strip()
+        if not typed:
+            return
+        self.history.add(typed)
+        try:
+            if typed.startswith("!") or is_command(typed):
+                self.display.show_message(typed)
+            if typed.startswith("!"):
+                self._run_shell(typed[1:].strip())
+            elif is_command(typed):
+                await run_line(self, typed)
+            else:
+                self.say(typed)
+        except ForgeError as error:
+            self._show_error(error)
+
+    def _run_shell(self, command: str) -> None:
+        if not command:
+            raise UsageError("! alone runs nothing", hint="as in: !git status")
+        if self.facts.read_only:
+            raise UsageError("this session is read-only, so no command can be run")
+        if SHELL not in self.facts.manual_tools:
+            raise UsageError(
+                "this worker has no shell tool that a person may call", hint="add 'shell: {}' to its toolsets"
+            )
+        self.bus.emit(ManualToolInvoke(SHELL, {"command": command}, own_command=True))
+
+    def _on_send(self, message: TypedMessage) -> None:
+        self.display.show_message(message.text)
+
+    def _on_change(self) -> None:
+        self.line.redraw()
+
+    def _show_error(self, error: ForgeError) -> None:
+        self.display.show(f"{error}")
+
+
+class PlainLines:
+    """Reads a line when everything before it is done."""
+
+    def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool) -> None:
+        self._talk, self._ui, self._interactive = talk, ui, interactive
+        self._input = PlainInput()
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        """Read until the end of input, or until ``end`` is called."""
+        with self._scope:
+            await self._talk.wait_until_idle()
+            while (line := await self._read()) is not None:
+                await self._talk.enter(line)
+                await self._talk.wait_until_idle()
+        if not self._talk.leaving:
+            self._talk.leave()
+
+    async def _read(self) -> str | None:
+        return await (self._ui.read_line(PROMPT) if self._interactive else self._input.read())
+
+    def hint(self, text: str) -> None:
+        if self._interactive:
+            self._ui.show(text)
+
+    def clear_input(self) -> bool:
+        return False
+
+    def redraw(self) -> None:
+        """Nothing stands below the text."""
+
+    def end(self) -> None:
+        self._scope.cancel()

@@ -1,0 +1,229 @@
+"""A conversation from its first line to its last: the worker is opened, the screen is chosen, and both are closed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, cast
+
+import anyio
+import anyio.lowlevel
+
+from forge_cli.apps.chat.above import TextAbove
+from forge_cli.apps.chat.bar import StatusBar
+from forge_cli.apps.chat.completion import InputCompletion
+from forge_cli.apps.chat.drawing import ChatUI
+from forge_cli.apps.chat.history import InputHistory
+from forge_cli.apps.chat.notice import Notice
+from forge_cli.apps.chat.places import Places
+from forge_cli.apps.chat.talk import PlainLines, Talk
+from forge_cli.cli.looking.reach import declared_zones
+from forge_cli.cli.models.names import model_names
+from forge_cli.cli.notices import warn
+from forge_cli.cli.output import loss_of, stop_on_loss
+from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.signals import interruptible
+from forge_cli.cli.streams import erase_live_lines
+from forge_cli.cli.work import TalkingRuntime, Work
+from forge_cli.core.bounds import ForcedEnd, begin_shutdown
+from forge_cli.core.bus import EventBus
+from forge_cli.core.ended import Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.text import readable, visible
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import TraceLevel
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.record.open import OpenSession
+from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.live import can_draw
+
+if TYPE_CHECKING:
+    from forge_cli.apps.chat.screen import ChatScreen
+
+
+async def talk(work: Work, out: TextIO, first: str = "") -> ExitCode:
+    """Converse until the person leaves; ``first`` is said at once."""
+    while True:
+        code, another = await _talk(work, out, first)
+        if another is None:
+            return code
+        session = SessionChoice(resume=another, ephemeral=work.session.ephemeral)
+        work, first = replace(work, session=session, attachments=()), ""
+
+
+async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
+    """One session; returns the one that is to be resumed in its place, too."""
+    bus, worker = EventBus(), load_worker(work.worker)
+    host = PluginHost(only=None if work.plugins else (), worker=worker)
+    with work.session.open(worker, work.workspace) as session:
+        runtime = work.open_runtime(TalkingRuntime, worker, host, bus, session)
+        room = Room(work, worker, host, runtime, out)
+        stop_on_loss(out, room.talk.stop)
+
+        def leave(end: ForcedEnd) -> int:
+            """Third-party code holds the process: put everything in order without it."""
+            erase_live_lines()
+            result = runtime.end_now(end)
+            if end.fault:
+                room.terminal.write(f"forge: {visible(end.fault)}\n")
+            if session.log:
+                session.log.close()
+            return result.exit_code
+
+        def on_key() -> None:
+            room.talk.press_stop()
+            if room.talk.leaving:
+                begin_shutdown("interrupted", ExitCode.INTERRUPTED)
+
+        with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key):
+            await room.converse(first, session)
+        if loss := loss_of(out):
+            room.terminal.write(f"forge: {loss}\n")
+            return ExitCode.FAILED, None
+    reason, another = room.talk.exit_reason, runtime.next_session
+    if session.log and work.trace != "quiet" and runtime.result and work.interactive and not another:
+        room.terminal.write(f"resume with: {work.resume_command('chat', session.id)}\n")
+    return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
+
+
+class Room:
+    """The parts of a conversation, and how they hear of each other."""
+
+    def __init__(self, work: Work, worker: Worker, host: PluginHost, runtime: TalkingRuntime, out: TextIO) -> None:
+        self._work, self._worker, self._runtime, self._out = work, worker, runtime, out
+        self._redactor = own_redactor()
+        self.terminal = sys.stderr
+        facts = Facts(models=lambda: model_names(work.workspace))
+        places = Places(work.workspace, _zones(worker, work))
+        self._notice = Notice(self._write_raw)
+        has_screen = work.interactive and can_draw(sys.stderr)
+        self.talk = Talk(
+            runtime.bus,
+            facts=facts,
+            tools=lambda: runtime.tools,
+            places=places,
+            history=InputHistory(forge_home() / "history" / f"{worker.name}.jsonl", self._redactor.redact_text),
+            signal=runtime.interrupt_signal,
+            trace=(lambda: self._ui.trace, self._set_trace),
+        )
+        self._above = TextAbove(sys.stderr)
+        self.screen: ChatScreen | None = None
+        if has_screen:
+            kind: type[ChatScreen] = import_module("forge_cli.apps.chat.screen").ChatScreen
+            completion = InputCompletion(facts, lambda: runtime.tools, places)
+            self.screen = kind(self.talk, self._above, completion=completion, bar=StatusBar(facts), notice=self._notice)
+        self._streams = out.isatty() and work.trace != "quiet"
+        terminal = cast(TextIO, self._above)
+        self._ui = ChatUI(
+            runtime.bus,
+            output=terminal if has_screen and self._streams else out,
+            terminal=terminal,
+            trace=work.trace,
+            interactive=work.interactive,
+            stream_text=self._streams,
+            find=host.renderer,
+            live=self.screen,
+            echo=has_screen,
+            since=lambda: self.talk.since,
+            on_question=self._on_question,
+            on_stop=lambda left: self.talk.press_stop(escape=not left.ctrl_c, at_question=True),
+        )
+        self._line = self.screen or PlainLines(self.talk, self._ui, interactive=work.interactive)
+        self.talk.display, self.talk.line = self._ui, self._line
+        runtime.on_begin, runtime.on_end = self.talk.began, self._on_end
+
+    async def converse(self, first: str, session: OpenSession) -> None:
+        bus = self._runtime.bus
+        bus.subscribe(self.talk.note)
+        async with self._ui, self._runtime:
+            self._greet(session)
+            async with anyio.create_task_group() as tasks:
+                if self.screen:
+                    self.screen.on_enter = lambda text: tasks.start_soon(self.talk.enter, text)
+                tasks.start_soon(self._answer)
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+                if first:
+                    self.talk.say(first, self._work.attachments)
+                else:
+                    for attachment in self._work.attachments:
+                        self.talk.attach(attachment)
+                with self._own_streams():
+                    await self._line.run()
+            await self._runtime.conclude()
+
+    async def _answer(self) -> None:
+        await self._runtime.converse()
+        if not self.talk.leaving:
+            self.talk.leave()
+
+    @contextmanager
+    def _own_streams(self) -> Iterator[None]:
+        """What is printed by whoever it may be stands above the line that is typed."""
+        erase_live_lines()
+        if self.screen is None:
+            yield
+            return
+        above = cast(TextIO, self._above)
+        with redirect_stderr(above), redirect_stdout(above):
+            yield
+
+    def _greet(self, session: OpenSession) -> None:
+        past = session.resumed.past if session.resumed else None
+        if past and self._work.trace != "quiet":
+            warn(f"resuming session {session.id}")
+        if not self._work.interactive or self._work.trace == "quiet":
+            return
+        erase_live_lines()
+        said = [message for message in past.messages if message.text] if past else []
+        for message in said[-2:]:
+            self._ui.show(f"{'> ' if message.role == 'user' else ''}{readable(message.text)}")
+        about = f": {self._worker.config.description}" if self._worker.config.description else ""
+        self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
+
+    def _on_question(self) -> None:
+        self._notice.give(f"{self._worker.name} asks", self.talk.since or time.monotonic())
+
+    def _on_end(self, result: WorkerResult | None) -> None:
+        since = self.talk.since or time.monotonic()
+        if result is not None:
+            self._write_answer(result)
+        self.talk.ended(result.status if result else "failed")
+        self._notice.give(f"{self._worker.name} has answered", since)
+
+    def _write_answer(self, result: WorkerResult) -> None:
+        """Where nothing was streamed, the answer is printed once."""
+        answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
+        if answer and not self._streams:
+            shown = self._redactor.redact_text(answer)
+            if self.screen and self._out.isatty():
+                self._ui.show(readable(shown))
+                return
+            self._out.write((readable(shown) if self._out.isatty() else shown) + "\n")
+            self._out.flush()
+
+    def _set_trace(self, level: TraceLevel) -> None:
+        self._ui.trace = level
+
+    def _write_raw(self, text: str) -> None:
+        if self._work.interactive:
+            with suppress(OSError, ValueError):
+                self.terminal.write(text)
+                self.terminal.flush()
+
+
+def _zones(worker: Worker, work: Work) -> dict[str, Path]:
+    """Where names such as ``/output/...`` lead; what is wrong with them is said when the worker is opened."""
+    try:
+        zones = (*declared_zones(worker, work.workspace), *work.zones)
+    except ForgeError:
+        zones = work.zones
+    return {zone.name: zone.path for zone in zones}

@@ -1,0 +1,116 @@
+"""prompt_toolkit as a conversation needs it: its input, output, completion and history."""
+
+from __future__ import annotations
+
+import os
+import select
+import termios
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import History
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from forge_cli.apps.chat.completion import InputCompletion
+from forge_cli.apps.chat.history import InputHistory
+from forge_cli.core.text import visible
+
+_LFLAG, _CC = 3, 6
+
+
+class SignallingInput(Vt100Input):
+    """Keys one by one, but Ctrl+C stays a signal: it must arrive where something holds the event loop, too."""
+
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.before: list[Any] = termios.tcgetattr(stdin.fileno())
+        self.stays_raw = False
+        """Keys come one by one also while a question has the terminal: it reads them itself."""
+        self._raw = False
+
+    @contextmanager
+    def raw_mode(self) -> Iterator[None]:
+        with super().raw_mode():
+            ours = termios.tcgetattr(self.fileno())
+            ours[_LFLAG] |= termios.ISIG
+            ours[_CC][termios.VSUSP] = b"\0"  # Ctrl+Z is a key, so that the screen is put in order first
+            termios.tcsetattr(self.fileno(), termios.TCSANOW, ours)
+            self._raw = True
+            try:
+                yield
+            finally:
+                self._raw = False
+
+    @contextmanager
+    def cooked_mode(self) -> Iterator[None]:
+        if self.stays_raw:
+            yield
+            return
+        ours = termios.tcgetattr(self.fileno())
+        self.restore()
+        try:
+            yield
+        finally:
+            if self._raw:  # the application may have ended meanwhile
+                termios.tcsetattr(self.fileno(), termios.TCSANOW, ours)
+
+    def take_typed(self) -> None:
+        """What was typed while the terminal still gave lines: their ends are those of Enter."""
+        typed = b""
+        while select.select([self.fileno()], [], [], 0)[0] and (piece := os.read(self.fileno(), 4096)):
+            typed += piece
+        self.vt100_parser.feed(typed.decode(errors="replace").replace("\n", "\r"))
+        store_typeahead(self, self.flush_keys())
+
+    def restore(self) -> None:
+        with suppress(termios.error, OSError, ValueError):
+            termios.tcsetattr(self.fileno(), termios.TCSANOW, self.before)
+
+
+class HeldOutput(Vt100_Output):
+    """Writes in one go what is drawn while it is held, and nothing more once it is closed."""
+
+    held = closed = False
+
+    def flush(self) -> None:
+        if not self.held and not self.closed:
+            super().flush()
+
+    def release(self) -> None:
+        self.held = False
+        self.flush()
+
+
+class InputCompleter(Completer):
+    """Completes what is typed, where that is asked for or likely to be wanted."""
+
+    def __init__(self, completion: InputCompletion) -> None:
+        self._completion = completion
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if complete_event.completion_requested or self._completion.is_wanted(text):
+            for found in self._completion.candidates(text):
+                yield Completion(found.text, -found.length, display=visible(found.text), display_meta=found.summary)
+
+
+class TypedHistory(History):
+    """What was typed, the newest first; the conversation itself keeps it."""
+
+    def __init__(self, kept: InputHistory) -> None:
+        super().__init__()
+        self._kept = kept
+
+    def load_history_strings(self) -> Iterable[str]:
+        return list(reversed(self._kept.entries))
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        for text in self.load_history_strings():
+            yield text
+
+    def store_string(self, string: str) -> None: ...

@@ -1,0 +1,131 @@
+"""``forge serve mcp``: the tools of a worker, and the worker itself, for any client of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import anyio
+import typer
+
+from forge_cli.apps.serve.http import HttpListener, serve_http
+from forge_cli.apps.serve.protocol import McpRequests
+from forge_cli.apps.serve.served import ServedWorker
+from forge_cli.apps.serve.stdio import Messages, is_lost, own_input
+from forge_cli.cli.options import DirectoryOption, new_app, work_folder
+from forge_cli.cli.output import data_output
+from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.tools.choose import tool_worker
+from forge_cli.cli.watchdog import say_fault
+from forge_cli.cli.work_options import ReadOnlyOption
+from forge_cli.core.bounds import ForcedEnd
+from forge_cli.core.ended import Interrupted
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.events import Event, StatusEvent
+from forge_cli.core.text import visible
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.worker import Worker
+from forge_cli.record.removal import remove_session
+
+app = new_app()
+
+
+@app.command()
+def mcp(
+    worker: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="WORKER",
+            help="A name, a worker file, or a folder with one; without it, the tools that need no worker.",
+        ),
+    ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            help="Listen on this port of 127.0.0.1, for clients that know the token; 0 finds a free one.",
+        ),
+    ] = None,
+    directory: DirectoryOption = None,
+    read_only: ReadOnlyOption = False,
+) -> None:
+    """Offer a worker's tools, and the worker itself, to MCP clients."""
+    served, workspace = tool_worker(worker), work_folder(directory)
+    listener = HttpListener(http) if http is not None else None
+    with data_output() as out:
+        code = in_loop(_serve, served, workspace, worker is not None, read_only, listener, out)
+    raise typer.Exit(code)
+
+
+async def _serve(
+    worker: Worker, workspace: Path, named: bool, read_only: bool, listener: HttpListener | None, out: TextIO
+) -> ExitCode:
+    stop, reasons = anyio.Event(), list[str]()
+
+    def end(reason: str) -> None:
+        reasons.append(reason)
+        served.end(reason)
+        stop.set()
+
+    with SessionChoice().open(worker, workspace) as session:
+        served = ServedWorker(worker, workspace=workspace, session=session, takes_tasks=named, read_only=read_only)
+        served.bus.subscribe(_warn)
+
+        def leave(end: ForcedEnd) -> int:
+            """Third-party code holds the process: put everything in order without it."""
+            served.end_now(end)
+            if session.log:
+                session.log.close()
+            return say_fault(end)
+
+        with interruptible(end, leave=leave):
+            async with served:
+                requests = McpRequests(served, PluginHost(worker=worker).renderer)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(requests.watch_tools)
+                    if listener is None:
+                        await _serve_streams(requests, out, stop)
+                    else:
+                        _say_where(worker, listener)
+                        await serve_http(requests.server(), listener, stop)
+                    tasks.cancel_scope.cancel()
+    if session.log and not served.made:  # clients start servers that they never use
+        remove_session(session.log.path)
+    return Interrupted(reasons[0]).exit_code if reasons else ExitCode.DONE
+
+
+async def _serve_streams(requests: McpRequests, out: TextIO, stop: anyio.Event) -> None:
+    """Serve one client until it closes its end, or until ``stop``."""
+    server = requests.server()
+    try:
+        with own_input() as descriptor:
+            async with Messages(descriptor, out).streams() as streams, anyio.create_task_group() as tasks:
+
+                async def leave() -> None:
+                    await stop.wait()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(leave)
+                await server.run(*streams, server.create_initialization_options())
+                tasks.cancel_scope.cancel()
+    except BaseException as error:
+        if not is_lost(error):
+            raise
+
+
+def _say_where(worker: Worker, listener: HttpListener) -> None:
+    sys.stderr.write(
+        f"forge: {worker.name} is served at {listener.url}\n"
+        f"  every request needs the header  Authorization: Bearer {listener.token}\n"
+        f"  Ctrl+C ends it\n"
+    )
+    sys.stderr.flush()
+
+
+def _warn(event: Event) -> None:
+    """What is not an error of one call is told on standard error."""
+    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
+        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

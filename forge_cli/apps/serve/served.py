@@ -1,0 +1,246 @@
+"""A worker that is served: its tools are open without a model, and every call passes its gate and goes on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from forge_cli.apps.serve.calls import ServedCall
+from forge_cli.apps.serve.task import WorkerTask
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
+from forge_cli.core.bounds import ForcedEnd
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.context import current_call
+from forge_cli.core.ended import Interrupted
+from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.core.events import CLIENTS, Event, SessionEnd, SessionStart, StatusEvent, ToolOutput
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.offering import GivenTools
+from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.tool import Tool
+from forge_cli.core.toolset import ToolsetConfig
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.performing import TOOL
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.announcing import Announcer
+from forge_cli.engine.runtime.assemble import Assembler, Assembly
+from forge_cli.engine.runtime.closing import OpenCalls
+from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.engine.runtime.result import Ending, WorkerResult
+from forge_cli.engine.runtime.surroundings import environment_of
+from forge_cli.files.home import forge_home
+from forge_cli.files.repository import git_branch
+from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.worker import Worker
+from forge_cli.record.log import SessionLost
+from forge_cli.record.open import OpenSession
+from forge_cli.record.recorder import Recorder
+from forge_cli.sandbox.secrets import own_redactor
+
+AT_ONCE = 16
+"""Calls that work side by side; others wait for their turn."""
+MOST_OPEN = 100
+"""Calls that work, wait for their turn or wait for an answer; more are refused."""
+CLOSED = "the server ends"
+DELEGATING = "workers"
+"""The toolset whose tools need a worker with a model that calls them."""
+
+
+class ServedWorker:
+    """A worker whose tools clients call, for as long as the ``async with`` around it.
+
+    With ``takes_tasks`` the worker itself is one of the tools.
+    """
+
+    def __init__(
+        self, worker: Worker, *, workspace: Path, session: OpenSession, takes_tasks: bool, read_only: bool = False
+    ) -> None:
+        self.worker = worker
+        self.bus = EventBus()
+        self.redactor = own_redactor()
+        self._workspace, self._session, self._takes_tasks = workspace, session, takes_tasks
+        self._mode, self._read_only = ApprovalMode.INTERACTIVE, read_only
+        self._calls: dict[str, ServedCall] = {}
+        self.made = 0
+        """How many calls there were."""
+        self._turns = anyio.Semaphore(AT_ONCE)
+        self._refreshing = anyio.Lock()
+        self._stack = AsyncExitStack()
+        self._announcer = Announcer(self.bus, is_root=True)
+        self._tasks = anyio.create_task_group()
+        self._ending: str | None = None
+        self._open_calls: OpenCalls
+        self._assembly: Assembly
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            settings = load_settings(forge_home(), self._workspace)
+            said = ApprovalMode.strictest(self.worker.config.approval.mode, settings.approval.mode)
+            self._mode = said or ApprovalMode.INTERACTIVE
+            self._open_calls = OpenCalls(self._recorder())
+            stack.callback(self.bus.subscribe(self._open_calls))
+            stack.callback(self.bus.subscribe(self._hear))
+            if file := untrusted_project(forge_home(), self._workspace):
+                self._announcer.notify("warning", f"{file} is not used: it is not trusted")
+            self._assembly = await self._assemble(stack)
+            self._announcer.start(self._start(), ())
+            if hooks := self._assembly.guard.hooks:
+                await hooks.session_starts()
+            self._stack = stack.pop_all()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for call in self._calls.values():
+            call.interrupt.interrupt(self._ending or CLOSED)
+        try:
+            await self._tasks.__aexit__(kind, error, trace)
+            if hooks := self._assembly.guard.hooks:
+                await hooks.session_ends()
+        finally:
+            with suppress(SessionLost):  # which is what ended it
+                for event in (*self._open_calls.ends(), SessionEnd(self._result().wire())):
+                    self.bus.emit(event)
+            self._announcer.stop()
+            await self._stack.aclose()
+
+    def end(self, reason: str) -> None:
+        """Interrupt every call, and take no more of them; whoever leaves the ``async with`` closes everything."""
+        self._ending = self._ending or reason
+        for call in self._calls.values():
+            call.interrupt.interrupt(self._ending)
+
+    def end_now(self, end: ForcedEnd) -> None:
+        """Record the end from another thread, because third-party code holds the event loop."""
+        self._ending = self._ending or end.why or "out of time"
+        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
+        self._open_calls.close(SessionEnd(self._result().wire()), late)
+
+    @property
+    def offers(self) -> dict[str, Offer]:
+        """What a client may call right now; what is blocked whatever its args is not there."""
+        offers = self._assembly.toolbox.offers
+        callable_tools = {tool.name for tool in self._assembly.toolbox.for_model(offers.values())}
+        return {
+            name: offer
+            for name, offer in offers.items()
+            if name in callable_tools and offer.toolset != DELEGATING and not _always_blocked(offer)
+        }
+
+    @property
+    def instructions(self) -> str | None:
+        """What a client's model is to know: where the tools work, and what the toolsets say of them."""
+        place = environment_of(self.worker, self._assembly, git_branch(self._workspace))
+        said = filter(None, [place, *self._assembly.toolbox.instructions()])
+        return self.redactor.redact_text("\n\n".join(said)) or None
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [offer.tool for offer in self.offers.values()]
+
+    async def refresh(self) -> None:
+        """Ask every toolset for its tools."""
+        async with self._refreshing:
+            with suppress(WorkerError):  # those that were there stay
+                await self._assembly.toolbox.refresh()
+
+    def call(self, name: str, args: JsonObject, *, can_ask: bool) -> ServedCall:
+        """Begin a call; a ToolError where too many are open."""
+        if self._ending is not None:
+            raise ToolError(f"{name} was not called: {CLOSED}")
+        if len(self._calls) >= MOST_OPEN:
+            raise ToolError(f"{name} was not called: {MOST_OPEN} calls are open already; wait for one of them")
+        self.made += 1
+        call = ServedCall(ToolCall(new_id("call"), name, args), can_ask=can_ask)
+        self._calls[call.call.id] = call
+        self._tasks.start_soon(self._work, call)
+        return call
+
+    async def _work(self, call: ServedCall) -> None:
+        guard = replace(
+            self._assembly.guard,
+            controller=ApprovalController(self._mode, call.ask if call.can_ask else None, bus=self.bus),
+            interrupt=call.interrupt,
+            before_result=self.redactor.redact_ahead,
+        )
+        try:
+            async with self._turns:
+                await self.refresh()
+                call.finish(await guard.call(call.call, Caller.MODEL))
+        finally:
+            del self._calls[call.call.id]
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case StatusEvent(tool_call_id=str() as call, message=message, progress=fraction) if call in self._calls:
+                self._calls[call].report(message, fraction)
+            case ToolOutput(tool_call_id=call, text=text) if call in self._calls and text.strip():
+                self._calls[call].report(text.strip().splitlines()[-1], None)
+            case _:
+                pass
+
+    async def _ask_for_command(self, request: ApprovalRequest) -> ApprovalDecision:
+        """What a running command asks for, such as a connection, is asked of the client whose call runs it."""
+        call = self._calls.get(current_call() or "")
+        if call is None or not call.can_ask:
+            return ApprovalDecision(False, note=NOBODY_TO_ASK)
+        return await call.ask(request)
+
+    async def _assemble(self, stack: AsyncExitStack) -> Assembly:
+        worker = self.worker
+        if self._takes_tasks:
+            task = WorkerTask(
+                worker=worker, workspace=self._workspace, find_call=self._calls.get, read_only=self._read_only
+            )
+            worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
+        assembler = Assembler(
+            folder=PreparedWorker(worker, PluginHost(worker=worker)).within(self._workspace),
+            controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
+            interrupt=InterruptSignal(),
+            notify=self._announcer.notify,
+            stack=stack,
+            open_changes=self._session.open_changes,
+            read_only=self._read_only,
+            session=self._session.id,
+        )
+        return await assembler.assemble()
+
+    def _recorder(self) -> Recorder:
+        recorder = Recorder(session=self._session.id, worker=self.worker.name, depth=0, redactor=self.redactor)
+        for sink in self._session.sinks:
+            recorder.add_sink(sink)
+        return recorder
+
+    def _start(self) -> SessionStart:
+        return SessionStart(
+            CLIENTS,
+            str(self._workspace),
+            self._mode.value,
+            worker_file=str(self.worker.path),
+            read_only=self._read_only or None,
+        )
+
+    def _result(self) -> WorkerResult:
+        ending = Ending("")
+        if self._ending is not None:
+            stop = Interrupted(self._ending)
+            ending = Ending("", "interrupted", stop.exit_code, self._ending)
+        result = WorkerResult.without_work(ending, session_id=self._session.id, worker=self.worker.name, model=CLIENTS)
+        return replace(result, tool_calls=self.made)
+
+
+def _always_blocked(offer: Offer) -> bool:
+    verdict = offer.policy.fixed(offer.tool)
+    return verdict is not None and verdict.approval is Approval.BLOCKED

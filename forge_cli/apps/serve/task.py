@@ -1,0 +1,88 @@
+"""A whole worker as one tool: its only argument is a task, and its answer is the result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.apps.serve.calls import ServedCall
+from forge_cli.core.context import ToolContext
+from forge_cli.core.events import Event, ToolStarted, TurnStart, WorkerUpdate
+from forge_cli.core.results import Json, ResultValue, Text
+from forge_cli.core.tool import LONGEST, Args, Tool
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.delegation import run_to_end
+from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.files.worker import Worker
+from forge_cli.record.open import open_session
+
+INPUT: JsonObject = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "minLength": 1, "description": "What the worker is to do."}},
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerTask:
+    """Gives tasks to a worker, each in a session of its own; whoever made the call is asked where it asks."""
+
+    worker: Worker
+    workspace: Path
+    find_call: Callable[[str], ServedCall | None]
+    read_only: bool = False
+
+    def as_tool(self) -> Tool:
+        worker = self.worker
+        return Tool(
+            name=re.sub(r"[^a-zA-Z0-9_-]", "_", f"run_{worker.name}")[:64],
+            description=worker.config.description or f"Gives a task to the worker '{worker.name}'.",
+            input_schema=INPUT,
+            execute=self._carry_out,
+            needs_approval=False,  # every call that the worker makes passes its gate
+            delegates=True,
+            timeout=LONGEST,
+        )
+
+    async def _carry_out(self, args: Args, context: ToolContext) -> ResultValue:
+        call = self.find_call(context.call_id)
+        with context.interrupt.child() as signal:
+
+            async def work() -> WorkerResult:
+                with open_session(self.worker, workspace=self.workspace, task=args["task"]) as session:
+                    context.report(f"session {session.id}", None)
+                    runtime = WorkerRuntime(
+                        worker=self.worker,
+                        workspace=self.workspace,
+                        approval_callback=call.ask if call and call.can_ask else None,
+                        on_event=lambda event: _tell(event, context),
+                        interrupt_signal=signal,
+                        session=session,
+                        read_only=self.read_only,
+                        wiring=Wiring(host=PluginHost(worker=self.worker)),
+                    )
+                    async with runtime:
+                        return await runtime.run(args["task"])
+
+            result = await run_to_end(work, signal)
+        answer = answer_or_raise(result)
+        return Text(answer) if result.output is None else Json(result.output)
+
+
+def _tell(event: Event, context: ToolContext) -> None:
+    """What a client hears while the worker works."""
+    match event:
+        case TurnStart(turn=turn):
+            context.report(f"turn {turn}", None)
+        case ToolStarted(tool_name=name):
+            context.report(f"calls {name}", None)
+        case WorkerUpdate(status=status) if event.origin:
+            context.report(f"{event.origin.worker}: {status}", None)
+        case _:
+            pass

@@ -1,0 +1,246 @@
+"""The routes of the page: files, the sessions and what is done to them, each answer one JSON value or a stream."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+
+from forge_cli import __version__
+from forge_cli.apps.web.files import read_page
+from forge_cli.apps.web.tabs import Tab, send_stream
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.messages import Attachment
+from forge_cli.core.wire import JsonObject
+from forge_cli.files.attachment import LARGEST, media_type
+from forge_cli.record.lock import SessionBusy
+from forge_cli.sandbox.secrets import own_redactor
+
+if TYPE_CHECKING:
+    from forge_cli.apps.web.sessions import WebSessions
+
+FindSessions = Callable[[], "WebSessions"]
+Handler = Callable[[Request], Awaitable[Any]]
+NOTHING_HERE = {"error": "there is nothing here"}
+
+
+class PageRoutes:
+    """Answers the requests that got through; ``find`` loads what sessions need, when the first one asks."""
+
+    def __init__(self, find: FindSessions) -> None:
+        self._find = find
+
+    def router(self) -> Router:
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/state", self.state),
+            ("GET", "/api/sessions", self.list_sessions),
+            ("POST", "/api/sessions", self.start),
+            ("POST", "/api/sessions/{id}/resume", self.resume),
+            ("POST", "/api/sessions/{id}/fork", self.fork),
+            ("POST", "/api/sessions/{id}/close", self.close),
+            ("GET", "/api/sessions/{id}/export", self.export),
+            ("GET", "/api/sessions/{id}/verify", self.verify),
+            ("POST", "/api/sessions/{id}/input", self.say),
+            ("POST", "/api/sessions/{id}/answer", self.answer),
+            ("POST", "/api/sessions/{id}/reply", self.reply),
+            ("POST", "/api/sessions/{id}/invoke", self.invoke),
+            ("POST", "/api/sessions/{id}/command", self.command),
+            ("POST", "/api/sessions/{id}/interrupt", self.interrupt),
+            ("GET", "/api/inbox", self.inbox),
+            ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
+        ]
+        routes = [Route(path, _answering(handler), methods=[method]) for method, path, handler in table]
+        routes += [
+            Route("/", _page, methods=["GET"]),
+            Route("/static/{name}", _page, methods=["GET"]),
+            Route("/api/sessions/{id}/events", _EventRoute(self)),
+        ]
+        return Router(routes, default=_nothing_here, redirect_slashes=False)
+
+    async def state(self, request: Request) -> Any:
+        return {"version": __version__, **await self._find().state()}
+
+    async def list_sessions(self, request: Request) -> Any:
+        return await self._find().listing(request.query_params.get("search", ""))
+
+    async def start(self, request: Request) -> Any:
+        worker = (await _body(request)).get("worker")
+        return {"id": await self._find().start(worker if worker is None else str(worker))}
+
+    async def resume(self, request: Request) -> Any:
+        return {"id": await self._find().resume(_id(request))}
+
+    async def fork(self, request: Request) -> Any:
+        return {"id": await self._find().resume(_id(request), fork=True)}
+
+    async def close(self, request: Request) -> Any:
+        await self._find().close(_id(request))
+        return {}
+
+    async def export(self, request: Request) -> Any:
+        text, kind, name = await self._find().export(_id(request), request.query_params.get("format", "html"))
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(text.encode("utf-8", "replace"), media_type=kind, headers=headers)
+
+    async def verify(self, request: Request) -> Any:
+        return await self._find().verify(_id(request))
+
+    async def say(self, request: Request) -> Any:
+        body = await _body(request)
+        self._live(request).say(_text(body, "text"), _attachments(body.get("attachments") or []))
+        return {}
+
+    async def answer(self, request: Request) -> Any:
+        body = await _body(request)
+        feedback = _text(body, "feedback")
+        self._live(request).answer(_text(body, "request"), _text(body, "choice"), feedback)
+        return {}
+
+    async def reply(self, request: Request) -> Any:
+        body = await _body(request)
+        content = None if body.get("content") is None else _text(body, "content")
+        self._live(request).reply(_text(body, "request"), content)
+        return {}
+
+    async def invoke(self, request: Request) -> Any:
+        body = await _body(request)
+        args = body.get("input") or {}
+        if not isinstance(args, dict):
+            raise UsageError("'input' must be an object")
+        self._live(request).invoke(_text(body, "tool"), args)
+        return {}
+
+    async def command(self, request: Request) -> Any:
+        body = await _body(request)
+        args = body.get("args") or []
+        args = [args] if isinstance(args, str) else args
+        if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+            raise UsageError("'args' must be a list of texts")
+        self._live(request).command(_text(body, "name"), tuple(args))
+        return {}
+
+    async def interrupt(self, request: Request) -> Any:
+        self._live(request).interrupt()
+        return {}
+
+    async def inbox(self, request: Request) -> Any:
+        return await self._find().inbox()
+
+    async def answer_parked(self, request: Request) -> Any:
+        body = await _body(request)
+        wanted = str(request.path_params["request"])
+        await self._find().answer_parked(_id(request), wanted, _text(body, "choice"), _text(body, "feedback"))
+        return {}
+
+    async def events(self, scope: Any, receive: Any, send: Any) -> None:
+        """The stream of a session; it begins after the line that the tab has seen last."""
+        request = Request(scope)
+        given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+        sessions = self._find()
+        view, tab = await sessions.look(_id(request)), Tab()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sessions.keep_up, view)
+                await send_stream(view.follow(tab, int(given) if given.isdecimal() else 0), tab, receive, send)
+                tasks.cancel_scope.cancel()
+        finally:
+            view.leave(tab)
+
+    def _live(self, request: Request) -> Any:
+        return self._find().find_live(_id(request))
+
+
+class _EventRoute:
+    """Starlette takes a class for an ASGI app, and wants no response of it."""
+
+    def __init__(self, routes: PageRoutes) -> None:
+        self._routes = routes
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["method"] != "GET":
+            await _nothing_here(scope, receive, send)
+            return
+        try:
+            await self._routes.events(scope, receive, send)
+        except ForgeError as error:
+            await _refusal(error)(scope, receive, send)
+
+
+def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            answered = await handler(request)
+        except ForgeError as error:
+            return _refusal(error)
+        return answered if isinstance(answered, Response) else JSONResponse(answered)
+
+    return answer
+
+
+def _refusal(error: ForgeError) -> JSONResponse:
+    """An error of forge for the page: what, where, what next."""
+    content: JsonObject = {"error": own_redactor().redact_text(str(error))}
+    status = 409 if isinstance(error, SessionBusy) else 400
+    if (fields := getattr(error, "fields", None)) is not None:
+        status, content = 422, {**content, "fields": fields}
+    if (by := getattr(error, "by", None)) is not None:
+        status, content = 409, {**content, "by": by}
+    return JSONResponse(content, status)
+
+
+async def _page(request: Request) -> Response:
+    found = read_page(str(request.path_params.get("name", "index.html")))
+    if found is None:
+        return JSONResponse(NOTHING_HERE, 404)
+    return Response(found.data, media_type=found.media_type)
+
+
+async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:
+    await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
+
+
+async def _body(request: Request) -> JsonObject:
+    data = await request.body()
+    try:
+        body = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError):
+        raise UsageError("the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise UsageError("the body is not a JSON object")
+    return body
+
+
+def _id(request: Request) -> str:
+    return str(request.path_params["id"])
+
+
+def _text(body: JsonObject, name: str) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str):
+        raise UsageError(f"'{name}' must be a text")
+    return value
+
+
+def _attachments(given: Any) -> tuple[Attachment, ...]:
+    """Files that go along with a message; what they are is read from their content."""
+    found = []
+    for each in given if isinstance(given, list) else ():
+        name = each.get("name") if isinstance(each, dict) else None
+        data = each.get("data") if isinstance(each, dict) else None
+        if not isinstance(name, str) or not isinstance(data, str):
+            raise UsageError("an attachment needs a name and data")
+        try:
+            content = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            raise UsageError(f"{name}: the data is not base64") from None
+        if len(content) > LARGEST:
+            raise UsageError(f"{name}: {len(content)} bytes are too much; the most is {LARGEST}")
+        found.append(Attachment(name.rpartition("/")[2] or "file", media_type(content), content))
+    return tuple(found)

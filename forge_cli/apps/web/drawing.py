@@ -1,0 +1,403 @@
+"""A session as its tabs see it: lines of the record change entries and facts, which are drawn when somebody looks."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage
+from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
+from forge_cli.core.events import (
+    AnyEvent,
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    ContextUsage,
+    InputPrompt,
+    Interrupt,
+    ManualToolsAvailable,
+    MessageEvent,
+    ModeChanged,
+    Origin,
+    SessionStart,
+    SessionUpdate,
+    Streaming,
+    ToolOutput,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    UserInput,
+    WorkerUpdate,
+)
+from forge_cli.core.wire import JsonObject
+from forge_cli.record.line import BadLine, Line
+from forge_cli.ui.facts import Facts, ManualTool
+from forge_cli.ui.html.entries import draw_entry
+from forge_cli.ui.transcript.entries import Called, Said, TranscriptEntry, TranscriptReader
+from forge_cli.ui.views import FindRenderer, no_renderers
+
+ROOT = "root"
+"""The id of the root in the tree of workers."""
+Delegation = str | None
+
+
+@dataclass
+class PlacedEntry:
+    """An entry with its place on the page."""
+
+    key: str
+    entry: TranscriptEntry
+    kind: str
+    parent: str | None
+    seq: int
+    """The last line that changed it."""
+    grown: bool = False
+    """Has some of its text been shown already, while it was written?"""
+    html: str | None = None
+    """None until somebody looks."""
+
+    @property
+    def is_shown(self) -> bool:
+        """An answer without words has nothing to show."""
+        return self.grown or not isinstance(self.entry, Said) or bool(self.entry.text.strip() or self.entry.files)
+
+
+@dataclass
+class PendingChanges:
+    """What the tabs have not been told yet."""
+
+    entries: dict[str, None] = field(default_factory=dict)
+    states: dict[str, None] = field(default_factory=dict)
+    void: dict[str, None] = field(default_factory=dict)
+    """Answers of which the text so far does not count."""
+    deltas: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+    others: list[JsonObject] = field(default_factory=list)
+
+
+class SessionDrawing:
+    """Takes the lines of one session in order; ``drain`` gives what has changed since, ``state`` all that holds now."""
+
+    def __init__(self, session: str, find: FindRenderer = no_renderers) -> None:
+        self.session, self.find = session, find
+        self.live = False
+        """Does this process work on it?"""
+        self.busy = False
+        """Is there something that an interrupt would stop?"""
+        self.queued: Sequence[str] = ()
+        self.ending = ""
+        """Why nobody works on it any more, where that was an error."""
+        self.seq = 0
+        self.started = ""
+        self.requests: dict[str, tuple[ApprovalRequest, Line]] = {}
+        self._facts = Facts(session=session)
+        self._reader = TranscriptReader()
+        self._placed: dict[str, PlacedEntry] = {}
+        self._keys: dict[int, str] = {}
+        self._answers: Counter[Delegation] = Counter()
+        self._growing, self._stream = "", ""
+        self._activity = ""
+        self._running: dict[tuple[Delegation, str], str] = {}
+        self._questions: dict[str, str] = {}
+        self._workers: dict[str, JsonObject] = {}
+        self._parents: dict[Delegation, str | None] = {}
+        self._calls = 0
+        self._since = time.time()
+        self._pending = PendingChanges()
+
+    @property
+    def manual_tools(self) -> Mapping[str, ManualTool]:
+        """What a person may call, by name."""
+        return self._facts.manual_tools
+
+    @property
+    def prompts(self) -> Mapping[str, Mapping[str, Any]]:
+        """Messages that a command of that name sends."""
+        return self._facts.prompts
+
+    # --- lines in
+
+    def take(self, line: Line) -> None:
+        """One line, recorded or transient."""
+        if line.transient:
+            self._take_transient(line)
+            return
+        self.seq = line.seq
+        before = len(self._reader.told.entries)
+        touched = self._reader.read(line)
+        try:
+            event = line.event
+        except BadLine:
+            event = None
+        for entry in self._reader.told.entries[before:]:
+            self._place(entry, line, event)
+        for entry in touched:
+            self._touch(self._keys[id(entry)])
+        if event is not None:
+            self._note(line, event)
+
+    def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
+        """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
+        key, kind, grown = f"e{len(self._placed)}", "call" if isinstance(entry, Called) else "note", False
+        if isinstance(entry, Said):
+            kind = "answer" if isinstance(event, MessageEvent) and event.message.role == "assistant" else "user"
+        if kind == "answer":
+            key = self._answer_key(line.delegation)
+            self._answers[line.delegation] += 1
+            self._pending.deltas.pop(key, None)
+            self._pending.void.pop(key, None)
+            if line.delegation is None:
+                grown, self._growing = bool(self._growing), ""
+        parent = self._parents.get(line.delegation)
+        if isinstance(event, ToolStarted) and event.parent_call_id:
+            caller = self._reader.calls.get((line.delegation, event.parent_call_id))
+            parent = self._keys.get(id(caller), parent)
+        self._keys[id(entry)] = key
+        self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown)
+
+    def _answer_key(self, delegation: Delegation) -> str:
+        return f"a{delegation or ''}.{self._answers[delegation]}"
+
+    def _touch(self, key: str) -> None:
+        placed = self._placed[key]
+        placed.seq, placed.html = self.seq, None
+        self._pending.entries[key] = None
+
+    def _take_transient(self, line: Line) -> None:
+        match line.event:
+            case Streaming() as event if line.delegation is None and not event.done:
+                key = self._answer_key(None)
+                if self._stream != event.request_id and self._growing:  # the one before it came to nothing
+                    self._pending.void[key], self._growing = None, ""
+                    self._pending.deltas.pop(key, None)
+                self._stream = event.request_id
+                self._growing += event.delta
+                self._pending.deltas[key] = self._pending.deltas.get(key, "") + event.delta
+                self._set_activity("writing")
+            case ToolOutput(tool_call_id=call, text=text):
+                if called := self._reader.calls.get((line.delegation, call)):
+                    self._pending.outputs[self._keys[id(called)]] = text
+            case _:
+                pass
+
+    def _note(self, line: Line, event: AnyEvent) -> None:
+        origin = Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
+        self._facts.note(replace(event, origin=origin))
+        match event:
+            case SessionStart():
+                self._facts.worker, self.started = line.worker, self.started or line.time
+                self._running.clear()
+                self._changed("session", "title", "tools", "usage", "tree")
+            case SessionUpdate():
+                self._changed("session", "title", "usage")
+            case ModeChanged():
+                self._changed("session")
+            case ManualToolsAvailable():
+                self._changed("tools")
+            case ContextUsage():
+                self._changed("usage")
+            case WorkerUpdate():
+                self._note_worker(line, event)
+            case TurnStart():
+                self._set_activity("thinking")
+            case TurnEndEvent():
+                self._changed("usage")
+            case ToolStarted():
+                self._running[line.delegation, event.tool_call_id] = event.tool_name
+                self._changed("status")
+            case ToolResult():
+                self._calls += 1
+                self._running.pop((line.delegation, event.tool_call_id), None)
+                self._close_request(line, event.tool_call_id, None, event.status, "tool")
+                self._set_activity("thinking")
+                self._changed("usage", "status")
+            case _:
+                self._note_question(line, event)
+
+    def _note_question(self, line: Line, event: AnyEvent) -> None:
+        match event:
+            case ApprovalRequired(request=request) if self.live:
+                self.requests[request.request_id] = request, line
+                self._pending.others.append(self._draw_request(request, line))
+                self._changed("status")
+            case ApprovalResponse(request_id=request_id, decision=decision):
+                verdict = "yes" if decision.approved else "no"
+                self._close_request(line, None, request_id, verdict, decision.via or "user")
+            case ApprovalDecided(approved=approved):
+                verdict = "yes" if approved else "no"
+                self._close_request(line, event.tool_call_id, event.request_id, verdict, event.by)
+            case InputPrompt(request_id=request_id, prompt=prompt) if self.live:
+                self._questions[request_id] = prompt
+                self._pending.others.append(draw_question(request_id, prompt))
+                self._changed("status")
+            case UserInput(request_id=request_id):
+                self._close_question(request_id)
+            case Interrupt():
+                for request_id in list(self._questions):
+                    self._close_question(request_id)
+            case _:
+                pass
+
+    def _close_request(self, line: Line, call: str | None, request_id: str | None, verdict: str, by: str) -> None:
+        for known, (request, asked) in list(self.requests.items()):
+            same_call = call == request.tool_call_id and line.delegation == asked.delegation
+            if known == request_id or same_call:
+                del self.requests[known]
+                self._pending.others.append({"type": "decided", "request": known, "verdict": verdict, "by": by})
+                self._changed("status")
+
+    def _close_question(self, request_id: str) -> None:
+        if self._questions.pop(request_id, None) is not None:
+            self._pending.others.append({"type": "answered", "request": request_id})
+            self._changed("status")
+
+    def _note_worker(self, line: Line, event: WorkerUpdate) -> None:
+        caller = self._reader.calls.get((event.within, event.tool_call_id))
+        if line.delegation and caller is not None:
+            key = self._parents[line.delegation] = self._keys.get(id(caller))
+            last = self._reader.told.entries[-1]
+            if key and id(last) in self._keys:  # the note that says so belongs there, too
+                self._placed[self._keys[id(last)]].parent = key
+        parent, status = event.within or ROOT, event.status
+        self._workers[line.delegation or ""] = {
+            "id": line.delegation,
+            "name": line.worker,
+            "parent": parent,
+            "status": status,
+        }
+        self._changed("tree")
+
+    # --- what the queue of messages tells
+
+    def set_busy(self, busy: bool, queued: Sequence[str] = ()) -> None:
+        """Whether a message is worked on, and which ones wait."""
+        if busy and not self.busy:
+            self._since, self._activity = time.time(), "thinking"
+        self.busy, self.queued = busy, tuple(queued)
+        self._changed("status")
+
+    def set_live(self, live: bool) -> None:
+        """Somebody works on it from now on, or nobody does any more."""
+        self.live, self.busy, self.queued = live, False, ()
+        self.ending = "" if live else self.ending
+        self._running.clear()
+        for placed in self._placed.values():
+            if isinstance(placed.entry, Called) and not placed.entry.status:
+                placed.html = None
+                self._pending.entries[placed.key] = None
+        for known in list(self.requests):
+            del self.requests[known]
+            self._pending.others.append({"type": "decided", "request": known, "verdict": "ended", "by": "session"})
+        for request_id in list(self._questions):
+            self._close_question(request_id)
+        self._changed("session", "status")
+
+    def _set_activity(self, activity: str) -> None:
+        if activity != self._activity:
+            self._activity = activity
+            self._changed("status")
+
+    def _changed(self, *states: str) -> None:
+        self._pending.states |= dict.fromkeys(states)
+
+    # --- objects out
+
+    def forget_pending(self) -> None:
+        """Nobody looks."""
+        self._pending = PendingChanges()
+
+    def drain(self) -> list[JsonObject]:
+        """What has changed since the last time."""
+        pending, self._pending = self._pending, PendingChanges()
+        return [
+            *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),
+            *(
+                {"type": "entry", "key": key, "html": "", "kind": "answer", "parent": None, "open": True}
+                for key in pending.void
+            ),
+            *({"type": "delta", "key": key, "text": text} for key, text in pending.deltas.items()),
+            *({"type": "output", "key": key, "text": text} for key, text in pending.outputs.items()),
+            *pending.others,
+            *(self._draw_state(state) for state in pending.states),
+        ]
+
+    def history(self, after: int) -> Iterator[JsonObject]:
+        """The entries that were changed after a line, in their order; each is drawn when it is asked for."""
+        for key in list(self._placed):
+            placed = self._placed[key]
+            if placed.seq > after and placed.is_shown:
+                yield self._draw_entry(placed)
+
+    def state(self) -> list[JsonObject]:
+        """All that holds now and is not an entry."""
+        objects = [self._draw_state(state) for state in ("session", "title", "status", "usage", "tools", "tree")]
+        objects += [self._draw_request(request, line) for request, line in self.requests.values()]
+        objects += [draw_question(request, prompt) for request, prompt in self._questions.items()]
+        if self._growing:
+            objects.append({"type": "delta", "key": self._answer_key(None), "text": self._growing})
+        return objects
+
+    def _draw_entry(self, placed: PlacedEntry) -> JsonObject:
+        entry = placed.entry
+        unfinished = isinstance(entry, Called) and not entry.status
+        if placed.html is None:
+            placed.html = draw_entry(entry, self.find, live=self.live)
+        return {
+            "type": "entry",
+            "key": placed.key,
+            "html": placed.html,
+            "kind": placed.kind,
+            "parent": placed.parent,
+            "open": unfinished and self.live,
+        }
+
+    def _draw_request(self, request: ApprovalRequest, line: Line) -> JsonObject:
+        return draw_request_object(request, self._path(line), self.find)
+
+    def _path(self, line: Line) -> list[str]:
+        """The workers from the root down to the one that a line comes from."""
+        path, worker = [line.worker], self._workers.get(line.delegation or "")
+        while worker:
+            above = self._workers.get(str(worker["parent"]))
+            path.insert(0, str(above["name"]) if above else self._facts.worker)
+            worker = above
+        return path
+
+    def _draw_state(self, state: str) -> JsonObject:
+        facts = self._facts
+        match state:
+            case "session":
+                found = {"id": self.session, "worker": facts.worker, "model": facts.model, "folder": facts.workspace}
+                modes = [{"name": mode, "title": MODE_TITLES[mode]} for mode in facts.modes]
+                mode = {"mode": facts.mode, "modeTitle": facts.mode_title, "modes": modes}
+                return {"type": "session", **found, **mode, "live": self.live, "started": self.started}
+            case "title":
+                return {"type": "title", "title": facts.title}
+            case "status":
+                return self._draw_status()
+            case "usage":
+                return draw_usage(facts, self._calls)
+            case "tools":
+                return draw_tools(list(facts.manual_tools.values()))
+            case _:
+                root = {"id": ROOT, "name": facts.worker, "parent": None, "status": self._status()[0]}
+                return {"type": "tree", "workers": [root, *self._workers.values()]}
+
+    def _draw_status(self) -> JsonObject:
+        state, detail = self._status()
+        since = round(self._since * 1000)
+        return {"type": "status", "state": state, "detail": detail, "since": since, "queued": list(self.queued)}
+
+    def _status(self) -> tuple[str, str]:
+        if not self.live:
+            return "ended", self.ending
+        if self.requests or self._questions:
+            tools = [request.tool_name for request, _ in self.requests.values()]
+            return "waiting", ", ".join(dict.fromkeys(tools))
+        if self._running and self.busy:
+            return "running", ", ".join(dict.fromkeys(self._running.values()))
+        return (self._activity if self.busy and self._activity else "thinking" if self.busy else "idle"), ""

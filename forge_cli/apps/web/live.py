@@ -1,0 +1,269 @@
+"""A session that is worked on for the page: the same engine and the same events as in a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from forge_cli.apps.web.view import SessionView
+from forge_cli.cli.work import TalkingRuntime, Work
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, OnAsk
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    CommandEvent,
+    Event,
+    ManualToolInvoke,
+    UserInput,
+)
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import Attachment
+from forge_cli.core.schema import InvalidInput
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wire import error_text
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.record.log import SessionLost
+from forge_cli.record.open import OpenSession
+from forge_cli.record.pending import requests_of
+from forge_cli.ui.html.requests import session_offers
+from forge_cli.ui.queue import MessageQueue, TypedMessage
+
+COMMANDS = ("add-dir", "clear", "compact", "mcp", "mode", "model", "name", "reload", "revoke", "undo")
+"""What the page may tell a session to do, beside its prompts."""
+_PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
+
+
+class AnsweredBefore(ForgeError):
+    """Somebody else was faster."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__("this was answered before", hint="the first answer counts")
+        self.by = by
+
+
+class UnfitArgs(ForgeError):
+    """What was filled into the form of a tool does not fit."""
+
+    def __init__(self, error: InvalidInput) -> None:
+        super().__init__(str(error))
+        self.fields: dict[str, str] = {}
+        """What is wrong, by the name of the field; what concerns none of them is in the sentence."""
+        for problem in error.problems:
+            if found := _PROBLEM.match(problem):
+                self.fields.setdefault(found["missing"] or found["name"], found["why"] or "it needs a value")
+
+
+class PageQueue(MessageQueue):
+    """Messages from any tab."""
+
+    on_change: Callable[[], None] = staticmethod(lambda: None)
+
+    def _on_change(self) -> None:
+        self.on_change()
+
+
+class LiveSession:
+    """One session, open until it is closed or the server ends; ``find_view`` gives what the tabs look at."""
+
+    def __init__(self, work: Work, find_view: Callable[[str], SessionView]) -> None:
+        self.work = work
+        self.id = self.worker = ""
+        self.bus, self._signal = EventBus(), InterruptSignal()
+        self.queue = PageQueue(self.bus, self._signal)
+        self.queue.on_change = self._on_change
+        self.ended = anyio.Event()
+        self.runtime: TalkingRuntime | None = None
+        self.session: OpenSession | None = None
+        self.view: SessionView
+        self._find_view = find_view
+        self._scope = anyio.CancelScope()
+        self._requests: dict[str, ApprovalRequest] = {}
+        self._answered: dict[str, str] = {}
+        self._attending: Callable[[], None] | None = None
+
+    async def run(self, *, task_status: TaskStatus[str]) -> None:
+        """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
+        opened = False
+        try:
+            worker = load_worker(self.work.worker)
+            self.worker = worker.name
+            host = PluginHost(only=None if self.work.plugins else (), worker=worker)
+            with self._scope, self.work.session.open(worker, self.work.workspace) as session:
+                async with self._open(session, host, worker) as runtime:
+                    opened = True
+                    self._attend()
+                    self.view.set_live(True)
+                    task_status.started(session.id)
+                    await runtime.converse(resume=_is_parked(session))
+                    await runtime.conclude()
+            if not opened:
+                raise UsageError("the server ends; nothing new is started")
+        except Exception as error:  # the outermost frame of a session: one that fails must not end the others
+            cause = find_cause(error)
+            if not opened:
+                raise cause from None
+            self.view.drawing.ending = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
+        finally:
+            if opened:
+                self.view.on_tabs = lambda: None
+                self.view.set_live(False)
+            self.ended.set()
+
+    def _open(self, session: OpenSession, host: PluginHost, worker: Worker) -> TalkingRuntime:
+        self.session, self.id = session, session.id
+        self.view = view = self._find_view(session.id)
+        known = view.drawing.seq
+        view.drawing.find = host.renderer
+        for line in session.lines:
+            if line.seq > known:
+                view.take(line)
+        self.runtime = self.work.open_runtime(
+            TalkingRuntime, worker, host, self.bus, session, sinks=(view.take,), interrupt_signal=self._signal
+        )
+        self.runtime.on_begin, self.runtime.on_end = self.queue.began, self._on_end
+        self.bus.subscribe(self._hear)
+        view.on_tabs = self._attend
+        return self.runtime
+
+    # --- what is heard
+
+    def _hear(self, event: Event) -> None:
+        self.queue.note(event)
+        match event:
+            case ApprovalRequired(request=request):
+                self._requests[request.request_id] = request
+            case ApprovalResponse(request_id=request_id, decision=decision):
+                self._answered.setdefault(request_id, decision.via or "user")
+            case ApprovalDecided(request_id=str() as request_id):
+                self._answered.setdefault(request_id, event.by)
+                self._attend()
+            case _:
+                pass
+
+    def _on_change(self) -> None:
+        self.view.set_busy(self.queue.busy, [message.text for message in self.queue.queue])
+
+    def _on_end(self, result: WorkerResult | None) -> None:
+        self.queue.ended(result.status if result else "failed")
+        if result and result.status == "parked":
+            self.queue.leave()  # so that it can be answered, and resumed then
+
+    def _attend(self) -> None:
+        """Requests wait for a tab to come; where they are to be parked, those do that come while no tab is open."""
+        parks = self.work.on_ask is OnAsk.PARK
+        waits = not parks or bool(self.view.tabs) or any(map(self.bus.is_open, self._requests))
+        if waits and self._attending is None:
+            self._attending = self.bus.subscribe(lambda event: None, answers=True)
+        elif not waits and self._attending is not None:
+            self._attending()
+            self._attending = None
+
+    # --- what people do
+
+    @contextmanager
+    def _ending_with_its_log(self) -> Iterator[None]:
+        """Nothing more is done in a session whose log cannot be written."""
+        try:
+            yield
+        except SessionLost as error:
+            self.view.drawing.ending = str(error)
+            if self.runtime:
+                self.runtime.interrupt()
+                self.runtime.stop_conversing()
+            raise
+
+    def say(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
+        if not text.strip() and not attachments:
+            raise UsageError("the message is empty")
+        with self._ending_with_its_log():
+            self.queue.send(TypedMessage(text, attachments))
+
+    def answer(self, request_id: str, choice: str, feedback: str) -> None:
+        """Decide a request; the first answer counts."""
+        request = self._requests.get(request_id)
+        if request_id in self._answered or (request and not self.bus.is_open(request_id)):
+            raise AnsweredBefore(self._answered.get(request_id, "session"))
+        if request is None:
+            raise UsageError(f"there is no request '{visible(request_id)}'")
+        decision = _decision(request, choice, feedback)
+        with self._ending_with_its_log():
+            self.bus.answer(request_id, decision)
+
+    def reply(self, request_id: str, content: str | None) -> None:
+        """Give the line that was asked for; None declines."""
+        if not self.bus.is_open(request_id):
+            raise AnsweredBefore("user")
+        with self._ending_with_its_log():
+            self.bus.emit(UserInput(request_id, content or ""))
+
+    def invoke(self, tool: str, args: Mapping[str, Any]) -> None:
+        """Call a tool by hand, once its args fit."""
+        known = self.view.drawing.manual_tools
+        tools = self.runtime.tools if self.runtime and tool in known else ()
+        found = next((each for each in tools if each.name == tool), None)
+        if found is None:
+            raise UsageError(f"there is no tool '{visible(tool)}' that a person may call")
+        try:
+            found.schema.validate(args)
+        except InvalidInput as error:
+            raise UnfitArgs(error) from None
+        with self._ending_with_its_log():
+            self.bus.emit(ManualToolInvoke(tool, dict(args)))
+
+    def command(self, name: str, args: tuple[str, ...]) -> None:
+        if name not in COMMANDS and name not in self.view.drawing.prompts:
+            raise UsageError(f"there is no command '{visible(name)}'", hint=did_you_mean(name, COMMANDS))
+        with self._ending_with_its_log():
+            self.bus.emit(CommandEvent(name, args))
+
+    def interrupt(self) -> None:
+        if self.queue.busy:
+            with self._ending_with_its_log():
+                self.queue.interrupt()
+
+    def stop(self, reason: str | None = None) -> None:
+        """End it, as a command ends that runs a worker."""
+        if self.runtime is None or not self.runtime.has_started:
+            self._scope.cancel()
+            return
+        with suppress(SessionLost), self._ending_with_its_log():
+            if reason:
+                self.queue.stop(reason)
+            else:
+                self.queue.leave()
+
+
+def find_cause(error: BaseException) -> BaseException:
+    """The first error of those that a task group has put together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _is_parked(session: OpenSession) -> bool:
+    """Does something in it wait for an answer, or has got one since? Then there is nothing to be said first."""
+    return session.resumed is not None and bool(requests_of(session.resumed.past, session.lines))
+
+
+def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalDecision:
+    note = " ".join(feedback.split()) or None
+    if choice == "once":
+        return ApprovalDecision(True)
+    if choice == "no":
+        return ApprovalDecision(False, note=note)
+    name, _, number = choice.partition(":")
+    offers = session_offers(request)
+    if name != "session" or not (number or "0").isdecimal() or int(number or 0) >= len(offers):
+        raise UsageError(f"'{visible(choice)}' is not one of the choices")
+    offer = offers[int(number or 0)]
+    return ApprovalDecision(True, remember="session", grant=offer if offer.rules else None)

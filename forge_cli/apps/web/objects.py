@@ -1,0 +1,73 @@
+"""The objects of a stream that are not entries: requests, questions, usage, and the tools that people may call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.wire import JsonObject
+from forge_cli.ui.facts import Facts, ManualTool
+from forge_cli.ui.html.code import element, many_lines
+from forge_cli.ui.html.requests import draw_request, list_choices
+from forge_cli.ui.views import FindRenderer
+
+
+def draw_request_object(request: ApprovalRequest, path: Sequence[str], find: FindRenderer) -> JsonObject:
+    """A request that waits; ``path`` are the workers from the root down to the one that asks."""
+    return {
+        "type": "request",
+        "request": request.request_id,
+        "tool": request.tool_name,
+        "path": list(path),
+        "html": draw_request(request, find),
+        "risk": request.risk,
+        "choices": list_choices(request),
+    }
+
+
+def draw_question(request_id: str, prompt: str) -> JsonObject:
+    """A line of text that somebody asks for."""
+    html = element("p", many_lines(prompt, exact=True), "asks")
+    return {"type": "question", "request": request_id, "html": html, "secret": False, "default": ""}
+
+
+def draw_usage(facts: Facts, calls: int) -> JsonObject:
+    """What the session has used so far."""
+    usage = facts.usage
+    return {
+        "type": "usage",
+        "turns": facts.turns,
+        "calls": calls,
+        "input": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        "cached": usage.cache_read_tokens,
+        "output": usage.output_tokens,
+        "cost": facts.cost,
+        "used": facts.used,
+        "window": facts.window,
+    }
+
+
+def draw_tools(tools: Sequence[ManualTool]) -> JsonObject:
+    """The tools that a person may call, by category."""
+    names = dict.fromkeys(tool.category or "" for tool in tools)
+    categories = [
+        {"name": name, "tools": [_draw_tool(tool) for tool in tools if (tool.category or "") == name]} for name in names
+    ]
+    return {"type": "tools", "categories": categories}
+
+
+def _draw_tool(tool: ManualTool) -> JsonObject:
+    fields = [
+        {
+            "name": each.get("name"),
+            "label": each.get("name"),
+            "type": each.get("type"),
+            "required": bool(each.get("required")),
+            "default": each.get("default"),
+            "has_default": bool(each.get("hasDefault")),
+            "description": each.get("description") or "",
+            "choices": list(each.get("options") or ()),
+        }
+        for each in tool.fields
+    ]
+    return {"name": tool.name, "label": tool.label, "description": tool.description, "fields": fields}

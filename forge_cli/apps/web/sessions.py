@@ -1,0 +1,300 @@
+"""All sessions of a server: those that are worked on, those that are only looked at, and what waits in others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from forge_cli.apps.web.drawing import SessionDrawing
+from forge_cli.apps.web.live import LiveSession
+from forge_cli.apps.web.view import SessionView
+from forge_cli.apps.web.workers import check_trust, find_listed, list_workers
+from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import AskedWork
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.answering import answer_request
+from forge_cli.record.log import Log, find_kept, read_readable, session_files
+from forge_cli.record.overview import SessionIndex, overview, session_row
+from forge_cli.record.pending import Waiting
+from forge_cli.record.search import find_hits
+from forge_cli.record.verify import verdict_sentence, verified
+from forge_cli.record.waiting import waiting_requests
+from forge_cli.ui.html.requests import draw_request, list_choices
+from forge_cli.ui.transcript.entries import read_transcript
+from forge_cli.ui.transcript.markdown import markdown
+from forge_cli.ui.transcript.page import page
+
+T = TypeVar("T")
+VIA = "forge web"
+"""How answers of this page are called in other sessions."""
+POLL = 1.0
+"""Seconds between two looks at a log that another process writes."""
+LISTED = 200
+"""Sessions in the list of the page; a search looks at all of them."""
+MEDIA_TYPES = {"html": "text/html", "markdown": "text/markdown", "jsonl": "application/x-ndjson"}
+ENDINGS = {"html": "html", "markdown": "md", "jsonl": "jsonl"}
+
+
+class SessionNotLive(UsageError):
+    """Nobody works on this session here."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"nobody works on the session '{visible(session)}' here", hint="resume it first")
+
+
+class WebSessions:
+    """What the page can see and do; ``work`` is what the command line says of every session."""
+
+    def __init__(self, work: Work, tasks: TaskGroup) -> None:
+        self._work, self._tasks = work, tasks
+        self._find = PluginHost(only=None if work.plugins else ()).renderer
+        self.live: dict[str, LiveSession] = {}
+        self._views: WeakValueDictionary[str, SessionView] = WeakValueDictionary()
+        """Each is there as long as somebody looks at it, or works on it."""
+        self.first: str | None = None
+        """The session of the worker that the command line names."""
+        self._starting: list[LiveSession] = []
+
+    # --- workers and sessions
+
+    async def state(self) -> JsonObject:
+        folder = self._work.workspace
+        parked = await in_thread(_count_parked)
+        return {
+            "folder": str(folder),
+            "workers": await in_thread(lambda: list_workers(folder)),
+            "worker": self._work.named or None,
+            "session": self.first,
+            "parked": parked,
+        }
+
+    async def listing(self, search: str) -> list[JsonObject]:
+        rows = await in_thread(lambda: _listing(search.casefold()))
+        return [{**row, "live": row["id"] in self.live} for row in rows]
+
+    async def start(self, worker: str | None = None) -> str:
+        """A new session; without a name that of the worker of the command line."""
+        if worker is None or (worker == self._work.named and self._work.worker):
+            return await self._start(self._work)
+        row = find_listed(self._work.workspace, worker)
+        return await self._start(replace(self._work, worker=str(row["path"]), named=str(row["name"])))
+
+    async def resume(self, name: str, *, fork: bool = False) -> str:
+        """Work on a session that there is, or on a copy of it, where it was."""
+        path = find_kept(name)
+        if path.stem in self.live and not fork:
+            return path.stem
+        return await self._start(await in_thread(lambda: self._resumed_work(path, fork)))
+
+    def _resumed_work(self, path: Path, fork: bool) -> Work:
+        """The worker of a session in its own folder, as far as they are still there."""
+        seen = overview(path)
+        worker = Path(seen.worker_file) if seen.worker_file else None
+        if worker is None or not worker.exists():
+            worker = Path(str(find_listed(self._work.workspace, seen.worker)["path"]))
+        check_trust(worker)
+        folder = Path(seen.workspace)
+        workspace = folder if folder.is_dir() else self._work.workspace
+        choice = SessionChoice(resume=path.stem, fork=fork)
+        return replace(self._work, worker=str(worker), named=seen.worker, workspace=workspace, session=choice)
+
+    async def _start(self, work: Work) -> str:
+        live = LiveSession(work, self.view)
+        self._starting.append(live)
+        try:
+            session = str(await self._tasks.start(live.run))
+        finally:
+            self._starting.remove(live)
+        self.live[session] = live
+        self._tasks.start_soon(self._forget, live)
+        sys.stderr.write(f"  {visible(live.worker)}  {session}\n")
+        sys.stderr.flush()
+        return session
+
+    async def _forget(self, live: LiveSession) -> None:
+        await live.ended.wait()
+        del self.live[live.id]
+
+    def find_live(self, session: str) -> LiveSession:
+        if session not in self.live:
+            raise SessionNotLive(session)
+        return self.live[session]
+
+    async def close(self, session: str) -> None:
+        live = self.find_live(session)
+        live.stop()
+        await live.ended.wait()
+
+    # --- looking
+
+    def view(self, session: str) -> SessionView:
+        """What the tabs of a session look at; it stays the same while somebody starts or ends work on it."""
+        view = self._views.get(session)
+        if view is None:
+            view = self._views[session] = SessionView(SessionDrawing(session, self._find))
+        return view
+
+    async def look(self, name: str) -> SessionView:
+        """The same for a session that may be one of the past."""
+        session = name if name in self.live else find_kept(name).stem
+        view = self.view(session)
+        await self._read_on(view)
+        return view
+
+    async def keep_up(self, view: SessionView) -> None:
+        """Read what another process adds to a session, for as long as somebody looks at it."""
+        while True:
+            await anyio.sleep(POLL)
+            with suppress(ForgeError):
+                await self._read_on(view)
+
+    async def _read_on(self, view: SessionView) -> None:
+        session = view.drawing.session
+        if session in self.live:
+            return
+        path = find_kept(session)
+        size, log = await in_thread(lambda: _grown(path, view.size))
+        if log is None or session in self.live:  # somebody may have begun to work on it meanwhile
+            return
+        view.size = size
+        for line in log.lines:
+            if line.seq > view.drawing.seq:
+                view.take(line)
+
+    async def export(self, name: str, format: str) -> tuple[str, str, str]:
+        """A session as a document: its text, its media type, and the name of the file."""
+        if format not in MEDIA_TYPES:
+            raise UsageError(f"there is no format '{visible(format)}'", hint=f"there are: {', '.join(MEDIA_TYPES)}")
+        path = find_kept(name)
+        text = await in_thread(lambda: self._export(path, format))
+        return text, MEDIA_TYPES[format], f"{path.stem}.{ENDINGS[format]}"
+
+    def _export(self, path: Path, format: str) -> str:
+        lines = read_readable(path).lines
+        if format == "jsonl":
+            return "".join(line.text() for line in lines)
+        return (page if format == "html" else markdown)(read_transcript(lines), self._find)
+
+    async def verify(self, name: str) -> JsonObject:
+        row = await in_thread(lambda: verified(find_kept(name)))
+        return {"ok": row["ok"], "text": visible(verdict_sentence(row))}
+
+    # --- what is parked
+
+    async def inbox(self) -> list[JsonObject]:
+        return await in_thread(self._inbox)
+
+    def _inbox(self) -> list[JsonObject]:
+        return [
+            {
+                "session": path.stem,
+                "worker": " > ".join(waiting.path),
+                "request": waiting.id,
+                "tool": waiting.request.tool_name,
+                "asked": waiting.time,
+                "risk": waiting.request.risk,
+                "answer": None if waiting.answer is None else "yes" if waiting.answer.approved else "no",
+                "html": draw_request(waiting.request, self._find),
+                "choices": list_choices(waiting.request, parked=True),
+            }
+            for path, waiting in _waiting_elsewhere()
+        ]
+
+    async def answer_parked(self, session: str, request: str, choice: str, feedback: str) -> None:
+        if choice not in ("once", "no"):
+            raise UsageError(f"'{visible(choice)}' is not one of the choices", hint="there are: once, no")
+        note = " ".join(feedback.split()) or None
+        decision = ApprovalDecision(choice == "once", note=note if choice == "no" else None, via=VIA)
+        await in_thread(lambda: answer_request(find_kept(session), request, decision))
+
+    # --- the end
+
+    def stop(self, reason: str) -> None:
+        for live in (*self.live.values(), *self._starting):
+            live.stop(reason)
+
+    async def wait_until_ended(self) -> None:
+        while self.live or self._starting:
+            for live in (*self.live.values(), *self._starting):
+                await live.ended.wait()
+            await anyio.lowlevel.checkpoint()
+        for view in list(self._views.values()):
+            view.close()
+
+
+def open_sessions(given: AskedWork, tasks: TaskGroup) -> WebSessions:
+    """The sessions of a server that was started with these options."""
+    return WebSessions(Work(**vars(given)), tasks)
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Read files without holding up the tabs."""
+    return await to_thread.run_sync(function)
+
+
+def _grown(path: Path, size: int) -> tuple[int, Log | None]:
+    """What can be read of a log, where it is not as large as it was."""
+    now = path.stat().st_size
+    return (now, None) if now == size else (now, read_readable(path))
+
+
+def _count_parked() -> int:
+    """Requests that nobody has answered yet."""
+    return sum(waiting.answer is None for _, waiting in _waiting_elsewhere())
+
+
+def _waiting_elsewhere() -> list[tuple[Path, Waiting]]:
+    """What is parked, or asked at the prompt of another process; the sessions of this one show theirs themselves."""
+    return [(path, waiting) for path, waiting in waiting_requests(_ignore) if waiting.pid != os.getpid()]
+
+
+def _ignore(sentence: str) -> None:
+    """What is wrong with a log is said where it is looked at."""
+
+
+def _listing(wanted: str) -> list[JsonObject]:
+    with SessionIndex() as index:
+        rows = ((session_row(path, index), match) for path, match in _matching(wanted))
+        return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
+
+
+def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
+    """The sessions that have a text, each with what is around it; all of them where there is none."""
+    if not wanted:
+        yield from ((path, None) for path in session_files())
+        return
+    for path in session_files():
+        if hit := next(find_hits(path, wanted), None):
+            yield path, str(hit["excerpt"])
+
+
+def _listed(row: JsonObject, match: str | None) -> JsonObject:
+    about = str(row.get("title") or row.get("task") or row.get("error") or "")
+    status = row.get("status", "unreadable")
+    return {
+        "id": row["session"],
+        "title": " ".join(about.split())[:200],
+        "worker": row.get("worker", ""),
+        "model": row.get("model", ""),
+        "started": row.get("started", ""),
+        "status": status,
+        "parked": status == "parked",
+        "match": match,
+    }

@@ -1,0 +1,98 @@
+"""A session that is looked at: its drawing, and the tabs that are told of every change in it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+
+import anyio.lowlevel
+
+from forge_cli.apps.web.drawing import SessionDrawing
+from forge_cli.apps.web.tabs import Tab, encode_message
+from forge_cli.record.line import Line
+
+PIECE = 200
+"""Entries of the history in one message."""
+BATCH = 0.03
+"""Seconds in which changes are collected before they are drawn."""
+
+
+class SessionView:
+    """Draws once what any number of tabs get."""
+
+    def __init__(self, drawing: SessionDrawing) -> None:
+        self.drawing = drawing
+        self.tabs: list[Tab] = []
+        self.on_tabs: Callable[[], None] = lambda: None
+        """Called when a tab has come or gone."""
+        self.size = -1
+        """Bytes of the log that were read, where nobody works on it here."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def take(self, line: Line) -> None:
+        """A sink of the record; a line of another thread, which ends the process perhaps, waits for the loop."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.take, line)
+            return
+        self.drawing.take(line)
+        self.update()
+
+    def set_busy(self, busy: bool, queued: Sequence[str] = ()) -> None:
+        self.drawing.set_busy(busy, queued)
+        self.update()
+
+    def set_live(self, live: bool) -> None:
+        self.drawing.set_live(live)
+        self.update()
+
+    def update(self) -> None:
+        """Tell the tabs what has changed, in a moment."""
+        if not self.tabs:
+            self.drawing.forget_pending()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(BATCH, self.flush)
+
+    def flush(self) -> None:
+        """Tell the tabs what has changed, now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        objects = self.drawing.drain()
+        if objects and self.tabs:
+            message = encode_message(objects, self.drawing.seq)
+            for tab in self.tabs:
+                tab.put(message)
+
+    async def follow(self, tab: Tab, after: int) -> AsyncIterator[bytes]:
+        """What a tab has to be told first: the entries that it has missed, then all that holds now.
+
+        Between two pieces others have their turn. The tab is one of ours once it has caught up.
+        """
+        while True:
+            until = self.drawing.seq
+            entries = self.drawing.history(after)
+            while piece := list(islice(entries, PIECE)):
+                yield encode_message(piece)
+                await anyio.lowlevel.checkpoint()
+            if self.drawing.seq == until:
+                break
+            after = until
+        self.flush()
+        self.tabs.append(tab)
+        self.on_tabs()
+        yield encode_message([*self.drawing.state(), {"type": "ready"}], self.drawing.seq)
+
+    def leave(self, tab: Tab) -> None:
+        with suppress(ValueError):
+            self.tabs.remove(tab)
+            self.on_tabs()
+
+    def close(self) -> None:
+        """Let every tab go, once it has been told everything."""
+        self.flush()
+        for tab in self.tabs:
+            tab.close()

@@ -1,0 +1,86 @@
+"""The model providers: what each needs and has, asked side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from forge_cli.cli.looking.looker import Looker, ThirdPartyError
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.messages import ListedModel, ModelFactory
+from forge_cli.core.wire import error_text
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import MODEL, Plugin
+from forge_cli.files.key_store import find_key
+
+ProviderRow = dict[str, Any]
+PATIENCE = 5.0
+"""Seconds that a provider has to say which models it has."""
+
+
+async def provider_rows(*, with_models: bool = False) -> list[ProviderRow]:
+    """Every provider, side by side; a broken plugin is a row with ``error``."""
+    plugins = PluginHost().model_plugins()
+    rows: list[ProviderRow] = [{} for _ in plugins]
+
+    async def look(index: int, plugin: Plugin) -> None:
+        try:
+            async with Looker() as looker:
+                found = await looker(provider_row, plugin.name, plugin.distribution, with_models)
+        except ThirdPartyError as error:
+            found = _broken(plugin, error.message)
+        key = find_key(*found.pop("keys"))
+        rows[index] = {**found, "key": f"{key.variable} from the {key.origin}" if key else None}
+
+    async with anyio.create_task_group() as group:
+        for index, plugin in enumerate(plugins):
+            group.start_soon(look, index, plugin)
+    return rows
+
+
+def _row(plugin: Plugin) -> ProviderRow:
+    prefix = plugin.name.removeprefix(MODEL)
+    return {"provider": prefix, "origin": str(plugin), "ready": False, "needs": "", "missing": None} | {
+        "models": [],
+        "keys": [],
+    }
+
+
+def _broken(plugin: Plugin, problem: str, needs: str = "") -> ProviderRow:
+    return {**_row(plugin), "needs": needs, "error": problem}
+
+
+async def provider_row(name: str, distribution: str, with_models: bool) -> ProviderRow:
+    host = PluginHost()
+    plugin = host.named(name, distribution)
+    try:
+        factory = host.model(plugin.name.removeprefix(MODEL))
+    except ForgeError as error:
+        return _broken(plugin, error.message)
+    try:
+        missing = factory.missing()
+        listed = await _models(factory, ready=missing is None) if with_models else {}
+    except Exception as error:  # third-party code
+        problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
+        return _broken(plugin, problem, factory.needs)
+    stated = {"ready": missing is None, "needs": factory.needs, "missing": missing, "keys": list(factory.keys)}
+    return {**_row(plugin), **stated, **listed}
+
+
+async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
+    """What the catalogue has, and what the server says soon enough; why it says nothing is told beside them."""
+    found = [_listed(model, "catalogue") for model in factory.catalog()]
+    if factory.ask is None or not ready:
+        return {"models": found}
+    try:
+        with anyio.fail_after(PATIENCE):
+            return {"models": [*found, *(_listed(model, "server") for model in await factory.ask())]}
+    except ForgeError as error:
+        return {"models": found, "unheard": error.message}
+    except TimeoutError:
+        return {"models": found, "unheard": f"it did not say within {PATIENCE:g} s which models it has"}
+
+
+def _listed(model: ListedModel, source: str) -> dict[str, Any]:
+    return {"name": model.name, "context": model.context, "guessed": model.guessed, "source": source}

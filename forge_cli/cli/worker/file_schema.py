@@ -1,0 +1,110 @@
+"""The JSON Schema of worker files and of config.yaml, with the sections of all toolsets that are installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from forge_cli import __version__
+from forge_cli.cli.looking.looker import Looker
+from forge_cli.cli.sections import section_schema, toolset_schema
+from forge_cli.cli.signals import in_loop
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
+from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.cache import StampedCache
+from forge_cli.files.home import forge_home
+from forge_cli.files.replace import replace_file
+from forge_cli.files.settings import Settings
+from forge_cli.files.worker import WorkerConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+ANYTHING: JsonObject = {"anyOf": [{"type": "object"}, {"type": "array"}, {"type": "null"}]}
+"""The section of a toolset that cannot be asked."""
+
+
+def worker_schema() -> JsonObject:
+    """What a worker file may say."""
+    found, toolsets = _Definitions(section_schema(WorkerConfig)), _sections("toolset")
+    properties = found.schema["properties"]
+    properties["sandbox"] |= {"anyOf": [found.add("sandbox", section_schema(SandboxConfig)), {"type": "null"}]}
+    properties["toolsets"]["properties"] = {name: found.add(name, section) for name, section in toolsets.items()}
+    consent = {"properties": {"mode": {"const": "approve_all"}}, "required": ["mode"]}
+    properties["approval"] = {**properties["approval"], "not": consent}
+    known = {"properties": {"toolsets": {"propertyNames": {"enum": list(toolsets)}}}}
+    found.schema |= {"if": {"not": {"required": ["plugins"]}}, "then": known}
+    return found.schema
+
+
+def config_schema() -> JsonObject:
+    """What ``config.yaml`` may say."""
+    found, policies = _Definitions(section_schema(Settings)), _sections("policy")
+    properties = {name: found.add(name, section) for name, section in policies.items()}
+    found.schema["properties"]["policy"] |= {"properties": properties, "additionalProperties": False}
+    return found.schema
+
+
+class _Definitions:
+    """A schema that takes in others, each with definitions under a name of its own."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        self.schema: JsonObject = {"$schema": DIALECT, **schema}
+
+    def add(self, name: str, section: JsonObject) -> JsonObject:
+        """Where the section is found from now on."""
+        inner = section.get("$defs", {})
+        texts = {f'"#/$defs/{each}"': f'"#/$defs/{name}.{each}"' for each in inner}
+        text = json.dumps({**{f"{name}.{each}": value for each, value in inner.items()}, name: section})
+        for old, new in texts.items():
+            text = text.replace(old, new)
+        added = json.loads(text)
+        added[name].pop("$defs", None)
+        self.schema.setdefault("$defs", {}).update(added)
+        return {"$ref": f"#/$defs/{name}"}
+
+
+def write_worker_schema() -> Path | None:
+    """Keep the schema of worker files in the home, where editors find it; None where that cannot be written."""
+    file = forge_home() / "schemas" / "worker.json"
+    with suppress(OSError):
+        replace_file(file, json.dumps(worker_schema(), indent=2, ensure_ascii=False) + "\n")
+        return file
+    return None
+
+
+def _sections(kind: str) -> dict[str, JsonObject]:
+    """What every installed toolset takes, in a worker file or as policy in config.yaml."""
+    return {name: each[kind] for name, each in in_loop(_all_sections).items() if each.get(kind)}
+
+
+async def _all_sections() -> dict[str, JsonObject]:
+    """One that cannot be asked takes anything, and is told of; answers are cached until the plugin changes."""
+    found: dict[str, JsonObject] = {}
+    with StampedCache(forge_home() / "cache" / "sections.json") as cache:
+        async with Looker() as looker:
+            for plugin in PluginHost().toolset_plugins():
+                name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {__version__}"
+                kept: Any = cache.find(name, stamp)
+                if not isinstance(kept, Mapping):
+                    try:
+                        kept = await looker(sections_of_plugin, plugin.name, plugin.distribution)
+                        cache.put(name, stamp, kept)
+                    except ForgeError as error:
+                        kept = {"toolset": ANYTHING}
+                        sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
+                found.setdefault(plugin.name, dict(kept))
+    return found
+
+
+async def sections_of_plugin(name: str, distribution: str) -> JsonObject:
+    """The schema of a toolset's section, and of what the user may say of it for every worker."""
+    host = PluginHost()
+    toolset = host.toolset_of(host.named(name, distribution))
+    return {"toolset": toolset_schema(toolset), "policy": section_schema(toolset.Policy) if toolset.Policy else None}

@@ -1,1 +1,0 @@
-"""Workers whose tools other programs call, each call through the gate of the worker."""

@@ -1,0 +1,133 @@
+"""A text in the logs: where something was said or called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, assert_never
+
+from forge_cli.core.events import (
+    AnyEvent,
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    CommandEvent,
+    ContextUsage,
+    GrantsEvent,
+    InputPrompt,
+    Interrupt,
+    ManualToolInvoke,
+    ManualToolsAvailable,
+    MessageEvent,
+    ModeChanged,
+    NetworkAccess,
+    OtherEvent,
+    SessionEnd,
+    SessionStart,
+    SessionUpdate,
+    StatusEvent,
+    Streaming,
+    ToolOutput,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    UserInput,
+    WorkerUpdate,
+)
+from forge_cli.files.regular import read_regular
+from forge_cli.record.line import BadLine, Line
+
+AROUND = 40
+"""Characters of an excerpt before and after what was found."""
+_ESCAPED = re.compile(r'[^ -~]|["\\]')
+"""What may stand in a log in another way than in a text."""
+
+
+def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
+    """The lines of a log that have a text, which is in folded case; a log that cannot be read has none."""
+    plain = max(_ESCAPED.split(wanted), key=len).encode()
+    with suppress(OSError):
+        data = read_regular(path)
+        for number, line in enumerate(data.split(b"\n"), 1) if may_hold(data, plain) else ():
+            found = _excerpt_of(line, wanted) if may_hold(line, plain) else None
+            if found is not None:
+                yield {"session": path.stem, "line": number, **found}
+
+
+def may_hold(data: bytes, plain: bytes) -> bool:
+    """Whether these letters may be in it in some case; few lines have to be parsed then."""
+    return not data.isascii() or plain in data.lower()
+
+
+def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
+    raw, written = data.decode(errors="replace").casefold(), json.dumps(wanted, ensure_ascii=False)[1:-1]
+    if written not in raw and wanted not in raw:
+        return None
+    try:
+        line = Line.read(data)
+        said = next((text for text in _texts(line.event) if wanted in text.casefold()), None)
+    except BadLine:
+        return None
+    return {"event": line.type, "excerpt": _excerpt(said, wanted)} if said is not None else None
+
+
+def _texts(event: AnyEvent) -> Iterator[str]:
+    """What can be found in an event; what is said in two of them counts in one."""
+    match event:
+        case MessageEvent(message=message):
+            yield message.text
+            for file in message.attachments:
+                yield file.name
+                if file.media_type.startswith("text/"):
+                    yield file.data.decode("utf-8", "replace")
+        case ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
+            yield f"{tool} {json.dumps(args, ensure_ascii=False)}"
+            yield from _strings(args)
+        case ToolResult(value=value, error=error):
+            yield error or ""
+            yield value.text()
+            yield from _strings(value.wire())
+        case ApprovalRequired(request=request):
+            yield request.reason
+        case ApprovalResponse(decision=decision):
+            yield decision.note or ""
+        case StatusEvent(message=message):
+            yield message
+        case NetworkAccess(host=host):
+            yield host
+        case InputPrompt(prompt=prompt):
+            yield prompt
+        case UserInput(content=content):
+            yield content
+        case WorkerUpdate(error=error):
+            yield error or ""
+        case CommandEvent(name=name, args=words):
+            yield " ".join((name, *words))
+        case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | ContextUsage():
+            return
+        case SessionUpdate(title=title):
+            yield title or ""
+        case ApprovalDecided() | GrantsEvent() | ModeChanged() | ManualToolsAvailable() | Interrupt() | OtherEvent():
+            return
+        case _:
+            assert_never(event)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _excerpt(text: str, wanted: str) -> str:
+    """What was found with a little around it, in one line."""
+    place = max(text.casefold().find(wanted), 0)
+    start, end = max(place - AROUND, 0), place + len(wanted) + AROUND
+    words = " ".join(text[start:end].split())
+    return f"{'...' if start else ''}{words}{'...' if end < len(text) else ''}"
