@@ -11,6 +11,8 @@ from typing import Literal, TextIO
 
 NARROWEST = 10
 """Cells of a row, however far to the right it stands."""
+LATER_WIDE = [("\u2630", "\u2637"), ("\u268a", "\u268f"), ("\u4dc0", "\u4dff"), ("\U0001d300", "\U0001d376")]
+"""Signs that Unicode 16 made wide, which an older Python does not know."""
 JOINER, EMOJI = "\u200d", "\ufe0f"
 ELLIPSIS = "..."
 
@@ -28,7 +30,8 @@ def _cells(char: str) -> int:
     if category in ("Mn", "Me", "Cf"):
         return 0
     unknown = category == "Cn" and "\U0001f000" <= char <= "\U0001fbff"
-    return 2 if unknown or unicodedata.east_asian_width(char) in "WF" else 1
+    later = any(first <= char <= last for first, last in LATER_WIDE)
+    return 2 if unknown or later or unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def wrap(text: str, width: int, indent: int = 0) -> str:

@@ -71,6 +71,7 @@ def test_what_is_cut_is_marked() -> None:
     assert fit("日本語の文章", 8) == "日本..."
 
 
+@example("䷀𝌀")
 @given(st.text())
 def test_no_fewer_cells_are_counted_than_a_terminal_may_need(text: str) -> None:
     shown = visible(text)

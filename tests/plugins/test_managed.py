@@ -46,7 +46,9 @@ def run(env: Mapping[str, str], *argv: str) -> None:
 
 @pytest.fixture(params=["uv tool", "pipx"])
 def managed(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Managed:
-    outer = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIPX_", "PYTHON"))}
+    outer = {
+        name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIPX_", "PYTHON", "FORGE_"))
+    }
     outer |= {"PATH": f"{programs}:{outer['PATH']}", "FORGE_HOME": str(tmp_path / "home")}
     folders = {
         "UV_TOOL_DIR": str(tmp_path / "tools"),
