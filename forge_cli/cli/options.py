@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import wraps
@@ -14,6 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from forge_cli import cli
 from forge_cli.cli.commands import HELP, WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
@@ -41,13 +41,7 @@ class PlainCommand(WithExamples, TyperCommand):
         return [piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        for kind in ("argument", "option"):
-            parameters = [each for each in self.get_params(ctx) if each.param_type_name == kind]
-            records = [record for each in parameters if (record := each.get_help_record(ctx))]
-            rows = [(re.sub(r" <.*>$", "", name), text) for name, text in records] if kind == "argument" else records
-            if rows:
-                with formatter.section(f"{kind.capitalize()}s"):
-                    formatter.write_dl([(re.sub(r"<(.*)>$", r"\1", name), text) for name, text in rows])
+        cli.overview.write_parameters(self.get_params(ctx), ctx, formatter)
 
 
 class App(typer.Typer):

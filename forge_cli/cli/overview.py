@@ -1,8 +1,9 @@
-"""The list of commands in the help of forge and of its groups."""
+"""The help: commands by what they are for, and the options of a command by how often they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 SECTIONS = {
@@ -13,6 +14,14 @@ SECTIONS = {
 }
 """The help of forge lists its commands so; what packages bring comes last."""
 FROM_PACKAGES = "From packages"
+OPTIONS = {
+    "Often used": ("model", "interactive", "print", "y", "cd", "attach", "task", "output", "port", "no-open"),
+    "Limits": ("max-turns", "max-tokens", "max-cost", "max-time", "concurrency", "retries"),
+    "Sessions": ("continue", "resume", "fork", "ephemeral", "record", "replay", "restart"),
+    "Output": ("output-format", "json", "output-schema", "trace"),
+}
+"""The options of commands that have many; the others follow."""
+MANY = 12
 
 
 def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: bool) -> None:
@@ -24,6 +33,31 @@ def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: 
     width = max(map(len, commands), default=0)
     for title, names in listed.items():
         rows = [(f"{name:<{width}}", commands[name].get_short_help_str(200)) for name in names if name in commands]
-        if rows:
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        _write_rows(title, rows, formatter)
+
+
+def write_parameters(parameters: Sequence[Any], context: Any, formatter: Any) -> None:
+    """Write a line for each argument and option, without the types that typer would write."""
+    arguments = [each for each in parameters if each.param_type_name == "argument"]
+    _write_rows(
+        "Arguments", [(re.sub(r" <.*>$", "", name), text) for name, text in _rows(arguments, context)], formatter
+    )
+    options = [each for each in parameters if each.param_type_name == "option"]
+    listed = {"Options": options}
+    if len(options) > MANY:
+        title = {name: title for title, names in OPTIONS.items() for name in names}
+        listed = {known: [] for known in (*OPTIONS, "More")}
+        for option in options:
+            listed[title.get(max(option.opts, key=len).lstrip("-"), "More")].append(option)
+    for name, group in listed.items():
+        _write_rows(name, _rows(group, context), formatter)
+
+
+def _rows(parameters: Sequence[Any], context: Any) -> list[tuple[str, str]]:
+    return [record for each in parameters if (record := each.get_help_record(context))]
+
+
+def _write_rows(title: str, rows: Sequence[tuple[str, str]], formatter: Any) -> None:
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl([(re.sub(r"<(.*)>$", r"\1", name), text) for name, text in rows])

@@ -88,6 +88,19 @@ def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
     assert (done.code, done.err) == (2, "forge: there is no tool 'ecko'\n  did you mean 'echo'?\n")
 
 
+@each_row("command", ["run", "chat", "web", "batch"])
+def test_many_options_are_listed_by_what_they_are_for(cli, command: str) -> None:
+    out = cli(command, "--help").out
+    groups = dict(re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", out, re.MULTILINE))
+    assert [name for name in groups if name != "Arguments"][:2] == ["Often used", "Limits"]
+    assert "--model" in groups["Often used"]
+    assert "--read-only" in groups["More"]
+    assert "Options:" not in out
+    if command == "run":
+        assert all(flag in groups["Sessions"] for flag in ("--resume", "--fork", "--ephemeral", "--record", "--replay"))
+        assert "--output-format" in groups["Output"]
+
+
 def test_the_usage_of_run(cli) -> None:
     out = cli("run", "--help").out
     assert out.startswith("Usage: forge run [OPTIONS] WORKER [TASK|-]\n")

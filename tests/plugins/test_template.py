@@ -118,8 +118,9 @@ def put_on_path(package: Path, site: Path) -> None:
     required = f"Summary: {project['description']}\n" + "".join(
         f"Requires-Dist: {each}\n" for each in project["dependencies"]
     )
+    said = f"Summary: {project['description']}\n{required}"
     points = [f"{name} = {value}" for name, value in project["entry-points"]["forge"].items()]
-    write_distribution(site, project["name"], points, version=project["version"], metadata=required)
+    write_distribution(site, project["name"], points, version=project["version"], metadata=said)
 
 
 @pytest.mark.long
