@@ -278,6 +278,19 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
     ]
 
 
+def test_documents_name_places_that_are_there() -> None:
+    documents = read("CONTRIBUTING.md", "docs/internals.md", "docs/adr/*.md")
+    named = {(each.path, found) for each in documents for found in re.findall(r"`(forge_cli/[\w/.]+)`", each.text)}
+    assert len(named) > 20
+    assert [place for place in sorted(named) if not (ROOT / place[1]).exists() and "NAME" not in place[1]] == []
+    links = {(path, link) for path, link in ((each.path, link) for each in documents for link in _links(each.text))}
+    assert [each for each in sorted(links) if not (ROOT / each[0]).parent.joinpath(each[1]).exists()] == []
+
+
+def _links(text: str) -> list[str]:
+    return [link.partition("#")[0] for link in re.findall(r"\]\(([^):]+)\)", text) if not link.startswith("#")]
+
+
 def test_one_place_executes_tools() -> None:
     assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/guard.py"]
 
