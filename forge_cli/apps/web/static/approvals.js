@@ -72,7 +72,8 @@ export class Approvals {
 
   /** After Escape nothing is decided: the request stays, with a button that leads back to it. */
   closed() {
-    if (this.shown) {
+    // The event comes after the fact: what stands open is the next request, which nobody has left.
+    if (this.shown && !$(this.shown.type === "question" ? "question" : "approval").open) {
       this.postponed.add(this.shown.request);
       this.shown = null;
       this.tell();

@@ -88,6 +88,22 @@ def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
     expect(page.locator(".entry.answer .words").last).to_have_text("Then: not painted")
 
 
+def test_the_late_end_of_one_question_does_not_take_away_the_next(site: Site) -> None:
+    site.project.write("tools.py", ASKS)
+    toolsets = "{custom: {module: ./tools.py, tools: [paint]}}"
+    site.project.write("worker.yaml", f"name: clerk\nmodel: script:s.yaml\ntoolsets: {toolsets}\n")
+    site.project.write("s.yaml", json.dumps({"turns": [calls(call("paint")), {"text": "{result}"}]}))
+    page = site.start("worker.yaml").talk()
+    say(page, "Paint it.")
+    expect(page.locator("#question[open]")).to_contain_text("Which colour?")
+    for dialog in ("question", "approval", "tool"):  # a browser tells after a while that one was closed
+        page.evaluate("id => document.getElementById(id).dispatchEvent(new Event('close'))", dialog)
+    expect(page.locator("#waiting")).to_be_hidden()
+    page.locator("#reply").fill("green")
+    page.locator("#question").get_by_role("button", name="Answer").click()
+    expect(page.locator(".entry.answer .words")).to_have_text("painted green")
+
+
 def test_child_workers_are_a_tree_and_stand_in_the_call_that_started_them(site: Site) -> None:
     site.project.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {}\n")
     site.project.write("child.script.yaml", "turns: [{text: I checked it.}]\n")
