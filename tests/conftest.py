@@ -1,12 +1,14 @@
 """What every test needs: a home of its own, an environment without surprises, and calm property tests."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,18 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
 
+_FOLDERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for one test; pytest would look at those of all tests before it for a name that is free."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_FOLDERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the developer's home, settings and terminal out of the tests, and the tests out of them."""
@@ -38,7 +52,8 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv(LOAD_PLUGINS, "")
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.getbasetemp() / f"home{next(_FOLDERS)}"
+    home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))
 
