@@ -127,13 +127,12 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
         sys.stdout.write(welcome())
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return 0
-        from forge_cli.cli.offer import offer_worker
+        from forge_cli.cli.offer import offer_talk
 
         sys.stdout.flush()
-        worker = offer_worker()
-        if worker is None:
+        args = offer_talk()
+        if not args:
             return 0
-        args = ["chat", worker]
     if args[0] == "--install-completion":
         from forge_cli.cli.completion import install
 

@@ -86,3 +86,14 @@ def test_an_ask_without_a_terminal_is_denied(talker) -> None:
     done = talker.forge("chat", "worker.yaml", stdin="go\n")
     assert done.returncode == 0
     assert "nobody" in done.stdout
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_without_a_worker_it_is_that_of_the_folder_else_coder(project, own: bool) -> None:
+    project.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
+    if own:
+        project.write("worker.yaml", "name: mine\n")
+    done = project.forge("chat", stdin="you\n", env={"FORGE_MODEL": "script:script.yaml"})
+    assert (done.returncode, done.stdout) == (0, "Hello, you!\n"), done.stderr
+    (log,) = (project.home / "sessions").glob("*.jsonl")
+    assert json.loads(log.read_text().splitlines()[0])["worker"] == ("mine" if own else "coder")

@@ -105,3 +105,29 @@ def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, w
         screen = terminal()
         assert screen.end() == 0
         assert "Talk to" not in screen.seen
+
+
+def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> None:  # noqa: F811
+    (writer.folder / "worker.yaml").unlink()
+    writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
+    screen = terminal(FORGE_MODEL="script:script.yaml")
+    screen.expect("coder")
+    screen.expect("Ctrl+D leaves.")
+    screen.expect("> ")
+    screen.type("you\n")
+    screen.expect("Hello, you!")
+    screen.expect("> ")
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
+def test_a_model_is_asked_for_where_one_is_ready_and_none_is_named(terminal, writer) -> None:  # noqa: F811
+    (writer.folder / "worker.yaml").unlink()
+    writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
+    screen = terminal(ANTHROPIC_API_KEY="sk-ant-x")
+    screen.expect(f"Which model? [{HAIKU}] > ")
+    screen.type("script:script.yaml\n")
+    screen.expect("Ctrl+D leaves.")
+    screen.expect("> ")
+    screen.type("\x04")
+    assert screen.end() == 0

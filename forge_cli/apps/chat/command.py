@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from forge_cli.apps.chat.talking import talk
+from forge_cli.cli.offer import default_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import check_target
@@ -14,15 +17,23 @@ from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.trusting import offer_trust
 from forge_cli.cli.work import Work
 from forge_cli.cli.work_options import SessionOptions
-from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
+from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.files.attachment import read_attachment
 
 app = new_app()
 
 
 @app.command()
-def chat(worker: WorkerArgument, options: SessionOptions) -> None:
+def chat(
+    worker: Annotated[
+        str | None,
+        typer.Argument(metavar="WORKER", help="As for run; without one, the folder's worker.yaml, else coder."),
+    ] = None,
+    *,
+    options: SessionOptions,
+) -> None:
     """Talk with a worker."""
+    worker = default_worker() if worker is None else worker
     interactive, session = is_interactive(), SessionChoice.of(options)
     if options.record is not None:
         check_target(options.record)
