@@ -330,10 +330,14 @@ def seen_as(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return argv[: globs[0]] == words[: globs[0]] if globs else argv == words
 
 
+ASSIGNED = re.compile(r"(?:^|[\s;&|({])(?:x|fd)=")
+"""A variable that the judge sees, of those that the recorder looks at."""
+
+
 def unexpected(line: str, verdict: LineVerdict, started: Started) -> str | None:
     if surplus := [argv for argv in started.argvs if not covered(argv, verdict)]:
         return f"{line!r} was pre-approved and started {surplus}"
-    if state := started.changed:
+    if (state := started.changed) and not ASSIGNED.search(line):
         return f"{line!r} was pre-approved, and variables had changed for {state}"
     if elsewhere := [argv for argv in started.moved if not reads_only(argv)]:
         return f"{line!r} was pre-approved and started {elsewhere} in another folder"
