@@ -59,6 +59,7 @@ COMMANDS = {
     "keys list": "List keys, and where each comes from.",
     "keys remove": "Forget a stored key, without asking.",
     "config show": "Show every setting that holds here, and where it comes from.",
+    "lock": "Write what a worker consists of to a file, for a review.",
     "trust": "Trust the workers, settings, skills and more of a folder.",
     "doctor": "Check that everything is there that forge needs.",
     "sessions list": "List sessions, the one that was worked on last first.",

@@ -61,6 +61,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "keys list": ("forge keys list", "forge keys list --json"),
     "keys remove": ("forge keys remove openai",),
     "config show": ("forge config show", "forge config show -C ../project"),
+    "lock": ("forge lock worker.yaml", "forge lock worker.yaml --update", "forge lock worker.yaml --pip"),
     "trust": ("forge trust", "forge trust .mcp.json", "forge trust --list"),
     "doctor": ("forge doctor", "forge doctor --json"),
     "sessions list": ("forge sessions list", "forge sessions list --worker coder --json"),

@@ -63,13 +63,20 @@ class ServedWorker:
     """
 
     def __init__(
-        self, worker: Worker, *, workspace: Path, session: OpenSession, takes_tasks: bool, read_only: bool = False
+        self,
+        worker: Worker,
+        *,
+        workspace: Path,
+        session: OpenSession,
+        takes_tasks: bool,
+        read_only: bool = False,
+        locked: bool = False,
     ) -> None:
         self.worker = worker
         self.bus = EventBus()
         self.redactor = own_redactor()
         self._workspace, self._session, self._takes_tasks = workspace, session, takes_tasks
-        self._mode, self._read_only = ApprovalMode.INTERACTIVE, read_only
+        self._mode, self._read_only, self._locked = ApprovalMode.INTERACTIVE, read_only, locked
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
         """How many calls there were."""
@@ -202,11 +209,15 @@ class ServedWorker:
         worker = self.worker
         if self._takes_tasks:
             task = WorkerTask(
-                worker=worker, workspace=self._workspace, find_call=self._calls.get, read_only=self._read_only
+                worker=worker,
+                workspace=self._workspace,
+                find_call=self._calls.get,
+                read_only=self._read_only,
+                locked=self._locked,
             )
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
         assembler = Assembler(
-            folder=PreparedWorker(worker, PluginHost(worker=worker)).within(self._workspace),
+            folder=PreparedWorker(worker, PluginHost(worker=worker), locked=self._locked).within(self._workspace),
             controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
             interrupt=InterruptSignal(),
             notify=self._announcer.notify,

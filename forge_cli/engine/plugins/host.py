@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from forge_cli.core.observers import Observer
     from forge_cli.core.results import Custom
     from forge_cli.engine.plugins.local import LocalCode, LocalPlugin
+    from forge_cli.files.sources import Sources
     from forge_cli.files.worker import Worker
 
 MOST_NAMED = 20
@@ -63,7 +64,9 @@ class PluginHost:
 
     def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
         """``worker`` may name plugins that lie beside it."""
-        self._stated, self._worker = only, worker
+        self.stated, self._worker = only, worker
+        self.check_code: Callable[[Sources], None] | None = None
+        """Refuses code beside the worker that is not what its lock says."""
         self._models: dict[str, ModelFactory] = {}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
@@ -71,9 +74,11 @@ class PluginHost:
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
-        found = allowed(self._installed, self._stated)
+        found = allowed(self._installed, self.stated)
         if self._worker and self._worker.config.plugins:
             for local in plugins.local.local_plugins(self._worker):
+                if self.check_code:
+                    self.check_code(local.code.sources)
                 found += [local] if isinstance(local, Plugin) else self._offered(local)
         return tuple(found)
 
@@ -84,12 +89,12 @@ class PluginHost:
     @property
     def left_out(self) -> tuple[Plugin, ...]:
         """Those that are installed and not allowed."""
-        loaded = allowed(self._installed, self._stated)
+        loaded = allowed(self._installed, self.stated)
         return tuple(plugin for plugin in self._installed if plugin not in loaded)
 
     def unknown_names(self) -> Iterator[str]:
         """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
-        return find_unknown_names(self._installed) if self._stated is None else iter(())
+        return find_unknown_names(self._installed) if self.stated is None else iter(())
 
     def clash(self, plugin: Plugin) -> str | None:
         """Why a third-party plugin is never used: what comes with forge keeps its name."""
@@ -109,7 +114,7 @@ class PluginHost:
         """The host of this worker, which knows the plugins that its file names."""
         known = self._worker.config.plugins if self._worker else []
         same = not known and not worker.config.plugins
-        return self if same or self._worker is worker else PluginHost(self._stated, worker=worker)
+        return self if same or self._worker is worker else PluginHost(self.stated, worker=worker)
 
     def _offered(self, code: LocalCode) -> list[LocalPlugin]:
         """A plugin for each thing that a file or package offers by its hooks."""

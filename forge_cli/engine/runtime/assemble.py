@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.processes import OpenProcesses
     from forge_cli.engine.runtime.requests import WorkerRequests
@@ -203,6 +204,7 @@ class Assembly:
     toolbox: Toolbox
     guard: Guard
     at_hand: TaskAtHand
+    lock: SessionLock | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +246,9 @@ class Assembler:
         return self.read_only or (self.parent is not None and self.parent.guard.judge.read_only)
 
     async def assemble(self) -> Assembly:
+        lock = self.parent.lock if self.parent else self.folder.lock if self.make_zones else None
+        if lock and self.parent:
+            lock.check_child(self.worker)
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
         places = self._open_zones()
@@ -271,8 +276,11 @@ class Assembler:
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
             open_session=requests,
+            check_code=lock.check_code if lock else None,
         )
         toolbox = await self._open_toolsets(make_env)
+        if lock:
+            await lock.check_tools(self.worker, toolbox, self.notify)
         guard = Guard(
             judge=self._judge(toolbox, places, setting),
             controller=self.controller,
@@ -282,7 +290,7 @@ class Assembler:
             hooks=self._hooks(processes),
             ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
         )
-        return Assembly(toolbox, guard, at_hand)
+        return Assembly(toolbox, guard, at_hand, lock)
 
     def _open_zones(self) -> LateSandbox:
         make, spare = self.make_zones, self.spare

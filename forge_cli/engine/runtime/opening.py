@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.gate.reopened import ReopenedCalls
+    from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.prepared import PreparedFolder
     from forge_cli.engine.runtime.wiring import RuntimeSpec, TaskAtHand
@@ -55,6 +56,7 @@ class OpenWorker:
     guidance: Guidance
     open_calls: OpenCalls
     at_hand: TaskAtHand
+    lock: SessionLock | None
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """What servers have the model answer from now on counts in this task."""
@@ -77,7 +79,7 @@ class OpenWorker:
             bus=spec.bus,
             interrupt=spec.interrupt,
             redact=loop.redactor.redact,
-            assembly=Assembly(loop.toolbox, loop.guard, self.at_hand),
+            assembly=Assembly(loop.toolbox, loop.guard, self.at_hand, self.lock),
             controller=self.controller,
             budget=budget or self.new_budget(),
             model=self.model,
@@ -127,6 +129,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         parent=spec.parent.controller if spec.parent else None,
     )
     open_calls = _listen(spec, redactor, stack)
+    if spec.is_root and spec.wiring.replay is None:
+        _ = folder.lock  # checked before anything else of the worker is imported
     if closed:
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
@@ -153,6 +157,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         guidance=guidance,
         open_calls=open_calls,
         at_hand=assembly.at_hand,
+        lock=assembly.lock,
     )
 
 
@@ -172,7 +177,9 @@ async def reopen_worker(
     except BaseException:
         controller.mode = mode
         raise
-    return replace(old, spec=spec, settings=settings, loop=loop, guidance=guidance, at_hand=assembly.at_hand)
+    return replace(
+        old, spec=spec, settings=settings, loop=loop, guidance=guidance, at_hand=assembly.at_hand, lock=assembly.lock
+    )
 
 
 def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import ToolsetConfig
     from forge_cli.core.zones import Zone
     from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.plugins.scan import Plugin
     from forge_cli.files.settings import Settings
@@ -104,6 +105,14 @@ class PreparedFolder:
         return load_settings(self._home, self.workspace)
 
     @cached_property
+    def lock(self) -> SessionLock | None:
+        """The lock that its sessions keep to; the files fit when it is there, else this is a LockError."""
+        worker, asked = self.worker.worker, self.worker.locked or self.worker.worker.config.lock is not None
+        if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
+            return None
+        return engine.lock.checking.lock_for(worker, self.workspace, self._home, self.worker.host)
+
+    @cached_property
     def policies(self) -> UserPolicies:
         """What the user and the project say of toolsets."""
         return user_policies(self.worker.host, self.settings, self._home)
@@ -139,8 +148,10 @@ class PreparedWorker:
     first of them began.
     """
 
-    def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
+    def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False) -> None:
+        """``locked`` says that it has to be what its lock says, whatever it says itself."""
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
+        self.locked = locked
         self._of_folder: PreparedFolder | None = None
 
     @cached_property
@@ -197,10 +208,7 @@ class PreparedWorker:
     @cached_property
     def digest(self) -> str:
         """Equal as long as the worker file is."""
-        try:
-            return digest_of(self.worker.content())
-        except OSError:
-            return digest_of(b"")
+        return self.worker.digest or digest_of(self.worker.content())
 
     @cached_property
     def policy_files(self) -> Mapping[str, str]:
@@ -245,7 +253,7 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
         if each.path.resolve() in seen:
             continue
         seen.add(each.path.resolve())
-        yield each.path
+        yield from (each.path, each.path.with_suffix(".lock"))
         for path in _own_files(each, host):
             yield path
             if path.suffix in SUFFIXES or path.is_dir():
