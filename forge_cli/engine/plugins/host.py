@@ -34,7 +34,7 @@ from forge_cli.engine.plugins.scan import (
     toolset_plugins,
 )
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings import import_timeout, organisation_policy
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import Mark
@@ -289,6 +289,8 @@ class PluginHost:
     def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:
         """Call what calls a plugin; third-party code, so what it raises becomes a sentence with its name."""
         plugin.announce()
+        if plugin.distribution != OWN and not plugin.is_local and (policy := organisation_policy()):
+            policy.check_plugin(plugin.distribution)
         try:
             what = f"loading the plugin '{plugin.name}' of {plugin}"
             return call_within(import_timeout(), what, function, *args, exit_code=ExitCode.INVALID)

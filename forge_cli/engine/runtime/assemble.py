@@ -74,7 +74,7 @@ def open_sandbox(
         zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
         if kind:
             folder.zones[kind] = zones
-    protected, isolation = prepared.protected, prepared.isolation
+    protected, isolation = prepared.protected, folder.isolation
     if parent is not None:
         protected = (*protected, *parent.protected)
         isolation = sandbox.files.caps.capped_isolation(isolation, parent.isolation)
@@ -243,9 +243,13 @@ class Assembler:
 
     @property
     def _only_reads(self) -> bool:
-        return self.read_only or (self.parent is not None and self.parent.guard.judge.read_only)
+        organisation = self.folder.organisation
+        required = organisation is not None and organisation.policy.require.read_only
+        return self.read_only or required or (self.parent is not None and self.parent.guard.judge.read_only)
 
     async def assemble(self) -> Assembly:
+        if self.folder.organisation:
+            self.folder.organisation.check_mode(self.controller.mode)
         lock = self.parent.lock if self.parent else self.folder.lock if self.make_zones else None
         if lock and self.parent:
             lock.check_child(self.worker)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import engine, sandbox
+from forge_cli import engine, files, sandbox
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, is_of_forge, wait_within
 from forge_cli.core.errors import ModelError
@@ -25,6 +25,7 @@ from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
 from forge_cli.engine.turns.window import Context
+from forge_cli.files.settings import has_policy
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     prepared = spec.prepare()
     folder = prepared.within(spec.workspace or _own_workspace(spec.worker) or Path.cwd())
     workspace, settings, redactor = folder.workspace, folder.settings, prepared.redactor
+    spec = folder.organisation.applied(spec) if folder.organisation else spec
     closed = prepared.home_warning if spec.is_root else None
     controller = ApprovalController(
         _approval_mode(spec, settings),
@@ -131,6 +133,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     open_calls = _listen(spec, redactor, stack)
     if spec.is_root and spec.wiring.replay is None:
         _ = folder.lock  # checked before anything else of the worker is imported
+    if spec.is_root and has_policy() and (unused := files.organisation.why_not_used()):
+        notify("warning", unused)
     if closed:
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
@@ -167,6 +171,7 @@ async def reopen_worker(
     """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
     folder, controller, mode = spec.prepare().within(old.workspace), old.controller, old.controller.mode
     settings = folder.settings
+    spec = folder.organisation.applied(spec) if folder.organisation else spec
     try:
         controller.mode = _approval_mode(spec, settings)
         assembly = await _assemble(spec, folder, controller, stack, notify)

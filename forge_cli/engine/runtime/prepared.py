@@ -22,7 +22,7 @@ from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.repository import Guidance, git_branch, guidance_files
-from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.settings import load_settings, organisation_policy, untrusted_project
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox import zones
 from forge_cli.sandbox.secrets import own_redactor
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from forge_cli.core.zones import Zone
     from forge_cli.engine.gate.offer import Offer
     from forge_cli.engine.lock.checking import SessionLock
+    from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.plugins.scan import Plugin
     from forge_cli.files.settings import Settings
@@ -105,9 +106,22 @@ class PreparedFolder:
         return load_settings(self._home, self.workspace)
 
     @cached_property
+    def organisation(self) -> Organisation | None:
+        """What the organisation requires; it forbids nothing of the worker, else this is a WorkerError."""
+        policy = organisation_policy()
+        return engine.organisation.accepted(policy, self.worker.worker, self.settings) if policy else None
+
+    @property
+    def isolation(self) -> Isolation:
+        """What child processes get."""
+        wanted = self.worker.isolation
+        return self.organisation.isolation(wanted) if self.organisation else wanted
+
+    @cached_property
     def lock(self) -> SessionLock | None:
         """The lock that its sessions keep to; the files fit when it is there, else this is a LockError."""
-        worker, asked = self.worker.worker, self.worker.locked or self.worker.worker.config.lock is not None
+        worker, organisation = self.worker.worker, self.organisation
+        asked = self.worker.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
             return None
         return engine.lock.checking.lock_for(worker, self.workspace, self._home, self.worker.host)

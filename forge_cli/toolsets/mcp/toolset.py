@@ -32,7 +32,7 @@ from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
 from forge_cli.files.mcp_tokens import McpTokens
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.mcp.command import obey
@@ -330,7 +330,7 @@ class McpToolset(Toolset):
 
 def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpServer]:
     """Each server with its definition: here, in the user's own settings, or in the working directory."""
-    own = load_settings(home).mcp.servers if None in config.servers.values() else {}
+    own, policy = load_settings(home).mcp.servers if None in config.servers.values() else {}, organisation_policy()
     found: dict[str, McpServer] = {}
     for name, server in config.servers.items():
         defined = server or own.get(name) or trusted_server(name, workspace, home)
@@ -338,6 +338,8 @@ def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpSe
             hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
             problem = f"toolsets.mcp.servers.{name}: there is no definition of it"
             raise WorkerError(config.where("servers", name), problem, hint=hint)
+        for objection in policy.about_server(name, defined, config.where("servers", name)) if policy else ():
+            raise objection
         found[name] = defined
     return found
 
