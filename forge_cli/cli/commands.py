@@ -65,7 +65,7 @@ COMMANDS = {
     "sessions list": "List sessions, the one that was worked on last first.",
     "sessions show": "Show what was said and done in a session.",
     "sessions search": "Look for TEXT in what was said, in calls and in their results.",
-    "sessions export": "Write a session as Markdown, or as a page that loads nothing and runs nothing.",
+    "sessions export": "Write a session as Markdown, as a page that loads nothing, or its decisions as csv.",
     "sessions verify": "Check that no line of a log was changed, dropped or moved.",
     "sessions rm": "Delete sessions, without asking; one that is in use stays.",
     "approvals list": "List the requests that wait for an answer, of parked sessions and of those at work.",

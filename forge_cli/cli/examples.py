@@ -67,8 +67,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sessions list": ("forge sessions list", "forge sessions list --worker coder --json"),
     "sessions show": ("forge sessions show last", "forge sessions show 20261115-084759 --json"),
     "sessions search": ('forge sessions search "connection refused"', "forge sessions search deploy --json"),
-    "sessions export": ("forge sessions export last -o session.html", "forge sessions export last --format md"),
-    "sessions verify": ("forge sessions verify", "forge sessions verify last"),
+    "sessions export": ("forge sessions export last -o session.html", "forge sessions export --all --format csv"),
+    "sessions verify": ("forge sessions verify --all --json", "forge sessions verify last"),
     "sessions rm": ("forge sessions rm last",),
     "approvals list": ("forge approvals list", "forge approvals list --json"),
     "approvals answer": (
