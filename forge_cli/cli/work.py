@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,6 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.messages import Attachment
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.settings import TraceLevel
@@ -101,19 +100,3 @@ def carried_out(work: Work, function: Callable[..., Awaitable[ExitCode]], *args:
         except (ForgeError, ExceptionGroup) as error:
             if not work.interactive or not cli.locking.is_taken_over(error, work.workspace):
                 raise
-
-
-class TalkingRuntime(WorkerRuntime):
-    """A runtime that tells when a message is taken up, and how that ended."""
-
-    on_begin: Callable[[], object]
-    on_end: Callable[[WorkerResult | None], object]
-
-    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
-        self.on_begin()
-        result = None
-        try:
-            result = await super().run(task, attachments)
-        finally:
-            self.on_end(result)
-        return result

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from forge_cli.core.hookspecs import Renderer
     from forge_cli.core.observers import Observer
     from forge_cli.core.results import Custom
-    from forge_cli.engine.plugins.local import LocalCode, LocalPlugin
     from forge_cli.files.sources import Sources
     from forge_cli.files.worker import Worker
 
@@ -79,7 +78,7 @@ class PluginHost:
             for local in plugins.local.local_plugins(self._worker):
                 if self.check_code:
                     self.check_code(local.code.sources)
-                found += [local] if isinstance(local, Plugin) else self._offered(local)
+                found += [local] if isinstance(local, Plugin) else plugins.local.offered(local, self)
         return tuple(found)
 
     @cached_property
@@ -116,33 +115,9 @@ class PluginHost:
         same = not known and not worker.config.plugins
         return self if same or self._worker is worker else PluginHost(self.stated, worker=worker)
 
-    def _offered(self, code: LocalCode) -> list[LocalPlugin]:
-        """A plugin for each thing that a file or package offers by its hooks."""
-        plugin = code.plugin(code.module)
-        names = [name for name in self.offered_names(plugin) if not name.startswith(EXECUTOR)]
-        if not names:
-            problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"
-            raise WorkerError(code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom")
-        return [code.plugin(name) for name in names]
-
     def offered_names(self, plugin: Plugin) -> list[str]:
         """The entry points that would lead to what the hooks of a plugin give."""
-        return self._within(plugin, self._offered_names, plugin)
-
-    def _offered_names(self, plugin: Plugin) -> list[str]:
-        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
-        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
-        executors = [getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")]
-        observers = [getattr(observer, "name", None) for observer in self._call_hook(plugin, "forge_observers")]
-        drawn = {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
-        named: dict[str, list[Any]] = {
-            "": toolsets,
-            MODEL: models,
-            RENDER: sorted(drawn),
-            EXECUTOR: executors,
-            OBSERVER: observers,
-        }
-        return [prefix + name for prefix, names in named.items() for name in names if isinstance(name, str)]
+        return self._within(plugin, plugins.local.offered_names, plugin, self._call_hook)
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """What a module beside a worker offers, once it is registered like every other plugin; the last one counts."""

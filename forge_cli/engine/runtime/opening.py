@@ -124,7 +124,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     spec = folder.organisation.applied(spec) if folder.organisation else spec
     closed = prepared.home_warning if spec.is_root else None
     controller = ApprovalController(
-        _approval_mode(spec, settings),
+        approval_mode_of(spec, settings),
         spec.approval_callback,
         bus=spec.bus,
         parks=spec.on_ask is OnAsk.PARK,
@@ -139,13 +139,13 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
         notify("warning", f"{file} is not used: it is not trusted")
-    model = _model(spec, settings, (workspace, Path.cwd()), notify)
+    model = choose_model(spec, settings, (workspace, Path.cwd()), notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
-        stack.push_async_callback(_close_model, model.provider)
-    price = _price(spec, settings, model)
-    assembly = await _assemble(spec, folder, controller, stack, notify)
-    window = _window(settings, model.provider)
-    offered = await _offer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
+        stack.push_async_callback(close_model, model.provider)
+    price = price_of(spec, settings, model)
+    assembly = await assemble_worker(spec, folder, controller, stack, notify)
+    window = window_of(settings, model.provider)
+    offered = await offer_tools(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
     guidance = folder.guidance(spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
@@ -157,7 +157,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, folder, window, model, assembly, offered, redactor, delegate),
+        loop=make_loop(spec, folder, window, model, assembly, offered, redactor, delegate),
         guidance=guidance,
         open_calls=open_calls,
         at_hand=assembly.at_hand,
@@ -165,39 +165,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     )
 
 
-async def reopen_worker(
-    old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
-) -> OpenWorker:
-    """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
-    folder, controller, mode = spec.prepare().within(old.workspace), old.controller, old.controller.mode
-    settings = folder.settings
-    spec = folder.organisation.applied(spec) if folder.organisation else spec
-    try:
-        controller.mode = _approval_mode(spec, settings)
-        assembly = await _assemble(spec, folder, controller, stack, notify)
-        window = _window(settings, old.model.provider)
-        offered = await _offer(spec, settings, window, assembly, notify, old.loop.offered.names)
-        guidance = folder.guidance(spec.wiring.guidance)
-        loop = _loop(spec, folder, window, old.model, assembly, offered, old.loop.redactor, delegate, old.loop)
-    except BaseException:
-        controller.mode = mode
-        raise
-    return replace(
-        old, spec=spec, settings=settings, loop=loop, guidance=guidance, at_hand=assembly.at_hand, lock=assembly.lock
-    )
-
-
-def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
-    """Let another model take the next turns, the one that ``spec`` names; ``stack`` closes it."""
-    model = _model(spec, old.settings, (old.workspace, Path.cwd()), notify)
-    stack.push_async_callback(_close_model, model.provider)
-    price = _price(spec, old.settings, model)
-    old.loop.model = model.provider
-    old.loop.context.window = _window(old.settings, model.provider)
-    return replace(old, spec=spec, model=model, price=price)
-
-
-async def _assemble(
+async def assemble_worker(
     spec: RuntimeSpec,
     folder: PreparedFolder,
     controller: ApprovalController,
@@ -227,7 +195,7 @@ def _own_workspace(worker: Worker) -> Path | None:
     return given.workspace if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox) else None
 
 
-def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
+def approval_mode_of(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
     """What the program says wins; else the strictest of what worker and user say, for a child of parent and worker."""
     own = spec.worker.config.approval.mode
     if spec.parent:
@@ -264,7 +232,7 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
     return open_calls
 
 
-def _model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], notify: Notify) -> ChosenModel:
+def choose_model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], notify: Notify) -> ChosenModel:
     if replay := spec.wiring.replay:
         if spec.is_root:
             notify("info", replay.announcement)
@@ -276,7 +244,7 @@ def _model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], not
     return choice.choose(given, spec.parent.model if spec.parent else None, earlier)
 
 
-async def _close_model(provider: ModelProvider) -> None:
+async def close_model(provider: ModelProvider) -> None:
     try:
         if is_of_forge(provider):
             await provider.aclose()
@@ -286,7 +254,7 @@ async def _close_model(provider: ModelProvider) -> None:
         raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
 
-def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
+def price_of(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
     """What the model costs; a limit of cost that could not be kept is refused, unless nothing is paid for."""
     price = LatePrice(model.provider.name, settings.options(model.provider.name))
     if spec.wiring.replay is None:
@@ -303,7 +271,7 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     return temporary_folder(stack)
 
 
-async def _offer(
+async def offer_tools(
     spec: RuntimeSpec,
     settings: Settings,
     window: int | None,
@@ -326,7 +294,7 @@ async def _offer(
     return offered
 
 
-def _loop(
+def make_loop(
     spec: RuntimeSpec,
     folder: PreparedFolder,
     window: int | None,
@@ -377,7 +345,7 @@ def _loop(
     return loop.taking_over(before) if before else loop
 
 
-def _window(settings: Settings, provider: ModelProvider) -> int | None:
+def window_of(settings: Settings, provider: ModelProvider) -> int | None:
     return settings.options(provider.name).context or provider.context_window
 
 
