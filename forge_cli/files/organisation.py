@@ -125,7 +125,8 @@ class OrganisationPolicy(Config):
         return any(fnmatchcase(each, pattern) for pattern in self.allow.mcp for each in spellings)
 
     def allows_worker(self, worker: Worker) -> bool:
-        if self.allow.workers is None:
+        """One that a program has made has no file to compare."""
+        if self.allow.workers is None or not worker.digest:
             return True
         path = Path(os.path.realpath(worker.path))
         if path.is_relative_to(SHIPPED.resolve()):

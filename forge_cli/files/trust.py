@@ -152,7 +152,8 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     files = set(_tree(worker.root))
     with suppress(ForgeError, OSError):  # whoever loads it says what is wrong with it
         files |= worker_files(load_worker(worker.path))
-    return {os.path.relpath(path, worker.root): _digest(path) for path in sorted(files)}
+    kept = (path for path in sorted(files) if path.suffix != ".lock")  # which says what the others have to be
+    return {os.path.relpath(path, worker.root): _digest(path) for path in kept}
 
 
 def worker_digest(worker: Worker) -> str:

@@ -373,6 +373,23 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
     ]
 
 
+def test_a_server_that_is_not_there_is_not_compared(clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come back, and then what fits is let in; the others of the worker are compared as ever."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = run(cli, "--locked")
+    assert (done.code, done.out) == (0, "{}\n"), done.err
+    edit(clerk, "tools.py", "Greet", "Meet")
+    assert run(cli, "--locked").code == ExitCode.UNTRUSTED
+
+
+def test_locking_a_worker_of_a_folder_does_not_spoil_its_trust(cli: Cli, project: Project) -> None:
+    project.write(".forge/workers/tidy.yaml", "name: tidy\nmodel: script:script.yaml\n")
+    project.write(".forge/workers/script.yaml", "turns: [{text: done}]\n")
+    assert cli("trust").code == 0
+    assert cli("lock", "tidy").out == ".forge/workers/tidy.lock\n"
+    assert cli("run", "tidy", "go", "-p", "--locked").out == "done\n"
+
+
 def test_a_lock_made_on_another_machine_fits(clerk: Project, tmp_path: Path) -> None:
     there = Project(tmp_path / "elsewhere" / "deep" / "copy")
     shutil.copytree(clerk.folder, there.folder)

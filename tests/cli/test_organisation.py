@@ -206,6 +206,16 @@ def test_packages_that_are_not_named_do_not_load(policy: Write, project: Project
     assert project.forge("run", "worker.yaml", "go", "-p", env=env).returncode == 0
 
 
+def test_tools_that_need_no_worker_are_there(policy: Write, cli: Cli, project: Project) -> None:
+    policy("allow: {executables: false, workers: [], models: []}")
+    project.write("a.txt", "hello\n")
+    assert cli("tools", "call", "read_file", "path=a.txt", "-y").out.strip().endswith("hello")
+    done = cli("tools", "call", "run_custom_tool", "tool_name=x", "-y")
+    assert (done.code, "there is no tool 'run_custom_tool'" in done.err) == (ExitCode.USAGE, True)
+    policy("forbid: [approve_all]")
+    assert cli("tools", "call", "read_file", "path=a.txt", "-y").code == ExitCode.INVALID
+
+
 def test_check_lists_everything_that_is_forbidden(policy: Write, cli: Cli, project: Project) -> None:
     file = policy("allow: {models: [], executables: false}\n")
     project.write("worker.yaml", WORKER + "  executables: {}\n")

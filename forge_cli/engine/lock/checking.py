@@ -71,12 +71,15 @@ class SessionLock:
         """
         label, found = self.parts.label(worker), await offered_parts(self.parts, worker, toolbox)
         connected = {_server(each) for each in found if each.section == "mcp"}
-        absent = {each.name for each in self.entries if each.section == "mcp" and not _is_offered(each)} - connected
+        servers = {each.name for each in self.entries if each.section == "mcp" and not _is_offered(each)}
+        absent = {name for name in servers - connected if _is_of(name, label)}
 
         def counts(entry: LockEntry) -> bool:
             if not _is_offered(entry) or not _is_of(entry.name, label):
                 return False
-            return _server(entry) not in absent and not entry.name.startswith(tuple(f"{name}__" for name in absent))
+            if absent and entry.section == "tools" and entry.origin == "mcp":  # also those that read resources
+                return entry.name.startswith(tuple(f"{name}__" for name in connected))
+            return _server(entry) not in absent
 
         self._compare(filter(counts, found), counts)
         toolbox.admit = _Admission(self, label, notify)
