@@ -63,10 +63,15 @@ class Brought:
 def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
     """What lies in a folder, or at one path in it; what is wrong with one of them is an error if it is ``strict``."""
     folder = place if place.is_dir() else place.parent
-    return [each for each in _find(folder, strict) if place == folder or _is_at(each, place)]
+    found = list(_find(folder, strict))
+    settings = next((each for each in found if each.kind == "settings"), None)
+    return [each for each in found if _is_at(settings if each.kind == "hook" and settings else each, place, folder)]
 
 
-def _is_at(each: Brought, place: Path) -> bool:
+def _is_at(each: Brought, place: Path, folder: Path) -> bool:
+    """Does it lie there? Guidance comes from the folders around, too; a hook comes with the settings that name it."""
+    if each.kind in ("guidance", "servers"):
+        return place in (folder, each.path)
     return Path(os.path.abspath(each.path)).is_relative_to(place)
 
 

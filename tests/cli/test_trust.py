@@ -129,6 +129,18 @@ def test_what_a_folder_would_do_is_said_in_words(cli: Cli, project: Project) -> 
     assert len(done.out.splitlines()) == 6
 
 
+def test_only_what_lies_at_the_path_is_trusted(cli: Cli, project: Project) -> None:
+    bring_much(project)
+    project.write(".forge/skills/other/SKILL.md", "---\nname: other\ndescription: O.\n---\nO.\n")
+    assert cli("trust", ".forge/skills/count").out == f"trusted: {project.folder}/.forge/skills/count (skill)\n"
+    assert cli("trust", "--list").out == f"{project.folder}/.forge/skills/count/SKILL.md\n"
+    assert cli("trust", "AGENTS.md").out == f"trusted: {project.folder}/AGENTS.md (guidance)\n"
+    settings = cli("trust", ".forge/config.yaml").out
+    assert settings == "".join(
+        f"trusted: {project.folder}/.forge/{name}\n" for name in ("config.yaml (settings)", "a.sh (hook)")
+    )
+
+
 def test_a_pipeline_trusts_what_a_hash_names(
     cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
