@@ -83,6 +83,7 @@ NEEDS = {
     "zsh": program("zsh", "zsh"),
     "linux": Need(lambda: LINUX),
     "loop": Need(lambda: LINUX and os.geteuid() == 0 and os.path.exists("/dev/loop-control"), more="and root"),
+    "root": Need(lambda: os.geteuid() == 0, more="only root can make a file that belongs to root"),
     "user": Need(lambda: os.geteuid() != 0, more="root may read and write everything"),
 }
 """Everything that is not the same on every machine; a bwrap that cannot confine anything counts as missing."""

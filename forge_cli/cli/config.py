@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.table import print_json, print_table
@@ -18,11 +20,14 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.key_store import PROVIDERS, find_key
+from forge_cli.files.organisation import OrganisationPolicy, why_not_used
 from forge_cli.files.settings import (
     Settings,
+    has_policy,
     import_timeout,
     load_project_settings,
     load_user_settings,
+    organisation_policy,
     untrusted_project,
 )
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, DEFAULT_TOOL_SHARE, Limits
@@ -41,25 +46,35 @@ ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")
 
 
 @app.command()
-def show(as_json: JsonOption = False, directory: DirectoryOption = None) -> None:
+def show(
+    as_json: JsonOption = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show the whole path, line and column of each.")] = False,
+    directory: DirectoryOption = None,
+) -> None:
     """Show every setting that holds here, and where it comes from.
 
-    From the environment, the project's .forge/config.yaml, your own config.yaml, or by default; rules of policies from
-    each place that has some. A worker and the flags of a command may say more.
+    From the organisation, the environment, the project's .forge/config.yaml, your own config.yaml, or by default; rules
+    of policies from each place that has some. A worker and the flags of a command may say more.
     """
     home, workspace = forge_home(), work_folder(directory)
     rows = list(effective_settings(home, workspace))
     if as_json:
         print_json(rows)
     else:
-        print_table(["key", "from", "value"], list(map(_cells, rows)))
+        cells = [{**_cells(row), **({"from": row["where"] or row["source"]} if origin else {})} for row in rows]
+        print_table(["key", "from", "value"], cells)
+    if has_policy() and (unused := why_not_used()):
+        sys.stderr.write(f"warning: {visible(unused)}\n")
     if file := untrusted_project(home, workspace):
         sys.stderr.write(f"warning: {visible(str(file))} is not used: it is not trusted\n")
 
 
 def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     """A row for each value: the environment wins, then the project, then the user; consent as the strictest says."""
+    policy = organisation_policy()
     sources = {"project": load_project_settings(home, workspace), "user": load_user_settings(home)}
+    if policy:
+        sources = {"organisation": policy.settings(), **sources}
     files = {name: settings for name, settings in sources.items() if settings is not None}
     yield (
         _row("home", str(home), "environment", "FORGE_HOME")
@@ -78,6 +93,17 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield from _rules(files)
     yield from _hooks(files)
     yield from _environment()
+    yield from _required(policy) if policy else ()
+
+
+def _required(policy: OrganisationPolicy) -> Iterator[ConfigRow]:
+    """What only an organisation can say."""
+    for section in (policy.allow, policy.require):
+        name = "allow" if section is policy.allow else "require"
+        for key, value in section.model_dump(exclude_unset=True).items():
+            yield _row(f"{name}.{key}", value, "organisation", section.where(key))
+    for index, value in enumerate(policy.forbid):
+        yield _row(f"forbid[{index}]", value, "organisation", policy.where("forbid", index))
 
 
 def _row(key: str, value: Any, source: str, where: Mark | str | None = None) -> ConfigRow:

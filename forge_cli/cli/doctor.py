@@ -22,9 +22,13 @@ from forge_cli.cli.table import GREEN, RED, paint, print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wrap import terminal_width, wrap, wrap_for
+from forge_cli.engine.lock.checking import stale_parts
+from forge_cli.engine.lock.lockfile import lock_file
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem
+from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
@@ -52,7 +56,7 @@ def doctor(as_json: JsonOption = False) -> None:
     """
     with data_output():
         own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
-        own += _servers()
+        own += [*_servers(), *_locks(Path.cwd())]
         checks = [*own, *in_loop(_models), *in_loop(_plugins), *_executables(ExecutableManager(forge_home()))]
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
@@ -137,6 +141,23 @@ def _servers() -> list[DoctorCheck]:
             told = f"; not confined: {', '.join(free)}" if free else ""
             return [DoctorCheck("mcp", True, f"{counted(len(servers), 'server')} in config.yaml{told}")]
     return []
+
+
+def _locks(folder: Path) -> list[DoctorCheck]:
+    """The locks of the workers in a folder; what only an open worker shows is not looked at."""
+    beside = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and lock_file(path).is_file()]
+    named = [each.path for each in named_workers(folder, forge_home()) if lock_file(each.path).is_file()]
+    checks: list[DoctorCheck] = []
+    for path in dict.fromkeys([*beside, *named]):
+        name, remedy = f"lock.{lock_file(path).stem}", f"review that, then forge lock {path} --update"
+        try:
+            found = stale_parts(load_worker(path), folder, forge_home())
+        except ForgeError as error:
+            checks.append(DoctorCheck(name, False, str(error).replace("\n", " "), remedy, essential=False))
+        else:
+            told = "; ".join(map(str, found)) or f"{lock_file(path)} fits the files that are there"
+            checks.append(DoctorCheck(name, not found, told, remedy, essential=False))
+    return checks
 
 
 async def _models() -> list[DoctorCheck]:

@@ -9,7 +9,7 @@ from typing import Any
 SECTIONS = {
     "Everyday": ("run", "chat", "web", "undo", "approvals", "sessions"),
     "Look": ("approve", "replay", "models", "config", "doctor", "docs", "help"),
-    "Make": ("worker", "tools", "plugins", "mcp", "test", "keys", "trust"),
+    "Make": ("worker", "tools", "plugins", "mcp", "test", "keys", "lock", "trust"),
     "Run elsewhere": ("batch", "serve"),
 }
 """The help of forge lists its commands so; what packages bring comes last."""

@@ -16,11 +16,11 @@ from forge_cli.cli.commands import app_module
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.signals import interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.cli.watchdog import say_fault
-from forge_cli.cli.work import Work
+from forge_cli.cli.work import Work, carried_out
 from forge_cli.cli.work_options import SessionOptions
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import OnAsk
@@ -57,7 +57,7 @@ Exit codes:
   5    a limit was hit
   6    the answer did not fit its schema
   7    the model, or an MCP server that is required, could not be reached or would not answer
-  8    a worker of this folder is not trusted
+  8    a worker of this folder is not trusted, or is not what its lock says
   9    a replay drifted from its record
   10   parked, waiting for an approval
   129  hung up (SIGHUP)
@@ -179,9 +179,9 @@ def run(
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         if stay:
-            code = in_loop(app_module("chat").talk, plan, out, plan.task)
+            code = carried_out(plan, app_module("chat").talk, out, plan.task)
         else:
-            code = in_loop(_carry_out, plan, out, report)
+            code = carried_out(plan, _carry_out, out, report)
     raise typer.Exit(code)
 
 

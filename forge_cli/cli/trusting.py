@@ -1,42 +1,92 @@
-"""Asking whether a project's own settings may be used, before a worker starts."""
+"""Trust in what a folder brings, before a worker starts: asked on a terminal, or given by a hash in a pipeline."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.bringing import Brought, capabilities, find_brought, hash_brought
 from forge_cli.cli.stdin import is_interactive
+from forge_cli.core.difference import unified_diff
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.project import hook_files, read_project
-from forge_cli.files.settings import untrusted_project
-from forge_cli.files.trust import TrustStore
+from forge_cli.files.settings import project_file, untrusted_project
+from forge_cli.files.trust import TrustError, TrustStore
 
 SHOWN = 4000
-"""Characters of the file that are shown before the question."""
+"""Characters of a file that are shown before the question."""
+ASKED_FOR = ("settings", "hook")
+VARIABLE = "FORGE_TRUST"
 
 
 def offer_trust(workspace: Path) -> None:
-    """Show the settings of a project that nobody has agreed to, and ask; without a terminal they are not used."""
-    file = untrusted_project(forge_home(), workspace)
-    if file is None or not is_interactive():
+    """Say what a folder would do that nobody has agreed to, show it, and ask; without a terminal it is not used.
+
+    It is asked for where the folder has settings, or where something changed that was trusted: then the difference.
+    """
+    if not is_interactive():
+        return
+    store = TrustStore(forge_home())
+    if untrusted_project(forge_home(), workspace) is None and not store.trusted():
         return
     try:
-        before = file.read_bytes()
+        own = project_file(workspace).is_file() and not _is_own(workspace)
+        found = [each for each in find_brought(workspace, strict=False) if own or each.kind not in ASKED_FOR]
     except OSError:
         return
-    text = readable(cut(before.decode(errors="replace"), SHOWN))
-    sys.stderr.write(f"This folder has settings of its own, {visible(str(file))}:\n\n")
-    sys.stderr.writelines(f"  {line}\n" for line in text.splitlines())
-    sys.stderr.write("\nThey can make things stricter, never looser.\n")
-    agreed = ask("Use them, until the file changes? [y]es, [n]o > ").lower() in ("y", "yes")
-    if not agreed or file.read_bytes() != before:
+    news = [each for each in found if each.worker is None and not each.is_trusted(store)]
+    if not any(each.kind in ASKED_FOR or each.was_trusted(store) for each in news):
         return
-    store, project = TrustStore(forge_home()), read_project(file)
-    store.add_file(file)
-    if programs := hook_files(project, workspace):
-        sys.stderr.writelines(f"It has hooks that run {visible(str(program))}.\n" for program in programs)
-        if ask("Run these hooks, until a file changes? [y]es, [n]o > ").lower() in ("y", "yes"):
-            for program in programs:
-                store.add_file(program)
+    sys.stderr.write(f"This folder would: {visible(capabilities(news))}.\n")
+    for each in news:
+        _show(each, store)
+    question = "Use what it brings, until a file changes? [y]es, [n]o > "
+    if ask(question).lower() in ("y", "yes"):
+        for each in news:
+            each.trust(store)
+
+
+def _is_own(workspace: Path) -> bool:
+    own = forge_home() / "config.yaml"
+    return own.exists() and own.samefile(project_file(workspace))
+
+
+def _show(each: Brought, store: TrustStore) -> None:
+    """The files; of what was trusted before only the difference, and of new ones the text of what is not code."""
+    for path, content in each.files.items():
+        if store.holds_file(path, content):
+            continue
+        before, text = store.kept_text(path), content.decode(errors="replace")
+        sys.stderr.write(
+            f"\n{visible(os.path.relpath(path))} ({each.kind}{', changed' if before is not None else ''})\n"
+        )
+        if before is not None:
+            lines: Sequence[str] = unified_diff(before, text, "trusted", "now")
+        else:
+            lines = readable(cut(text, SHOWN)).splitlines()
+        sys.stderr.writelines(f"  {line.rstrip(chr(10))}\n" for line in lines)
+    sys.stderr.write("\n")
+
+
+def trust_by_hash(folder: Path) -> None:
+    """Trust what a folder brings, if it is what FORGE_TRUST names: ``forge trust --print-hash`` says that of it."""
+    if wanted := os.environ.get(VARIABLE, "").strip():
+        _trust_by_hash(folder.resolve(), wanted)
+
+
+@lru_cache(maxsize=8)
+def _trust_by_hash(folder: Path, wanted: str) -> None:
+    found = find_brought(folder)
+    if not found:
+        return
+    now, store = hash_brought(found, folder), TrustStore(forge_home())
+    if now != wanted.lower():
+        problem = f"{VARIABLE} is for something else than what {folder} brings now, which is {now}"
+        raise TrustError(problem, hint="review what changed, then write that hash into the pipeline")
+    for each in found:
+        if not each.is_trusted(store):
+            each.trust(store)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from forge_cli import cli
 from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.messages import Attachment
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.settings import TraceLevel
@@ -44,7 +45,8 @@ class Work(AskedWork):
             argv += ["-C", str(self.workspace)]
         if self.model is not None:
             argv += ["-m", self.model]
-        return shlex.join([*argv, *(["--read-only"] if self.read_only else [])])
+        kept = {"--read-only": self.read_only, "--locked": self.locked}
+        return shlex.join([*argv, *(flag for flag, given in kept.items() if given)])
 
     def open_runtime(
         self,
@@ -77,6 +79,7 @@ class Work(AskedWork):
                 replay=replay,
                 zones=self.zones,
                 guidance=guidance,
+                locked=self.locked,
             ),
             **more,
         )
@@ -89,17 +92,11 @@ class Work(AskedWork):
         return OnAsk.DENY
 
 
-class TalkingRuntime(WorkerRuntime):
-    """A runtime that tells when a message is taken up, and how that ended."""
-
-    on_begin: Callable[[], object]
-    on_end: Callable[[WorkerResult | None], object]
-
-    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
-        self.on_begin()
-        result = None
+def carried_out(work: Work, function: Callable[..., Awaitable[ExitCode]], *args: Any) -> ExitCode:
+    """Carry work out; where its lock differs, the person is asked whether that goes into the lock."""
+    while True:
         try:
-            result = await super().run(task, attachments)
-        finally:
-            self.on_end(result)
-        return result
+            return in_loop(function, work, *args)
+        except (ForgeError, ExceptionGroup) as error:
+            if not work.interactive or not cli.locking.is_taken_over(error, work.workspace):
+                raise

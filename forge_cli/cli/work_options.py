@@ -29,6 +29,10 @@ ReadOnlyOption = Annotated[
     bool,
     typer.Option("--read-only", help="Call only tools that are declared to read, in child workers, too."),
 ]
+LockedOption = Annotated[
+    bool,
+    typer.Option("--locked", help="Run only if the worker is what its lock says (forge lock); else exit code 8."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,7 @@ class AskedWork:
     zones: tuple[Zone, ...]
     plugins: bool
     read_only: bool = False
+    locked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,7 @@ class WorkerOptions:
         typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
     ] = None
     read_only: ReadOnlyOption = False
+    locked: LockedOption = False
 
     @property
     def mode(self) -> ApprovalMode | None:
@@ -119,6 +125,7 @@ class WorkOptions(WorkerOptions):
             zones=self.zones,
             plugins=not self.no_plugins,
             read_only=self.read_only,
+            locked=self.locked,
         )
 
 

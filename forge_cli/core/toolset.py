@@ -23,6 +23,7 @@ from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.core.tool_fields import approval_named
 
 if TYPE_CHECKING:
+    from forge_cli.core.locking import LockEntry
     from forge_cli.core.notify import Notify
     from forge_cli.core.own_thread import OwnThread
     from forge_cli.core.processes import Processes
@@ -79,6 +80,8 @@ class ToolsetEnv:
     """Gives ``session``."""
     toolset: str = ""
     """The name of the toolset that has this."""
+    check_code: Callable[[Any], None] | None = None
+    """Refuses code beside the worker, as it was read, that is not what the worker's lock says; None without a lock."""
 
     @property
     def sandbox(self) -> SandboxView:
@@ -261,6 +264,15 @@ class Toolset(Generic[ConfigT]):
         Where items of a batch run on another machine, that must have the same. ``config`` is as for ``own_files``.
         """
         return {}
+
+    @classmethod
+    def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
+        """What it is going to use besides its own code, for a lock: found without starting or importing any of it."""
+        return ()
+
+    async def parts(self) -> Iterable[LockEntry]:
+        """What a lock names of it besides its tools, once it is open."""
+        return ()
 
     async def prompts(self) -> Sequence[PromptSpec]:
         """Messages that a person can send by a slash command."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from forge_cli import files
@@ -31,6 +32,8 @@ class Document:
     data: MarkedDict
     body: str | None
     file: str
+    digest: str = ""
+    """The hash of the bytes that were read."""
 
 
 def read_document(path: Path, *, shown: str | None = None, may_be_empty: bool = False) -> Document:
@@ -41,7 +44,7 @@ def read_document(path: Path, *, shown: str | None = None, may_be_empty: bool = 
         return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)
     has_front_matter = path.suffix.lower() in FRONT_MATTER_SUFFIXES
     front, body = split_front_matter(raw, file) if has_front_matter else (raw, None)
-    return Document(parse_document(front, file), body, file)
+    return Document(parse_document(front, file), body, file, sha256(raw).hexdigest())
 
 
 def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:

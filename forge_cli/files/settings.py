@@ -6,7 +6,7 @@ import os
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -24,6 +24,11 @@ from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 
+if TYPE_CHECKING:
+    from forge_cli.files.organisation import OrganisationPolicy
+
+POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
+"""What the organisation requires; the variable counts only where there is no such file."""
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
@@ -215,8 +220,18 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
     file = str(home / "config.yaml")
     tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)
     user = tried or load_user_settings(home)
-    project = load_project_settings(home, workspace) if workspace else None
-    return files.project.merged(user, project) if project else user
+    project, policy = load_project_settings(home, workspace) if workspace else None, organisation_policy()
+    both = files.project.merged(user, project) if project else user
+    return files.project.merged(both, policy.settings()) if policy else both
+
+
+def organisation_policy() -> OrganisationPolicy | None:
+    """What the organisation requires on this machine, where it does."""
+    return files.organisation.load_policy() if has_policy() else None
+
+
+def has_policy() -> bool:
+    return os.path.lexists(POLICY) or bool(os.environ.get(POLICY_VARIABLE))
 
 
 def load_user_settings(home: Path) -> Settings:

@@ -92,6 +92,11 @@ class Sources:
             digest.update(b"\0%b\0%b" % (str(path.relative_to(self.folder)).encode(), content))
         return digest.hexdigest()
 
+    @property
+    def hashes(self) -> dict[Path, str]:
+        """The hash of each, for a lock."""
+        return {file.path: sha256(file.content or b"").hexdigest() for file in self._all()}
+
     def check(self) -> None:
         """Raise a WorkerError for what cannot be imported: a file that cannot be read, or a name that is two."""
         for file in self._all():

@@ -23,6 +23,8 @@ from forge_cli.files.worker import Worker, load_worker
 
 SKIPPED = "__pycache__"
 UNREADABLE = "unreadable"
+KEPT = 256 * 1024
+"""Bytes of a file up to which what was trusted is kept, to show what changed."""
 SECTIONS = ("workers", "files", "pins")
 _NO_TRUST = "this is not a file of trust"
 _TRUST_AGAIN = "move it away, and trust again what you have read with forge trust"
@@ -38,7 +40,7 @@ class TrustStore:
     """The file ``trust.json`` in forge's home; what cannot be read there is not trusted, and not written over."""
 
     def __init__(self, home: Path) -> None:
-        self._file = home / "trust.json"
+        self._file, self._kept = home / "trust.json", home / "trusted"
 
     def holds(self, worker: NamedWorker) -> bool:
         """Whether all its files are those that the person agreed to."""
@@ -63,6 +65,16 @@ class TrustStore:
         digest = _digest(path) if content is None else sha256(content).hexdigest()
         with self._changing() as entries:
             entries["files"][os.path.realpath(path)] = digest
+        if content is not None and len(content) <= KEPT:
+            replace_file(self._kept / digest, content, mode=0o600)
+
+    def kept_text(self, path: Path) -> str | None:
+        """What the person agreed to in this place, where it was kept, to be compared with what is there now."""
+        known = self._known("files").get(os.path.realpath(path))
+        try:
+            return (self._kept / known).read_bytes().decode(errors="replace") if isinstance(known, str) else None
+        except OSError:
+            return None
 
     def holds_folder(self, folder: Path) -> bool:
         """Whether every file in a folder is what the person agreed to, and none has come since."""
@@ -140,7 +152,8 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     files = set(_tree(worker.root))
     with suppress(ForgeError, OSError):  # whoever loads it says what is wrong with it
         files |= worker_files(load_worker(worker.path))
-    return {os.path.relpath(path, worker.root): _digest(path) for path in sorted(files)}
+    kept = (path for path in sorted(files) if path.suffix != ".lock")  # which says what the others have to be
+    return {os.path.relpath(path, worker.root): _digest(path) for path in kept}
 
 
 def worker_digest(worker: Worker) -> str:

@@ -77,6 +77,8 @@ class WorkerConfig(Config):
     """Which files can be reached, and what confines commands."""
     plugins: list[str] = Field(default=[])
     """Python files, packages or projects beside the worker that bring toolsets, renderers or models."""
+    lock: Literal["required"] | None = None
+    """Whether it runs only as its lock says."""
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
     """What the worker can use, by name, and nothing else."""
 
@@ -107,6 +109,8 @@ class Worker:
     """Those that a program gives it, besides those that its settings name."""
     sandbox: SandboxView | None = None
     """The zones that a program gives it, in the place of those in its settings."""
+    digest: str = ""
+    """The hash of the bytes that were read from its file."""
 
     @classmethod
     def of(
@@ -166,7 +170,8 @@ def load_worker(path: str | Path) -> Worker:
     if document.body is not None and config.instructions is not None:
         problem = "instructions stand both in the front matter and in the body; keep one"
         raise WorkerError(config.where("instructions"), problem)
-    return Worker(config, file.absolute(), (document.body or config.instructions or "").strip())
+    instructions = (document.body or config.instructions or "").strip()
+    return Worker(config, file.absolute(), instructions, digest=document.digest)
 
 
 def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> SandboxView | None:

@@ -97,7 +97,7 @@ class CustomToolset(Toolset):
 
     def _found_before(self) -> _Loaded | None:
         path = self._path
-        stamp = _file_stamp(path)
+        stamp = None if self.env.check_code else _file_stamp(path)
         return _shared.get((_real_path(path, stamp), tuple(self.config.tools))) if stamp else None
 
     async def tools(self) -> Sequence[Tool]:
@@ -137,7 +137,10 @@ class CustomToolset(Toolset):
         path = Path(os.path.realpath(self._path))
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
-        return LocalModule.read(path)
+        local = LocalModule.read(path)
+        if self.env.check_code:
+            self.env.check_code(local.sources)
+        return local
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
         """What sessions have in common is found once: all but toolsets, of which each session has its own."""

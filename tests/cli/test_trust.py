@@ -1,9 +1,15 @@
-"""``forge trust``: nothing that a folder brings is used before, and what changes has to be trusted anew."""
+"""``forge trust``: nothing that a folder brings is used before, and what changes has to be trusted anew.
+
+Covers forge_cli.cli.bringing.
+"""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.testing import Project
@@ -98,3 +104,64 @@ def test_a_key_in_another_case_is_unknown_wherever_it_would_be_ignored(cli: Cli,
     assert "worker.yaml:2:1: unknown key 'Sandbox'; did you mean 'sandbox'?" in done.err
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {Default: preApproved}}\n")
     assert "unknown key 'Default'" in cli("worker", "check", "worker.yaml").err
+
+
+def bring_much(project: Project) -> None:
+    hooks = (
+        "[{on: session_start, run: [./a.sh]}, {on: session_start, run: [./a.sh, x]}, {on: before_tool, run: [./a.sh]}]"
+    )
+    rules = "{shell: {rules: [{pattern: git push, approval: blocked}]}}"
+    project.write(".forge/config.yaml", f"hooks: {hooks}\npolicy: {rules}\n")
+    project.write(".forge/a.sh", "#!/bin/sh\n")
+    project.write(".forge/workers/tidy.yaml", "name: tidy\n")
+    project.write("AGENTS.md", "Be\nkind.\n")
+    project.write(".forge/skills/count/SKILL.md", "---\nname: count\ndescription: Counts.\n---\nCount.\n")
+    bring_server(project)
+
+
+def test_what_a_folder_would_do_is_said_in_words(cli: Cli, project: Project) -> None:
+    bring_much(project)
+    done = cli("trust")
+    assert done.err == (
+        "It would: run 2 commands at session start, run 1 command around calls, start 2 servers, "
+        "add 7 lines of instructions, bring 1 worker, add 1 rule to ask or block, loosen nothing.\n"
+    )
+    assert len(done.out.splitlines()) == 6
+
+
+def test_only_what_lies_at_the_path_is_trusted(cli: Cli, project: Project) -> None:
+    bring_much(project)
+    project.write(".forge/skills/other/SKILL.md", "---\nname: other\ndescription: O.\n---\nO.\n")
+    assert cli("trust", ".forge/skills/count").out == f"trusted: {project.folder}/.forge/skills/count (skill)\n"
+    assert cli("trust", "--list").out == f"{project.folder}/.forge/skills/count/SKILL.md\n"
+    assert cli("trust", "AGENTS.md").out == f"trusted: {project.folder}/AGENTS.md (guidance)\n"
+    settings = cli("trust", ".forge/config.yaml").out
+    assert settings == "".join(
+        f"trusted: {project.folder}/.forge/{name}\n" for name in ("config.yaml (settings)", "a.sh (hook)")
+    )
+
+
+def test_a_pipeline_trusts_what_a_hash_names(
+    cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hash is the same in another checkout; anything else there is exit code 8, and nothing is trusted."""
+    bring_much(project)
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    run = ("run", "tidy", "go", "-p", "-m", "script:script.yaml")
+    printed = cli("trust", "--print-hash").out.strip()
+    assert (len(printed), cli("trust", "--list").out) == (64, "")
+    assert cli(*run).code == ExitCode.UNTRUSTED
+    there = Project(tmp_path / "elsewhere")
+    shutil.copytree(project.folder, there.folder)
+    assert there.forge("trust", "--print-hash").stdout.strip() == printed
+    done = there.forge(*run, env={"FORGE_TRUST": printed})
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    monkeypatch.setenv("FORGE_TRUST", printed)
+    for change in ("AGENTS.md", ".forge/a.sh", ".forge/workers/helper.py", ".mcp.json"):
+        bring_much(project)
+        (project.folder / ".forge/workers/helper.py").unlink(missing_ok=True)
+        before = (project.folder / change).read_text() if (project.folder / change).exists() else ""
+        project.write(change, f"{before} ")
+        done = cli(*run)
+        assert (done.code, "FORGE_TRUST is for something else" in done.err) == (ExitCode.UNTRUSTED, True), change
+    assert cli("trust", "--list").out == ""

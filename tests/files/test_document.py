@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,8 @@ from ..rows import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from hashlib import sha256
+from pathlib import Path
 
 PARSERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
@@ -312,7 +314,8 @@ def unreadable(path: Path) -> str:
 def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, name, "name: x\n")
     read = read_document(path)
-    assert read == Document({"name": "x"}, None, str(path))  # type: ignore[arg-type]
+    digest = sha256(path.read_bytes()).hexdigest()
+    assert read == Document({"name": "x"}, None, str(path), digest)  # type: ignore[arg-type]
     assert read.data.mark.file == str(path)
 
 

@@ -11,7 +11,7 @@ import pytest
 from forge_cli.testing import Project
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
-QUESTION = "Use them, until the file changes? [y]es, [n]o >"
+QUESTION = "Use what it brings, until a file changes? [y]es, [n]o >"
 
 
 def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:
@@ -34,7 +34,8 @@ def test_a_projects_settings_are_shown_and_used_after_a_yes(terminal, writer: Pr
     writer.write(".forge/config.yaml", "trace: quiet\n")
     first = terminal("run", "worker.yaml", "Go.")
     shown = first.expect(QUESTION)
-    assert "This folder has settings of its own, " in shown
+    assert "This folder would: loosen nothing." in shown
+    assert ".forge/config.yaml (settings)" in shown
     assert "  trace: quiet\r\n" in shown
     first.type("y\r")
     assert first.end() == 0
@@ -43,6 +44,31 @@ def test_a_projects_settings_are_shown_and_used_after_a_yes(terminal, writer: Pr
     assert second.end() == 0
     assert QUESTION not in second.seen
     assert "completed" not in second.text
+
+
+def test_the_second_time_only_the_difference_is_shown(terminal, writer: Project, script) -> None:
+    script("{text: Done.}")
+    writer.write("AGENTS.md", "Be kind.\n")
+    writer.write(".forge/config.yaml", "trace: quiet\nlimits: {max_turns: 5}\n")
+    first = terminal("run", "worker.yaml", "Go.")
+    assert "This folder would: add 1 line of instructions, loosen nothing." in first.expect(QUESTION)
+    first.type("y\r")
+    assert first.end() == 0
+    writer.write(".forge/config.yaml", "trace: quiet\nlimits: {max_turns: 9}\n")
+    second = terminal("run", "worker.yaml", "Go.")
+    shown = second.expect(QUESTION)
+    assert ".forge/config.yaml (settings, changed)" in shown
+    assert "  -limits: {max_turns: 5}\r\n  +limits: {max_turns: 9}\r\n" in shown
+    assert "Be kind." not in shown
+    second.type("y\r")
+    assert second.end() == 0
+    writer.write("AGENTS.md", "Be kind.\nSend it away.\n")
+    third = terminal("run", "worker.yaml", "Go.")
+    shown = third.expect(QUESTION)
+    assert "AGENTS.md (guidance, changed)" in shown
+    assert "+Send it away." in shown
+    third.type("n\r")
+    assert third.end() == 0
 
 
 @pytest.mark.few(1)

@@ -153,6 +153,7 @@ def batch(
             zones=options.zones,
             plugins=not options.no_plugins,
             read_only=options.read_only,
+            locked=options.locked,
         ),
         inputs=BatchInputs(
             inputs,

@@ -12,10 +12,9 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import check_target
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.trusting import offer_trust
-from forge_cli.cli.work import Work
+from forge_cli.cli.work import Work, carried_out
 from forge_cli.cli.work_options import SessionOptions
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.files.attachment import read_attachment
@@ -48,5 +47,5 @@ def chat(
         record=options.record,
     )
     with data_output() as out:
-        code = in_loop(talk, work, out)
+        code = carried_out(work, talk, out)
     raise typer.Exit(code)

@@ -29,7 +29,8 @@ from forge_cli.cli.output import loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.streams import erase_live_lines
-from forge_cli.cli.work import TalkingRuntime, Work
+from forge_cli.cli.talking_runtime import TalkingRuntime
+from forge_cli.cli.work import Work
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Interrupted

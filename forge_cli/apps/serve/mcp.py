@@ -19,7 +19,7 @@ from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.tools.choose import tool_worker
 from forge_cli.cli.watchdog import say_fault
-from forge_cli.cli.work_options import ReadOnlyOption
+from forge_cli.cli.work_options import LockedOption, ReadOnlyOption
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
@@ -51,17 +51,24 @@ def mcp(
     ] = None,
     directory: DirectoryOption = None,
     read_only: ReadOnlyOption = False,
+    locked: LockedOption = False,
 ) -> None:
     """Offer a worker's tools, and the worker itself, to MCP clients."""
     served, workspace = tool_worker(worker), work_folder(directory)
     listener = HttpListener(http) if http is not None else None
     with data_output() as out:
-        code = in_loop(_serve, served, workspace, worker is not None, read_only, listener, out)
+        code = in_loop(_serve, served, workspace, worker is not None, read_only, locked, listener, out)
     raise typer.Exit(code)
 
 
 async def _serve(
-    worker: Worker, workspace: Path, named: bool, read_only: bool, listener: HttpListener | None, out: TextIO
+    worker: Worker,
+    workspace: Path,
+    named: bool,
+    read_only: bool,
+    locked: bool,
+    listener: HttpListener | None,
+    out: TextIO,
 ) -> ExitCode:
     stop, reasons = anyio.Event(), list[str]()
 
@@ -71,7 +78,9 @@ async def _serve(
         stop.set()
 
     with SessionChoice().open(worker, workspace) as session:
-        served = ServedWorker(worker, workspace=workspace, session=session, takes_tasks=named, read_only=read_only)
+        served = ServedWorker(
+            worker, workspace=workspace, session=session, takes_tasks=named, read_only=read_only, locked=locked
+        )
         served.bus.subscribe(_warn)
 
         def leave(end: ForcedEnd) -> int:

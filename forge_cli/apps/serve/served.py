@@ -31,6 +31,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import TOOL
+from forge_cli.engine.organisation import Organisation
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
@@ -40,7 +41,7 @@ from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.settings import load_settings, organisation_policy, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
@@ -63,13 +64,20 @@ class ServedWorker:
     """
 
     def __init__(
-        self, worker: Worker, *, workspace: Path, session: OpenSession, takes_tasks: bool, read_only: bool = False
+        self,
+        worker: Worker,
+        *,
+        workspace: Path,
+        session: OpenSession,
+        takes_tasks: bool,
+        read_only: bool = False,
+        locked: bool = False,
     ) -> None:
         self.worker = worker
         self.bus = EventBus()
         self.redactor = own_redactor()
         self._workspace, self._session, self._takes_tasks = workspace, session, takes_tasks
-        self._mode, self._read_only = ApprovalMode.INTERACTIVE, read_only
+        self._mode, self._read_only, self._locked = ApprovalMode.INTERACTIVE, read_only, locked
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
         """How many calls there were."""
@@ -202,11 +210,15 @@ class ServedWorker:
         worker = self.worker
         if self._takes_tasks:
             task = WorkerTask(
-                worker=worker, workspace=self._workspace, find_call=self._calls.get, read_only=self._read_only
+                worker=worker,
+                workspace=self._workspace,
+                find_call=self._calls.get,
+                read_only=self._read_only,
+                locked=self._locked,
             )
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
         assembler = Assembler(
-            folder=PreparedWorker(worker, PluginHost(worker=worker)).within(self._workspace),
+            folder=PreparedWorker(worker, PluginHost(worker=worker), locked=self._locked).within(self._workspace),
             controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
             interrupt=InterruptSignal(),
             notify=self._announcer.notify,
@@ -221,6 +233,9 @@ class ServedWorker:
         recorder = Recorder(session=self._session.id, worker=self.worker.name, depth=0, redactor=self.redactor)
         for sink in self._session.sinks:
             recorder.add_sink(sink)
+        if policy := organisation_policy():
+            for sink in Organisation(policy).sinks(self._session.id):
+                recorder.add_sink(sink)
         return recorder
 
     def _start(self) -> SessionStart:

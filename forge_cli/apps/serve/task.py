@@ -37,6 +37,7 @@ class WorkerTask:
     workspace: Path
     find_call: Callable[[str], ServedCall | None]
     read_only: bool = False
+    locked: bool = False
 
     def as_tool(self) -> Tool:
         worker = self.worker
@@ -65,7 +66,7 @@ class WorkerTask:
                         interrupt_signal=signal,
                         session=session,
                         read_only=self.read_only,
-                        wiring=Wiring(host=PluginHost(worker=self.worker)),
+                        wiring=Wiring(host=PluginHost(worker=self.worker), locked=self.locked),
                     )
                     async with runtime:
                         return await runtime.run(args["task"])

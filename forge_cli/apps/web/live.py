@@ -11,7 +11,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from forge_cli.apps.web.view import SessionView
-from forge_cli.cli.work import TalkingRuntime, Work
+from forge_cli.cli.talking_runtime import TalkingRuntime
+from forge_cli.cli.work import Work
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, UsageError

@@ -22,7 +22,8 @@ from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.organisation import why_not_used
+from forge_cli.files.settings import POLICY_VARIABLE, has_policy, import_timeout
 from forge_cli.files.sources import imported_beside
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
@@ -50,7 +51,7 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
     if found is None:
         _warn_once()
         return UNCONFINED
-    homes, wanted = user_homes(), {*_libraries(), *_files(worker, folder), *zones}
+    homes, wanted = user_homes(), {*_libraries(), *_files(worker, folder), *zones, *_policy()}
     secret = frozenset(Path(os.path.realpath(home / name)) for home in homes for name in HIDDEN)
     confinement = confinement_for(
         (),
@@ -96,7 +97,16 @@ def child_environment() -> dict[str, str]:
         name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value) for name, value in os.environ.items()
     }
     limit = {"FORGE_IMPORT_TIMEOUT": f"{import_timeout():g}"}
-    return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
+    found = {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
+    if not _policy():
+        found.pop(POLICY_VARIABLE, None)
+    return found
+
+
+def _policy() -> list[Path]:
+    """The file that FORGE_POLICY names, if it is one of an organisation: the child has no means to tell."""
+    named = os.environ.get(POLICY_VARIABLE)
+    return [Path(os.path.abspath(named))] if named and has_policy() and not why_not_used() else []
 
 
 @cache

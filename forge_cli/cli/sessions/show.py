@@ -11,11 +11,12 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.sessions.common import NAMED, IdArgument, read_log
-from forge_cli.core.errors import ForgeError
+from forge_cli.cli.sessions.common import NAMED, read_log
+from forge_cli.cli.sessions.decisions import decisions_csv
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.record.log import LAST
+from forge_cli.record.log import LAST, session_files
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -45,24 +46,34 @@ def show(
 class ExportFormat(StrEnum):
     md = "md"
     html = "html"
+    csv = "csv"
 
 
 @app.command()
 def export(
-    session: IdArgument,
+    session: Annotated[str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}.")] = None,
     format: Annotated[
-        ExportFormat | None, typer.Option("--format", help="Without it, html for a FILE that ends in .html, else md.")
+        ExportFormat | None,
+        typer.Option("--format", help="Without it, by the ending of FILE, else md; csv has the decisions."),
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="With csv: of all sessions.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to FILE, not to standard output.")
     ] = None,
 ) -> None:
-    """Write a session as Markdown, or as a page that loads nothing and runs nothing."""
-    told = read_transcript(read_log(session).lines)
-    guessed = ExportFormat.html if output and output.suffix.lower() in (".html", ".htm") else ExportFormat.md
-    write = page if (format or guessed) is ExportFormat.html else markdown
-    with data_output():
-        document = write(told, PluginHost().renderer)
+    """Write a session as Markdown, or as a page that loads nothing and runs nothing; or its decisions as csv."""
+    endings = {".html": ExportFormat.html, ".htm": ExportFormat.html, ".csv": ExportFormat.csv}
+    form = format or endings.get(output.suffix.lower() if output else "", ExportFormat.md)
+    if (session is None) != every or (every and form is not ExportFormat.csv):
+        raise UsageError("name one session, or all of them with --all --format csv")
+    if form is ExportFormat.csv:
+        names = [session] if session else [path.stem for path in reversed(session_files())]
+        document = decisions_csv(read_log(name).lines for name in names)
+    else:
+        told = read_transcript(read_log(str(session)).lines)
+        write = page if form is ExportFormat.html else markdown
+        with data_output():
+            document = write(told, PluginHost().renderer)
     if output is None:
         sys.stdout.write(document)
         return

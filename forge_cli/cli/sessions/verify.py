@@ -10,7 +10,7 @@ import typer
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.table import RED, paint, print_json
-from forge_cli.core.errors import ExitCode
+from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import wrap_for
 from forge_cli.record.log import find_session, session_files
@@ -22,12 +22,15 @@ app = new_app()
 @app.command()
 def verify(
     session: Annotated[str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All sessions, which it does without ID, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check that no line of a log was changed, dropped or moved.
 
     The exit code is 1 when one was. What was cut off at the end of a log cannot be known.
     """
+    if session and every:
+        raise UsageError(f"--all and {visible(session)} contradict each other; keep one")
     rows = [verified(path) for path in ([find_session(session)] if session else session_files())]
     if as_json:
         print_json(rows)

@@ -16,6 +16,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.source import OWN
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
@@ -25,8 +26,10 @@ def tool_worker(worker: str | None) -> Worker:
     """The worker that is named, or one with every built-in toolset that needs no settings."""
     if worker is not None:
         return load_worker(find_trusted_worker(worker, interactive=is_interactive()))
-    host = PluginHost()
+    host, policy = PluginHost(), organisation_policy()
     own = [plugin for plugin in host.toolset_plugins() if plugin.distribution == OWN]
+    if policy and not policy.allow.executables:
+        own = [plugin for plugin in own if plugin.name != "executables"]
     return bare_worker({plugin.name: {} for plugin in own if not needs_settings(host, plugin)})
 
 

@@ -15,10 +15,13 @@ from forge_cli.cli.table import print_json
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.cli.worker.grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ForgeError
+from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.organisation import Organisation
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 
 app = new_app()
@@ -36,7 +39,11 @@ def check(
     it starts, and what it allows in advance, is listed.
     """
     path, folder = find_worker(worker), work_folder(directory)
+    forbidden = _forbidden(path, folder)
     try:
+        if len(forbidden) > 1:
+            told = "".join(f"\n  {each}" for each in forbidden)
+            raise WorkerError(None, f"{worker}: the organisation forbids {len(forbidden)} things of it{told}")
         facts, grants = check_worker(path, folder)
     except ForgeError as error:
         if as_json:
@@ -53,6 +60,14 @@ def check(
     lines = [told, *lines_of_grants(grants), *(lines_of_grants(hooks, "hooks run beside it") if hooks else ())]
     with data_output() as out:
         out.writelines(f"{visible(line)}\n" for line in lines)
+
+
+def _forbidden(path: str, folder: Path) -> list[WorkerError]:
+    """Everything of a worker that the organisation does not allow."""
+    policy = organisation_policy()
+    if policy is None:
+        return []
+    return list(Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder)))
 
 
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:

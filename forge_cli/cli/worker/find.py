@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from forge_cli import cli
-from forge_cli.core.errors import UsageError, WorkerError
-from forge_cli.core.text import nearest, visible
+from forge_cli.core.errors import UsageError
+from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import SUFFIXES, NamedWorker, WorkerOrigin, is_path, is_sentence, named_workers
+from forge_cli.files.lookup import WorkerOrigin, is_path, is_sentence, named_workers
 
 WorkerArgument = Annotated[
     str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
@@ -28,6 +28,8 @@ def find_worker(name: str) -> str:
 
 def find_trusted_worker(name: str, *, interactive: bool) -> str:
     """The path of a worker that is about to run; one of the working directory's own needs trust."""
+    if "FORGE_TRUST" in os.environ:
+        cli.trusting.trust_by_hash(Path.cwd())
     return _find(name, runs=True, interactive=interactive)
 
 
@@ -50,19 +52,10 @@ def _find(name: str, *, runs: bool, interactive: bool) -> str:
     if not found:
         if Path(name).is_dir():
             return name
-        raise _unknown(name, known)
+        raise cli.worker.unknown.unknown_worker(name, known)
     if found[0].origin is not WorkerOrigin.PROJECT:
         return str(found[0].path)
     return str(cli.worker.trusted.first_trusted(found, runs=runs, interactive=interactive).path)
-
-
-def _unknown(name: str, known: Sequence[NamedWorker]) -> WorkerError:
-    beside = [f"{name}{suffix}" for suffix in SUFFIXES if Path(f"{name}{suffix}").is_file()]
-    near = beside[0] if beside else nearest(name, {worker.name for worker in known})
-    meant = f"; did you mean '{near}'?" if near else ""
-    names = ", ".join(dict.fromkeys(worker.name for worker in known))
-    hint = f"there are: {names}; a path with a slash or an ending such as .yaml works, too"
-    return WorkerError(None, f"there is no worker '{visible(name)}'{meant}", hint=hint)
 
 
 def warn(sentence: str) -> None:

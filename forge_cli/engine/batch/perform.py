@@ -45,6 +45,7 @@ class BatchWork:
     zones: tuple[Zone, ...] = ()
     plugins: bool = True
     read_only: bool = False
+    locked: bool = False
 
 
 class Away(Protocol):
@@ -87,7 +88,7 @@ class ItemPerformer:
     @cached_property
     def prepared(self) -> PreparedWorker:
         """What the sessions of all items have in common."""
-        return PreparedWorker(self.worker, self.host)
+        return PreparedWorker(self.worker, self.host, locked=self.work.locked)
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
         """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""

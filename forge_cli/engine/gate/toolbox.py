@@ -220,6 +220,8 @@ class Toolbox:
     """That of the parent worker."""
     read_only: bool = False
     """Whether only tools that read can be called, which the gate sees to; the others are not even offered."""
+    admit: Callable[[OpenToolset, Offer], bool] | None = None
+    """Says of each tool whether it may be here, where a lock decides that."""
     changes: int = 0
     """How often ``offers`` became others."""
     _taken: list[list[Offer]] = field(default_factory=list)
@@ -244,6 +246,8 @@ class Toolbox:
         found: dict[str, Offer] = {}
         for opened, offers in zip(self.toolsets, taken, strict=True):
             for offer in offers:
+                if self.admit and not self.admit(opened, offer):
+                    continue
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
                     found[offer.tool.name] = self._choose(other, offer, opened)

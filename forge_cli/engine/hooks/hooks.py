@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -31,6 +31,9 @@ from forge_cli.engine.gate.performing import perform_within
 from forge_cli.files.settings import HookConfig
 from forge_cli.files.trust import TrustStore
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.prepared import PreparedFolder
 
 SECONDS = 10.0
 """That a hook has."""
@@ -328,3 +331,20 @@ def _names(judged: Judged) -> tuple[str, ...]:
 async def _observe(observer: Observer, told: HookCall) -> HookAnswer | None:
     said = observer.observe(told)
     return await said if inspect.isawaitable(said) else said
+
+
+def open_hooks(folder: PreparedFolder, session: str, processes: WorkerProcesses, bus: EventBus) -> Hooks:
+    """The hooks of a worker in its folder; an observer that no plugin offers is an error."""
+    worker = folder.worker
+    hooks = Hooks(
+        all=tuple(hooks_of(folder.settings.hooks, worker.home)),
+        session=session,
+        worker=worker.worker.name,
+        workspace=folder.workspace,
+        store=TrustStore(worker.home),
+        processes=processes,
+        bus=bus,
+        find_observer=worker.host.observer,
+    )
+    hooks.check(worker.host.observer_names())
+    return hooks

@@ -34,7 +34,7 @@ from forge_cli.engine.plugins.scan import (
     toolset_plugins,
 )
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings import import_timeout, organisation_policy
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import Mark
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from forge_cli.core.hookspecs import Renderer
     from forge_cli.core.observers import Observer
     from forge_cli.core.results import Custom
-    from forge_cli.engine.plugins.local import LocalCode, LocalPlugin
+    from forge_cli.files.sources import Sources
     from forge_cli.files.worker import Worker
 
 MOST_NAMED = 20
@@ -63,7 +63,9 @@ class PluginHost:
 
     def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
         """``worker`` may name plugins that lie beside it."""
-        self._stated, self._worker = only, worker
+        self.stated, self._worker = only, worker
+        self.check_code: Callable[[Sources], None] | None = None
+        """Refuses code beside the worker that is not what its lock says."""
         self._models: dict[str, ModelFactory] = {}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
@@ -71,10 +73,12 @@ class PluginHost:
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
-        found = allowed(self._installed, self._stated)
+        found = allowed(self._installed, self.stated)
         if self._worker and self._worker.config.plugins:
             for local in plugins.local.local_plugins(self._worker):
-                found += [local] if isinstance(local, Plugin) else self._offered(local)
+                if self.check_code:
+                    self.check_code(local.code.sources)
+                found += [local] if isinstance(local, Plugin) else plugins.local.offered(local, self)
         return tuple(found)
 
     @cached_property
@@ -84,12 +88,12 @@ class PluginHost:
     @property
     def left_out(self) -> tuple[Plugin, ...]:
         """Those that are installed and not allowed."""
-        loaded = allowed(self._installed, self._stated)
+        loaded = allowed(self._installed, self.stated)
         return tuple(plugin for plugin in self._installed if plugin not in loaded)
 
     def unknown_names(self) -> Iterator[str]:
         """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
-        return find_unknown_names(self._installed) if self._stated is None else iter(())
+        return find_unknown_names(self._installed) if self.stated is None else iter(())
 
     def clash(self, plugin: Plugin) -> str | None:
         """Why a third-party plugin is never used: what comes with forge keeps its name."""
@@ -109,35 +113,11 @@ class PluginHost:
         """The host of this worker, which knows the plugins that its file names."""
         known = self._worker.config.plugins if self._worker else []
         same = not known and not worker.config.plugins
-        return self if same or self._worker is worker else PluginHost(self._stated, worker=worker)
-
-    def _offered(self, code: LocalCode) -> list[LocalPlugin]:
-        """A plugin for each thing that a file or package offers by its hooks."""
-        plugin = code.plugin(code.module)
-        names = [name for name in self.offered_names(plugin) if not name.startswith(EXECUTOR)]
-        if not names:
-            problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"
-            raise WorkerError(code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom")
-        return [code.plugin(name) for name in names]
+        return self if same or self._worker is worker else PluginHost(self.stated, worker=worker)
 
     def offered_names(self, plugin: Plugin) -> list[str]:
         """The entry points that would lead to what the hooks of a plugin give."""
-        return self._within(plugin, self._offered_names, plugin)
-
-    def _offered_names(self, plugin: Plugin) -> list[str]:
-        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
-        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
-        executors = [getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")]
-        observers = [getattr(observer, "name", None) for observer in self._call_hook(plugin, "forge_observers")]
-        drawn = {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
-        named: dict[str, list[Any]] = {
-            "": toolsets,
-            MODEL: models,
-            RENDER: sorted(drawn),
-            EXECUTOR: executors,
-            OBSERVER: observers,
-        }
-        return [prefix + name for prefix, names in named.items() for name in names if isinstance(name, str)]
+        return self._within(plugin, plugins.local.offered_names, plugin, self._call_hook)
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """What a module beside a worker offers, once it is registered like every other plugin; the last one counts."""
@@ -284,6 +264,8 @@ class PluginHost:
     def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:
         """Call what calls a plugin; third-party code, so what it raises becomes a sentence with its name."""
         plugin.announce()
+        if plugin.distribution != OWN and not plugin.is_local and (policy := organisation_policy()):
+            policy.check_plugin(plugin.distribution)
         try:
             what = f"loading the plugin '{plugin.name}' of {plugin}"
             return call_within(import_timeout(), what, function, *args, exit_code=ExitCode.INVALID)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def unfit(distribution: str) -> str | None:
     """``is built for forge >= 9, this is 0.2.0``, where its metadata says so."""
-    for required in _requirements(distribution):
+    for required in requirements_of(distribution):
         if canonical(required.name) == OWN and not required.specifier.contains(__version__, prereleases=True):
             clauses = sorted(required.specifier, key=lambda each: (each.operator.startswith("<"), str(each)))
             built = ", ".join(f"{each.operator} {each.version}" for each in clauses)
@@ -24,7 +24,7 @@ def unfit(distribution: str) -> str | None:
 
 def missing(distribution: str) -> list[str]:
     """What it requires here and is not installed, by name."""
-    names = (canonical(required.name) for required in _requirements(distribution))
+    names = (canonical(required.name) for required in requirements_of(distribution))
     return [name for name in names if not _is_installed(name)]
 
 
@@ -39,7 +39,7 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-def _requirements(distribution: str) -> Iterator[Requirement]:
+def requirements_of(distribution: str) -> Iterator[Requirement]:
     """What it requires on this machine, without extras; metadata that cannot be read requires nothing."""
     from importlib.metadata import requires
 

@@ -12,10 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from forge_cli import engine, sandbox
-from forge_cli import files as worker_files
-from forge_cli.core.approval import Approval
 from forge_cli.core.bounds import call_within, is_of_forge, wait_within
-from forge_cli.core.errors import ForgeError, UsageError, WorkerError
+from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.source import Source
 from forge_cli.core.toolset import ToolsetEnv, leaves_as_is
 from forge_cli.core.zones import Zone, ZoneMode
@@ -38,10 +36,10 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.processes import OpenProcesses
     from forge_cli.engine.runtime.requests import WorkerRequests
-    from forge_cli.files.settings import Settings
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
@@ -73,7 +71,7 @@ def open_sandbox(
         zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
         if kind:
             folder.zones[kind] = zones
-    protected, isolation = prepared.protected, prepared.isolation
+    protected, isolation = prepared.protected, folder.isolation
     if parent is not None:
         protected = (*protected, *parent.protected)
         isolation = sandbox.files.caps.capped_isolation(isolation, parent.isolation)
@@ -114,10 +112,11 @@ def _open_all(
         zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
     else:
         zones = _open_own(prepared, workspace, make=make_zones and parent is None, enough=bool(added))
-        if parent is None:
-            zones = tuple(_accepting_edits(zone, prepared.settings(workspace)) for zone in zones)
-        else:
-            zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
+        settings = prepared.settings(workspace)
+        if parent is not None:
+            zones = tuple(engine.runtime.other_zones.open_child_zone(zone, parent, make_zones) for zone in zones)
+        elif settings.policy.get("filesystem"):
+            zones = tuple(engine.runtime.other_zones.accepting_edits(zone, settings) for zone in zones)
     if parent is not None:
         brought = [zone for zone in brought if sandbox.files.caps.lies_within(zone.path, parent.zones)]
     brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
@@ -126,21 +125,11 @@ def _open_all(
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
             raise WorkerError(other.where, problem, hint="give yours another name")
     zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
-    zones = _add(zones, added)
+    if added:
+        zones = engine.runtime.other_zones.add_zones(zones, added)
     if spare is not None:
-        zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
+        zones = tuple(engine.runtime.other_zones.use_spare_folder(zone, spare) for zone in zones)
     return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if read_only else zones
-
-
-def _accepting_edits(zone: Zone, settings: Settings) -> Zone:
-    """The zone, in which the user accepts edits where their own config names its folder and the worker says nothing."""
-    folders = (settings.policy.get("filesystem") or {}).get("edits")
-    for index, folder in enumerate(folders if isinstance(folders, list) else ()):
-        named = isinstance(folder, str) and zone.path.is_relative_to(Path(folder).expanduser())
-        if named and not zone.write_stated and zone.approval.write is Approval.ASK:
-            where = settings.where("policy", "filesystem", "edits", index)
-            return replace(zone, approval=replace(zone.approval, write=Approval.PRE_APPROVED), write_where=where)
-    return zone
 
 
 def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
@@ -172,30 +161,6 @@ def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
     return any(zone.path == real for zone in zones)
 
 
-def _add(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:
-    for zone in added:
-        try:
-            zones = distinct((*zones, open_zone(zone, user_home=user_home())))
-        except WorkerError as error:
-            hint = "name another folder, or give its zone in the worker another name"
-            raise UsageError(f"--add-dir {zone.path}: {error.message}", hint=hint) from None
-    return zones
-
-
-def _use_spare_folder(zone: Zone, spare: Path) -> Zone:
-    if zone.made:
-        return zone
-    folder = spare / zone.name
-    folder.mkdir(exist_ok=True)
-    return replace(zone, path=folder, made=True, stands_for=zone.path)
-
-
-def _open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
-    """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
-    made = open_zone(sandbox.files.caps.capped(zone, parent.zones), user_home=user_home(), make=make)
-    return sandbox.files.caps.capped(made, parent.zones)
-
-
 @dataclass(frozen=True)
 class Assembly:
     """A worker ready to be worked with: its tools, and the gate before them."""
@@ -203,6 +168,7 @@ class Assembly:
     toolbox: Toolbox
     guard: Guard
     at_hand: TaskAtHand
+    lock: SessionLock | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,9 +207,16 @@ class Assembler:
 
     @property
     def _only_reads(self) -> bool:
-        return self.read_only or (self.parent is not None and self.parent.guard.judge.read_only)
+        organisation = self.folder.organisation
+        required = organisation is not None and organisation.policy.require.read_only
+        return self.read_only or required or (self.parent is not None and self.parent.guard.judge.read_only)
 
     async def assemble(self) -> Assembly:
+        if self.folder.organisation:
+            self.folder.organisation.check_mode(self.controller.mode)
+        lock = self.parent.lock if self.parent else self.folder.lock if self.make_zones else None
+        if lock and self.parent:
+            lock.check_child(self.worker)
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
         places = self._open_zones()
@@ -271,8 +244,11 @@ class Assembler:
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
             open_session=requests,
+            check_code=lock.check_code if lock else None,
         )
         toolbox = await self._open_toolsets(make_env)
+        if lock:
+            await lock.check_tools(self.worker, toolbox, self.notify)
         guard = Guard(
             judge=self._judge(toolbox, places, setting),
             controller=self.controller,
@@ -282,7 +258,7 @@ class Assembler:
             hooks=self._hooks(processes),
             ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
         )
-        return Assembly(toolbox, guard, at_hand)
+        return Assembly(toolbox, guard, at_hand, lock)
 
     def _open_zones(self) -> LateSandbox:
         make, spare = self.make_zones, self.spare
@@ -367,22 +343,9 @@ class Assembler:
         )
 
     def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
-        prepared = self.prepared
-        entries = self.folder.settings.hooks
-        if not entries:
+        if not self.folder.settings.hooks:
             return None
-        hooks = engine.hooks.hooks.Hooks(
-            all=tuple(engine.hooks.hooks.hooks_of(entries, prepared.home)),
-            session=self.session,
-            worker=self.worker.name,
-            workspace=self.workspace,
-            store=worker_files.trust.TrustStore(prepared.home),
-            processes=open_processes(),
-            bus=self.controller.bus,
-            find_observer=prepared.host.observer,
-        )
-        hooks.check(prepared.host.observer_names())
-        return hooks
+        return engine.hooks.hooks.open_hooks(self.folder, self.session, open_processes(), self.controller.bus)
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:

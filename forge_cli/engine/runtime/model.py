@@ -15,7 +15,7 @@ from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.gate.guard import Repeated
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.files.settings import Settings, import_timeout
+from forge_cli.files.settings import Settings, import_timeout, organisation_policy
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
@@ -108,11 +108,19 @@ class ModelChoice:
     ) -> ChosenModel:
         """``given`` is what the program says, ``parent`` the parent's model, ``earlier`` that of the same session."""
         if given is not None and not isinstance(given, str):
+            self._check_allowed(given.name, "the program: ")
             return ChosenModel(given)
         if parent and parent.named is None and given is None and not self.worker.config.model:
             return parent
         named = self._choose_name(given, parent.named if parent else None, earlier)
+        self._check_allowed(named.name, "-m: " if given else "")
         return ChosenModel(named.make(self.host, self.settings, self.notify), named)
+
+    def _check_allowed(self, name: str, said: str) -> None:
+        """Raise what the organisation says against a model."""
+        policy, own = organisation_policy(), self.worker.config.where("model") if not said else None
+        for objection in policy.about_model(name, own, said) if policy else ():
+            raise objection
 
     def _choose_name(self, given: str | None, parent: NamedModel | None, earlier: str | None) -> NamedModel:
         if given is None and self.worker.config.model:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import engine, sandbox
+from forge_cli import engine, files, sandbox
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, is_of_forge, wait_within
 from forge_cli.core.errors import ModelError
@@ -25,6 +25,7 @@ from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
 from forge_cli.engine.turns.window import Context
+from forge_cli.files.settings import has_policy
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.gate.reopened import ReopenedCalls
+    from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.prepared import PreparedFolder
     from forge_cli.engine.runtime.wiring import RuntimeSpec, TaskAtHand
@@ -55,6 +57,7 @@ class OpenWorker:
     guidance: Guidance
     open_calls: OpenCalls
     at_hand: TaskAtHand
+    lock: SessionLock | None
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """What servers have the model answer from now on counts in this task."""
@@ -77,7 +80,7 @@ class OpenWorker:
             bus=spec.bus,
             interrupt=spec.interrupt,
             redact=loop.redactor.redact,
-            assembly=Assembly(loop.toolbox, loop.guard, self.at_hand),
+            assembly=Assembly(loop.toolbox, loop.guard, self.at_hand, self.lock),
             controller=self.controller,
             budget=budget or self.new_budget(),
             model=self.model,
@@ -118,26 +121,31 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     prepared = spec.prepare()
     folder = prepared.within(spec.workspace or _own_workspace(spec.worker) or Path.cwd())
     workspace, settings, redactor = folder.workspace, folder.settings, prepared.redactor
+    spec = folder.organisation.applied(spec) if folder.organisation else spec
     closed = prepared.home_warning if spec.is_root else None
     controller = ApprovalController(
-        _approval_mode(spec, settings),
+        approval_mode_of(spec, settings),
         spec.approval_callback,
         bus=spec.bus,
         parks=spec.on_ask is OnAsk.PARK,
         parent=spec.parent.controller if spec.parent else None,
     )
     open_calls = _listen(spec, redactor, stack)
+    if spec.is_root and spec.wiring.replay is None:
+        _ = folder.lock  # checked before anything else of the worker is imported
+    if spec.is_root and has_policy() and (unused := files.organisation.why_not_used()):
+        notify("warning", unused)
     if closed:
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
         notify("warning", f"{file} is not used: it is not trusted")
-    model = _model(spec, settings, (workspace, Path.cwd()), notify)
+    model = choose_model(spec, settings, (workspace, Path.cwd()), notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
-        stack.push_async_callback(_close_model, model.provider)
-    price = _price(spec, settings, model)
-    assembly = await _assemble(spec, folder, controller, stack, notify)
-    window = _window(settings, model.provider)
-    offered = await _offer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
+        stack.push_async_callback(close_model, model.provider)
+    price = price_of(spec, settings, model)
+    assembly = await assemble_worker(spec, folder, controller, stack, notify)
+    window = window_of(settings, model.provider)
+    offered = await offer_tools(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
     guidance = folder.guidance(spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
@@ -149,43 +157,15 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, folder, window, model, assembly, offered, redactor, delegate),
+        loop=make_loop(spec, folder, window, model, assembly, offered, redactor, delegate),
         guidance=guidance,
         open_calls=open_calls,
         at_hand=assembly.at_hand,
+        lock=assembly.lock,
     )
 
 
-async def reopen_worker(
-    old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
-) -> OpenWorker:
-    """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
-    folder, controller, mode = spec.prepare().within(old.workspace), old.controller, old.controller.mode
-    settings = folder.settings
-    try:
-        controller.mode = _approval_mode(spec, settings)
-        assembly = await _assemble(spec, folder, controller, stack, notify)
-        window = _window(settings, old.model.provider)
-        offered = await _offer(spec, settings, window, assembly, notify, old.loop.offered.names)
-        guidance = folder.guidance(spec.wiring.guidance)
-        loop = _loop(spec, folder, window, old.model, assembly, offered, old.loop.redactor, delegate, old.loop)
-    except BaseException:
-        controller.mode = mode
-        raise
-    return replace(old, spec=spec, settings=settings, loop=loop, guidance=guidance, at_hand=assembly.at_hand)
-
-
-def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
-    """Let another model take the next turns, the one that ``spec`` names; ``stack`` closes it."""
-    model = _model(spec, old.settings, (old.workspace, Path.cwd()), notify)
-    stack.push_async_callback(_close_model, model.provider)
-    price = _price(spec, old.settings, model)
-    old.loop.model = model.provider
-    old.loop.context.window = _window(old.settings, model.provider)
-    return replace(old, spec=spec, model=model, price=price)
-
-
-async def _assemble(
+async def assemble_worker(
     spec: RuntimeSpec,
     folder: PreparedFolder,
     controller: ApprovalController,
@@ -215,7 +195,7 @@ def _own_workspace(worker: Worker) -> Path | None:
     return given.workspace if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox) else None
 
 
-def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
+def approval_mode_of(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
     """What the program says wins; else the strictest of what worker and user say, for a child of parent and worker."""
     own = spec.worker.config.approval.mode
     if spec.parent:
@@ -252,7 +232,7 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
     return open_calls
 
 
-def _model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], notify: Notify) -> ChosenModel:
+def choose_model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], notify: Notify) -> ChosenModel:
     if replay := spec.wiring.replay:
         if spec.is_root:
             notify("info", replay.announcement)
@@ -264,7 +244,7 @@ def _model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], not
     return choice.choose(given, spec.parent.model if spec.parent else None, earlier)
 
 
-async def _close_model(provider: ModelProvider) -> None:
+async def close_model(provider: ModelProvider) -> None:
     try:
         if is_of_forge(provider):
             await provider.aclose()
@@ -274,7 +254,7 @@ async def _close_model(provider: ModelProvider) -> None:
         raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
 
-def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
+def price_of(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
     """What the model costs; a limit of cost that could not be kept is refused, unless nothing is paid for."""
     price = LatePrice(model.provider.name, settings.options(model.provider.name))
     if spec.wiring.replay is None:
@@ -291,7 +271,7 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     return temporary_folder(stack)
 
 
-async def _offer(
+async def offer_tools(
     spec: RuntimeSpec,
     settings: Settings,
     window: int | None,
@@ -314,7 +294,7 @@ async def _offer(
     return offered
 
 
-def _loop(
+def make_loop(
     spec: RuntimeSpec,
     folder: PreparedFolder,
     window: int | None,
@@ -365,7 +345,7 @@ def _loop(
     return loop.taking_over(before) if before else loop
 
 
-def _window(settings: Settings, provider: ModelProvider) -> int | None:
+def window_of(settings: Settings, provider: ModelProvider) -> int | None:
     return settings.options(provider.name).context or provider.context_window
 
 

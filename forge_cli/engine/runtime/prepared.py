@@ -22,7 +22,7 @@ from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.repository import Guidance, git_branch, guidance_files
-from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.settings import load_settings, organisation_policy, untrusted_project
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox import zones
 from forge_cli.sandbox.secrets import own_redactor
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import ToolsetConfig
     from forge_cli.core.zones import Zone
     from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.lock.checking import SessionLock
+    from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.plugins.scan import Plugin
     from forge_cli.files.settings import Settings
@@ -104,6 +106,27 @@ class PreparedFolder:
         return load_settings(self._home, self.workspace)
 
     @cached_property
+    def organisation(self) -> Organisation | None:
+        """What the organisation requires; it forbids nothing of the worker, else this is a WorkerError."""
+        policy = organisation_policy()
+        return engine.organisation.accepted(policy, self.worker.worker, self.settings) if policy else None
+
+    @property
+    def isolation(self) -> Isolation:
+        """What child processes get."""
+        wanted = self.worker.isolation
+        return self.organisation.isolation(wanted) if self.organisation else wanted
+
+    @cached_property
+    def lock(self) -> SessionLock | None:
+        """The lock that its sessions keep to; the files fit when it is there, else this is a LockError."""
+        worker, organisation = self.worker.worker, self.organisation
+        asked = self.worker.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
+        if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
+            return None
+        return engine.lock.checking.lock_for(worker, self.workspace, self._home, self.worker.host)
+
+    @cached_property
     def policies(self) -> UserPolicies:
         """What the user and the project say of toolsets."""
         return user_policies(self.worker.host, self.settings, self._home)
@@ -139,8 +162,10 @@ class PreparedWorker:
     first of them began.
     """
 
-    def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
+    def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False) -> None:
+        """``locked`` says that it has to be what its lock says, whatever it says itself."""
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
+        self.locked = locked
         self._of_folder: PreparedFolder | None = None
 
     @cached_property
@@ -197,10 +222,7 @@ class PreparedWorker:
     @cached_property
     def digest(self) -> str:
         """Equal as long as the worker file is."""
-        try:
-            return digest_of(self.worker.content())
-        except OSError:
-            return digest_of(b"")
+        return self.worker.digest or digest_of(self.worker.content())
 
     @cached_property
     def policy_files(self) -> Mapping[str, str]:
@@ -245,7 +267,7 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
         if each.path.resolve() in seen:
             continue
         seen.add(each.path.resolve())
-        yield each.path
+        yield from (each.path, each.path.with_suffix(".lock"))
         for path in _own_files(each, host):
             yield path
             if path.suffix in SUFFIXES or path.is_dir():

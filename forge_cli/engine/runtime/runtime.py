@@ -34,7 +34,7 @@ from forge_cli.engine import turns
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.performing import TOOL
 from forge_cli.engine.runtime.announcing import Announcer
-from forge_cli.engine.runtime.opening import OpenWorker, change_model, open_worker, reopen_worker
+from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
@@ -411,7 +411,9 @@ class WorkerRuntime:
         old, before = self.opened, self._owner
         spec = replace(spec, wiring=replace(spec.wiring, host=spec.wiring.host.beside(spec.worker)))
         notify = self._announcer.notify
-        owner = parts.owning.Owner(lambda stack: reopen_worker(old, spec, stack, notify, self._delegate))
+        owner = parts.owning.Owner(
+            lambda stack: parts.reopening.reopen_worker(old, spec, stack, notify, self._delegate)
+        )
         self._open = opened = await owner.open()
         self._spec, self._owner = spec, owner
         self._start_children(opened.as_parent)
@@ -422,7 +424,7 @@ class WorkerRuntime:
 
     def change_model(self, spec: RuntimeSpec) -> OpenWorker:
         """Let the model that ``spec`` names take the next turns."""
-        self._open = opened = change_model(self.opened, spec, self._stack, self._announcer.notify)
+        self._open = opened = parts.reopening.change_model(self.opened, spec, self._stack, self._announcer.notify)
         self._spec = spec
         self.bus.emit(SessionUpdate(model=opened.model.provider.name))
         return opened

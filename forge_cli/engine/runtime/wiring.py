@@ -67,6 +67,8 @@ class Wiring:
     """Keeps what files held before the session changed them."""
     log: Path | None = None
     """The session's file, beside which other processes leave answers."""
+    locked: bool = False
+    """Whether the worker has to be what its lock says, whatever it says itself."""
 
     def of(self, worker: Worker, session: OpenSession | None) -> Self:
         """The same for one worker, with what its session brings."""
@@ -113,7 +115,7 @@ class RuntimeSpec:
         shared = self.wiring.prepared
         if shared is not None and shared.worker is self.worker:
             return shared
-        return PreparedWorker(self.worker, self.wiring.host, self.home)
+        return PreparedWorker(self.worker, self.wiring.host, self.home, locked=self.wiring.locked)
 
     @property
     def home(self) -> Path:

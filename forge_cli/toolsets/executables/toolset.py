@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,13 +18,14 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.locking import LockEntry
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.source import Source
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview, Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
@@ -152,6 +153,15 @@ class ExecutablesToolset(Toolset):
             yield self._ended
         finally:
             self._ended = before
+
+    @classmethod
+    def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
+        programs = Registry(places.home / "tools").scan()
+        return [
+            LockEntry("executables", each.name, f"~/.forge/tools/{each.name}", each.digest, each.manifest.version)
+            for each in programs
+            if config.tools is None or each.name in config.tools
+        ]
 
     def instructions(self) -> str | None:
         wanted = self.config.tools

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from forge_cli.core.locking import hash_of
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.mcp import McpServer
@@ -31,6 +32,8 @@ class ServerTool:
     digest: str
     read_only: bool = False
     open_world: bool = False
+    definition: str = ""
+    """The hash of all that the server says of it but its name, annotations included; for a lock."""
 
     @classmethod
     def of(cls, tool: mcp_types.Tool, identity: str) -> ServerTool:
@@ -43,6 +46,7 @@ class ServerTool:
             digest_of(content.encode()),
             hints is not None and hints.read_only_hint is True,
             hints is not None and hints.open_world_hint is True,
+            hash_of(tool.model_dump(mode="json", by_alias=True, exclude={"name", "meta"}, exclude_none=True)),
         )
 
 

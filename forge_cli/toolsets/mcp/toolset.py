@@ -20,6 +20,7 @@ from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.locking import LockEntry
 from forge_cli.core.notify import NOT_THERE
 from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
@@ -27,17 +28,18 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.tool import Args, Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
 from forge_cli.files.mcp_tokens import McpTokens
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.mcp.command import obey
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
 from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
+from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
 from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
 from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
 from forge_cli.toolsets.mcp.pins import Pins
@@ -99,9 +101,18 @@ class McpToolset(Toolset):
         commands = (server.command for server in config.servers.values() if server and server.command)
         return {f"the command '{command}'": "there" for command in commands if shutil.which(command)}
 
+    @classmethod
+    def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
+        servers = defined_servers(config, places.workspace, places.home)
+        return [server_entry(name, server, places.workspace) for name, server in servers.items()]
+
+    async def parts(self) -> Iterable[LockEntry]:
+        """What each server offers that is there."""
+        return [entry for each in self.connections if each.connected for entry in await offered_entries(each)]
+
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        servers = self._servers()
+        servers = defined_servers(self.config, self.env.workspace, self.env.home)
         self.connections = [self._connection(name, server) for name, server in servers.items()]
         self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
@@ -249,21 +260,6 @@ class McpToolset(Toolset):
                 self._offered.pop(name, None)
         return convert_result(await connection.call(tool.name, args, context.report))
 
-    def _servers(self) -> dict[str, McpServer]:
-        """Each server with its definition."""
-        own = load_settings(self.env.home).mcp.servers if None in self.config.servers.values() else {}
-        return {
-            name: server or own.get(name) or self._of_project(name, own) for name, server in self.config.servers.items()
-        }
-
-    def _of_project(self, name: str, own: Iterable[str]) -> McpServer:
-        """A server that only the working directory defines."""
-        if server := trusted_server(name, self.env.workspace, self.env.home):
-            return server
-        hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
-        where = self.config.where("servers", name)
-        raise WorkerError(where, f"toolsets.mcp.servers.{name}: there is no definition of it", hint=hint)
-
     def _connection(self, name: str, server: McpServer) -> Connection:
         where = self.config.where("servers", name)
         env = expand(server.env, os.environ, lambda each: server.where("env", each) or where)
@@ -330,6 +326,22 @@ class McpToolset(Toolset):
         if (key or sentence) not in self._told:
             self._told.add(key or sentence)
             self.env.notify("warning", sentence)
+
+
+def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpServer]:
+    """Each server with its definition: here, in the user's own settings, or in the working directory."""
+    own, policy = load_settings(home).mcp.servers if None in config.servers.values() else {}, organisation_policy()
+    found: dict[str, McpServer] = {}
+    for name, server in config.servers.items():
+        defined = server or own.get(name) or trusted_server(name, workspace, home)
+        if defined is None:
+            hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
+            problem = f"toolsets.mcp.servers.{name}: there is no definition of it"
+            raise WorkerError(config.where("servers", name), problem, hint=hint)
+        for objection in policy.about_server(name, defined, config.where("servers", name)) if policy else ():
+            raise objection
+        found[name] = defined
+    return found
 
 
 def _describe_prompt(name: str, prompt: mcp_types.Prompt) -> PromptSpec:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Self, cast
+from typing import Annotated, Any, Self, cast
 
 import anyio
 from pydantic import Field
@@ -15,10 +15,11 @@ from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.locking import LockEntry, hash_files
 from forge_cli.core.paths import ReadPath
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
 from forge_cli.core.tool import LONGEST, Args, Preview, tool
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.toolset import Toolset, ToolsetPlaces
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
@@ -28,6 +29,7 @@ from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself
 from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
 from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions
+from forge_cli.toolsets.shell.sets.rows import DATA
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
@@ -47,6 +49,13 @@ class ShellToolset(Toolset):
     Config = ShellConfig
     needs_zone = True
     Policy = UserRules
+
+    @classmethod
+    def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
+        """The rule sets that its rules use, which come with forge."""
+        for name in sorted({rule.use for rule in config.rules if rule.use}):
+            content = (DATA / f"{name}.yaml").read_bytes()
+            yield LockEntry("policy", name, "rule sets of forge", hash_files({name: content}))
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

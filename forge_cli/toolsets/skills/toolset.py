@@ -13,6 +13,7 @@ from pydantic import Field
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.locking import LockEntry, files_below, hash_files, spelled
 from forge_cli.core.marks import MarkedDict
 from forge_cli.core.results import Text
 from forge_cli.core.text import cut, did_you_mean, visible
@@ -145,6 +146,14 @@ class SkillsToolset(Toolset):
     def zones_for(cls, config: Any, places: ToolsetPlaces) -> Sequence[Zone]:
         """The file tools, and commands, read the files of skills, and write none of them."""
         return [Zone(each.zone, each.path) for each in skill_folders(places, claude=config.claude)]
+
+    @classmethod
+    def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
+        """Every skill that there is, trusted or not: that is for the person to say, and the same for everybody here."""
+        for around in skill_folders(places, claude=config.claude):
+            for folder in sorted(path for path in around.path.iterdir() if os.path.lexists(path / FILE)):
+                place = spelled(folder, places.worker_dir, places.home)
+                yield LockEntry("skills", f"{around.zone}/{folder.name}", place, hash_files(files_below(folder)))
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

@@ -1,6 +1,6 @@
 """From a worker file to its tools: whitelists, prefixes, approval entries, clashes, and what a toolset owns.
 
-Covers forge_cli.engine.runtime.prepared.
+Covers forge_cli.engine.runtime.prepared, forge_cli.engine.runtime.other_zones.
 """
 
 import sys

@@ -1,0 +1,169 @@
+"""Everything that a folder brings and that needs trust: what it would do, and the files that it consists of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.locking import files_below, hash_of
+from forge_cli.core.text import counted
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp_project import ProjectServers, project_servers
+from forge_cli.files.project import hook_files, read_project
+from forge_cli.files.repository import guidance_files
+from forge_cli.files.settings import HookConfig, Settings, project_file
+from forge_cli.files.trust import TrustStore, file_digests
+
+SKILL = "SKILL.md"
+
+
+@dataclass(frozen=True)
+class Brought:
+    """One thing that a folder brings, with its files as they were read."""
+
+    kind: str
+    path: Path
+    files: Mapping[Path, bytes] = field(default_factory=dict)
+    worker: NamedWorker | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Of a worker, in the place of ``files``."""
+    servers: Mapping[str, McpServer] = field(default_factory=dict)
+    settings: Settings | None = None
+    instructions: int = 0
+    """Lines that a model would read."""
+
+    @property
+    def title(self) -> str:
+        names = f" (MCP servers: {', '.join(self.servers) or 'none'})" if self.kind == "servers" else f" ({self.kind})"
+        return f"{self.path}{names}"
+
+    def is_trusted(self, store: TrustStore) -> bool:
+        if self.worker:
+            return store.holds(self.worker)
+        return all(store.holds_file(path, content) for path, content in self.files.items())
+
+    def was_trusted(self, store: TrustStore) -> bool:
+        """Did the person agree to something else in this place?"""
+        return any(store.kept_text(path) is not None for path in self.files)
+
+    def trust(self, store: TrustStore) -> None:
+        """Keep that the person agreed to it, as it was read."""
+        if self.worker:
+            store.add(self.worker, self.digests)
+        for path, content in self.files.items():
+            store.add_file(path, content)
+
+
+def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
+    """What lies in a folder, or at one path in it; what is wrong with one of them is an error if it is ``strict``."""
+    folder = place if place.is_dir() else place.parent
+    found = list(_find(folder, strict))
+    settings = next((each for each in found if each.kind == "settings"), None)
+    return [each for each in found if _is_at(settings if each.kind == "hook" and settings else each, place, folder)]
+
+
+def _is_at(each: Brought, place: Path, folder: Path) -> bool:
+    """Does it lie there? Guidance comes from the folders around, too; a hook comes with the settings that name it."""
+    if each.kind in ("guidance", "servers"):
+        return place in (folder, each.path)
+    return Path(os.path.abspath(each.path)).is_relative_to(place)
+
+
+def _find(folder: Path, strict: bool) -> Iterator[Brought]:
+    root = _root(folder)
+    for servers in _read_servers(folder, strict):
+        yield Brought("servers", servers.file, {servers.file: servers.content}, servers=servers.servers)
+    for guidance in guidance_files(folder) if root == folder else ():
+        if guidance.is_file():
+            text = guidance.read_bytes()
+            yield Brought("guidance", guidance, {guidance: text}, instructions=len(text.splitlines()))
+    for skill in _skills(root):
+        files = {path: path.read_bytes() for path in sorted(map(skill.joinpath, files_below(skill))) if path.is_file()}
+        yield Brought("skill", skill, files, instructions=len(files.get(skill / SKILL, b"").splitlines()))
+    settings = project_file(root)
+    if settings.is_file():
+        read, content = _read_settings(settings, strict), settings.read_bytes()
+        yield Brought("settings", settings, {settings: content}, settings=read)
+        for program in hook_files(read, root) if read else ():
+            yield Brought("hook", program, {program: program.read_bytes()})
+    for worker in named_workers(root, forge_home()):
+        if worker.origin is WorkerOrigin.PROJECT:
+            yield Brought("worker", worker.path, worker=worker, digests=file_digests(worker))
+
+
+def _read_servers(folder: Path, strict: bool) -> list[ProjectServers]:
+    try:
+        return project_servers(folder)
+    except ForgeError:
+        if strict:
+            raise
+        return []
+
+
+def _read_settings(file: Path, strict: bool) -> Settings | None:
+    try:
+        return read_project(file)
+    except ForgeError:
+        if strict:
+            raise
+        return None
+
+
+def _skills(folder: Path) -> list[Path]:
+    around = [folder / name / "skills" for name in (".forge", ".claude")]
+    return [file.parent for place in around for file in sorted(place.glob(f"*/{SKILL}"))]
+
+
+def _root(folder: Path) -> Path:
+    """The folder whose .forge/workers a path may lie in."""
+    return next((above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder)
+
+
+def hash_brought(found: Sequence[Brought], folder: Path) -> str:
+    """The hash of all of it, the same wherever the folder lies."""
+    digests: dict[str, str] = {}
+    for each in found:
+        near = os.path.relpath(each.path, folder)
+        digests |= {f"{near}:{name}": digest for name, digest in each.digests.items()}
+        for path, content in each.files.items():
+            digests[os.path.relpath(path, folder)] = sha256(content).hexdigest()
+    return hash_of(digests)
+
+
+def capabilities(found: Sequence[Brought]) -> str:
+    """What trusting it would lead to, in words."""
+    settings = [each.settings for each in found if each.settings]
+    hooks = [hook for each in settings for hook in each.hooks]
+    servers = [server for each in found for server in each.servers.values()]
+    servers += [server for each in settings for server in each.mcp.servers.values()]
+    rules = sum(len(rules) for each in settings for part in each.policy.values() for rules in (part or {}).values())
+    lines = sum(each.instructions for each in found)
+    workers = sum(each.worker is not None for each in found)
+    said = [
+        *_hooks(hooks),
+        *_counted("start", sum(server.command is not None for server in servers), "server"),
+        *_counted("connect to", sum(server.url is not None for server in servers), "server"),
+        *_counted("add", lines, "line", " of instructions"),
+        *_counted("bring", workers, "worker"),
+        *_counted("add", rules, "rule", " to ask or block"),
+        *(f"use the model {each.model}" for each in settings if each.model),
+        "loosen nothing",
+    ]
+    return ", ".join(said)
+
+
+def _hooks(hooks: Sequence[HookConfig]) -> Iterator[str]:
+    moments = {"session_start": "at session start", "session_end": "at session end"}
+    for when in dict.fromkeys(moments.get(hook.on, "around calls") for hook in hooks):
+        count = sum(moments.get(hook.on, "around calls") == when for hook in hooks)
+        yield f"run {counted(count, 'command')} {when}"
+
+
+def _counted(verb: str, count: int, what: str, more: str = "") -> list[str]:
+    return [f"{verb} {counted(count, what)}{more}"] if count else []

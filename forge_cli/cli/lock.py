@@ -1,0 +1,116 @@
+"""``forge lock``: writes what a worker consists of, for a review, and says what has changed since."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli import cli
+from forge_cli.cli.ask import ask
+from forge_cli.cli.locking import lockable, make_entries, tell
+from forge_cli.cli.options import DirectoryOption, new_app, work_folder
+from forge_cli.cli.output import data_output
+from forge_cli.cli.stdin import is_interactive
+from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
+from forge_cli.core.errors import UsageError
+from forge_cli.core.locking import LockEntry
+from forge_cli.core.text import visible
+from forge_cli.engine.lock.checking import LockDiffers
+from forge_cli.engine.lock.compare import Difference, differences
+from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
+from forge_cli.files.worker import Worker
+
+app = new_app()
+
+
+@app.command()
+def lock(
+    worker: WorkerArgument,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="With --update: change only what has this name.")
+    ] = None,
+    update: Annotated[
+        bool, typer.Option("--update", help="Show what changed, and ask whether to take it over.")
+    ] = False,
+    allow_floating: Annotated[
+        bool, typer.Option("--allow-floating", help="Take servers whose command does not say a version.")
+    ] = False,
+    pip: Annotated[
+        bool, typer.Option("--pip", help="Print the packages as lines for pip, with the hashes of their archives.")
+    ] = False,
+    directory: DirectoryOption = None,
+) -> None:
+    """Write what a worker consists of to a file beside it.
+
+    The worker is opened for that: its code is imported and its servers are started; no model is asked. Where there is a
+    lock already, what differs is told, and the exit code is 8.
+    """
+    if name is not None and not update:
+        raise UsageError(f"there is one argument too many: {name}", hint="NAME goes with --update")
+    found, folder = lockable(find_trusted_worker(worker, interactive=is_interactive())), work_folder(directory)
+    if pip:
+        cli.pip_lines.print_lines(found, folder)
+        return
+    with data_output():
+        now = make_entries(found, folder, allow_floating=allow_floating)
+    file = lock_file(found.path)
+    if not file.exists():
+        _write(file, found, now)
+        return
+    then = read_lock(file)
+    changed = differences(then, now)
+    if not changed:
+        sys.stdout.write(f"{_shown(file)} fits\n")
+    elif not update:
+        raise LockDiffers(file, changed, found)
+    else:
+        _update(file, found, then, now, changed, name)
+
+
+def _update(
+    file: Path,
+    worker: Worker,
+    then: Sequence[LockEntry],
+    now: Sequence[LockEntry],
+    changed: Sequence[Difference],
+    name: str | None,
+) -> None:
+    """Ask about the changes that are meant; the others stay as they are locked."""
+    meant = [each for each in changed if name is None or _is_named(each, name)]
+    if not meant:
+        names = ", ".join(sorted({visible(each.entry.name) for each in changed}))
+        raise UsageError(f"nothing called '{visible(name or '')}' has changed", hint=f"these have: {names}")
+    sys.stderr.write(f"{_shown(file)} would change:\n")
+    tell(meant)
+    if not is_interactive():
+        raise UsageError("nobody can be asked here", hint="on a terminal, or delete the lock and make it anew")
+    if ask("Write that? [y]es, [n]o > ").lower() not in ("y", "yes"):
+        raise LockDiffers(file, changed, worker)
+    gone = {each.then for each in meant}
+    kept = [each for each in then if each not in gone] + [each.now for each in meant if each.now]
+    _write(file, worker, now if name is None else kept)
+
+
+def _is_named(difference: Difference, name: str) -> bool:
+    """Is it about a thing of that name, something that belongs to it, or a tool that comes from it?"""
+    sides = [each for each in (difference.then, difference.now) if each]
+    return any(
+        name in (each.name, each.origin, each.origin.removeprefix("./"), each.name.rpartition(":")[2].partition("/")[0])
+        or (each.section == "tools" and each.name.rpartition(":")[2].startswith(f"{name}__"))
+        or each.origin == f"required by {name}"
+        for each in sides
+    )
+
+
+def _write(file: Path, worker: Worker, entries: Sequence[LockEntry]) -> None:
+    write_lock(file, worker.name, entries)
+    sys.stdout.write(f"{_shown(file)}\n")
+
+
+def _shown(file: Path) -> str:
+    return visible(os.path.relpath(file))

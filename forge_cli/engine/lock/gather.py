@@ -1,0 +1,219 @@
+"""Everything that a worker consists of now, as entries of a lock: files first, then what its open toolsets offer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from forge_cli import engine
+from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.locking import LockEntry, hash_files, hash_of, spelled
+from forge_cli.core.source import OWN
+from forge_cli.core.tool import Tool
+from forge_cli.core.toolset import ToolsetPlaces, leaves_as_is
+from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
+from forge_cli.engine.lock.distributions import distribution_of, package_entries
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed
+from forge_cli.engine.runtime.assemble import PYTHON
+from forge_cli.engine.runtime.prepared import NamedToolset
+from forge_cli.files.home import forge_home
+from forge_cli.files.project import read_project
+from forge_cli.files.repository import guidance_files, repository_top
+from forge_cli.files.settings import project_file
+from forge_cli.files.sources import Sources
+from forge_cli.files.trust import with_children
+from forge_cli.files.worker import Worker
+
+PROJECT = os.path.join(".forge", "config.yaml")
+
+
+class WorkerParts:
+    """The parts of a worker and of its children; nothing of them is imported but toolsets that are installed."""
+
+    def __init__(self, worker: Worker, workspace: Path, home: Path, only: Any = None) -> None:
+        """``only`` are the distributions whose plugins may load, as PluginHost takes them."""
+        self.worker, self.workspace, self.home = worker, workspace, home
+        self._only = only
+
+    @cached_property
+    def workers(self) -> tuple[Worker, ...]:
+        """All of them, the worker itself first."""
+        return tuple(with_children(self.worker))
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        names, labels = [each.name for each in self.workers], dict[str, str]()
+        for each in self.workers[1:]:
+            path = self.module_name(each.path).replace("/", ".")
+            labels[os.path.realpath(each.path)] = f"{each.name if names.count(each.name) == 1 else path}:"
+        return labels
+
+    def label(self, worker: Worker) -> str:
+        """What stands before the names of a child's tools and servers."""
+        return self._labels.get(os.path.realpath(worker.path), "")
+
+    def spelled(self, path: Path) -> str:
+        return spelled(path, self.worker.folder, self.home)
+
+    def module_name(self, path: Path) -> str:
+        return self.spelled(path).removeprefix("./")
+
+    def code(self) -> list[LockEntry]:
+        """What is imported or read before anything is opened."""
+        found = [*self._worker_files(), *self._modules(), *self._plugins(), *self._project()]
+        return list({(each.section, each.name): each for each in reversed(found)}.values())
+
+    def declared(self) -> list[LockEntry]:
+        """What toolsets say that they are going to use; the packages that they come from are imported for it."""
+        host, found = PluginHost(self._only), list[LockEntry]()
+        for worker in self.workers:
+            places = ToolsetPlaces(worker.folder, self.workspace, self.home)
+            for name in worker.config.toolsets:
+                with suppress(WorkerError):  # one that lies beside the worker; else whoever opens it says what is wrong
+                    toolset = NamedToolset(worker, name, *host.toolset(name))
+                    label = self.label(worker)
+                    found += [_labelled(label, each) for each in toolset.declared(toolset.cls.parts_for, places)]
+        return list({(each.section, each.name): each for each in reversed(found)}.values())
+
+    def worker_entry(self, worker: Worker) -> LockEntry:
+        """The file of one of the workers, as it was read."""
+        content, origin, label = worker.digest or _hash_file(worker.path), self.spelled(worker.path), self.label(worker)
+        if worker is self.worker:
+            return LockEntry("worker", worker.name, origin, content)
+        return LockEntry("children", label.removesuffix(":") or worker.name, origin, content)
+
+    def _worker_files(self) -> Iterator[LockEntry]:
+        for worker in self.workers:
+            root = worker is self.worker
+            yield self.worker_entry(worker)
+            schema = worker.config.output_schema
+            if isinstance(schema, str):
+                path = worker.folder / schema
+                yield LockEntry("worker", f"{self.label(worker)}output_schema", self.spelled(path), _hash_file(path))
+            for path in guidance_files(self.workspace) if root and worker.config.agents_md else ():
+                place = os.path.relpath(path, self.workspace)
+                yield LockEntry("worker", place, "the working directory", _hash_file(path))
+
+    def _modules(self) -> Iterator[LockEntry]:
+        for worker in self.workers:
+            for named, sources in _sources(worker):
+                for path, content in sources.hashes.items():
+                    yield LockEntry("modules", self.module_name(path), named, content)
+            for entry in worker.config.plugins:
+                file = worker.folder / entry / "pyproject.toml"
+                if file.is_file():
+                    yield LockEntry("modules", self.module_name(file), entry, _hash_file(file))
+
+    def _plugins(self) -> Iterator[LockEntry]:
+        known = [each for each in allowed(installed(forge_home() / "cache"), self._only) if each.distribution != OWN]
+        wanted: dict[str, tuple[str, list[str]]] = {}
+        for origin, plugin in self._used(known):
+            wanted.setdefault(plugin.distribution, (origin, []))[1].append(plugin.value.partition(":")[0].strip())
+        for worker in self.workers:
+            for part in _sections(worker, "external"):
+                package = str(part.get("package"))
+                name = distribution_of(package) or package.partition(".")[0]
+                wanted.setdefault(name, ("toolsets.external", []))[1].append(package)
+        for name, (origin, packages) in wanted.items():
+            yield from package_entries(name, origin, packages)
+
+    def _used(self, known: list[Plugin]) -> Iterator[tuple[str, Plugin]]:
+        """What of the installed plugins the workers name."""
+        names: dict[str, str] = {}
+        for worker in self.workers:
+            names |= {name: f"toolsets.{name}" for name in worker.config.toolsets}
+            if worker.config.model and ":" in worker.config.model:
+                names[MODEL + worker.config.model.partition(":")[0]] = f"model {worker.config.model}"
+        for hook in self._settings.hooks if self._settings else ():
+            if hook.observer:
+                names[OBSERVER + hook.observer] = f"hooks: {hook.observer}"
+        yield from ((names[plugin.name], plugin) for plugin in known if plugin.name in names)
+
+    @cached_property
+    def _project_file(self) -> Path:
+        """Of the repository that the worker lies in, wherever it works."""
+        return project_file(repository_top(self.worker.folder))
+
+    @cached_property
+    def _settings(self) -> Any:
+        own = self.home / "config.yaml"
+        file = self._project_file
+        return read_project(file) if file.is_file() and not (own.exists() and own.samefile(file)) else None
+
+    def _project(self) -> Iterator[LockEntry]:
+        if self._settings is None:
+            return
+        origin = self.spelled(self._project_file)
+        yield LockEntry("policy", "project", origin, _hash_file(self._project_file))
+        for hook in self._settings.hooks:
+            run = hook.run or [hook.observer]
+            content = {self.spelled(path): path.read_bytes() for path in hook.files}
+            name = f"{hook.on} {hook.match} {' '.join(run)}"
+            yield LockEntry("hooks", name, origin, hash_files(content))
+
+
+async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) -> list[LockEntry]:
+    """What the open toolsets of one of the workers offer: tools as a model reads them, and what servers say.
+
+    What a program gives the worker is the program's own, and not among it.
+    """
+    label = parts.label(worker)
+    given = {id(offer) for opened in toolbox.toolsets if opened.source is PYTHON for offer in opened.good or ()}
+    offers = [offer for offer in toolbox.offers.values() if id(offer) not in given]
+    found = [tool_entry(label, offer.tool, offer.toolset) for offer in offers]
+    for opened in toolbox.toolsets:
+        found += [_labelled(label, each) for each in await _parts(opened)]
+    return found
+
+
+def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
+    """The definition of a tool; its name is not in the hash, so that one that is renamed is known again."""
+    effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
+    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode)
+    return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
+
+
+async def _parts(opened: OpenToolset) -> list[LockEntry]:
+    if leaves_as_is(opened.toolset, "parts"):
+        return []
+    try:
+        return list(await opened.toolset.parts())
+    except ForgeError:
+        raise
+    except Exception as error:  # third-party code
+        raise opened.failure("it cannot say what it consists of", error) from error
+
+
+def _labelled(label: str, entry: LockEntry) -> LockEntry:
+    """An entry of a child worker; executables and rule sets are the same for all workers."""
+    shared = entry.section in ("executables", "policy")
+    return replace(entry, name=f"{label}{entry.name}") if label and not shared else entry
+
+
+def _sources(worker: Worker) -> Iterator[tuple[str, Sources]]:
+    """The code beside a worker, by how its file spells it."""
+    for part in _sections(worker, "custom"):
+        if isinstance(module := part.get("module"), str):
+            yield module, Sources.beside(Path(os.path.realpath(worker.folder / module)))
+    if worker.config.plugins:
+        for each in engine.plugins.local.local_plugins(worker):
+            yield each.distribution if isinstance(each, Plugin) else each.spelled, each.code.sources
+
+
+def _sections(worker: Worker, toolset: str) -> Iterator[Mapping[str, Any]]:
+    section = worker.config.toolsets.get(toolset)
+    yield from (part for part in (section if isinstance(section, list) else [section]) if isinstance(part, Mapping))
+
+
+def _hash_file(path: Path) -> str:
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return hash_of(None)

@@ -1,0 +1,157 @@
+"""A worker under the policy of an organisation: what that forbids of it, and what a session becomes by it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.source import OWN, canonical
+from forge_cli.engine.lock.distributions import distribution_of
+from forge_cli.engine.plugins.scan import installed
+from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.files.home import forge_home
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.organisation import OrganisationPolicy, conflict, listed, required_on_ask
+from forge_cli.files.settings import Settings
+from forge_cli.files.trust import with_children
+from forge_cli.files.worker import Worker
+from forge_cli.record.line import Line
+from forge_cli.record.log import SessionLost
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """The policy of an organisation, as it is about workers."""
+
+    policy: OrganisationPolicy
+
+    def objections(self, worker: Worker, settings: Settings) -> Iterator[WorkerError]:
+        """Everything that it forbids of a worker and its children, as far as their files say it."""
+        for each in with_children(worker):
+            yield from self._about_worker(each, settings)
+
+    def _about_worker(self, worker: Worker, settings: Settings) -> Iterator[WorkerError]:
+        policy, config = self.policy, worker.config
+        if not policy.allows_worker(worker):
+            problem = f"the worker '{worker.name}' is not among those that may run"
+            yield conflict(Mark(str(worker.path)), problem, policy.allow.where("workers"), listed(policy.allow.workers))
+        if config.model:
+            yield from self.policy.about_model(settings.resolve(config.model), config.where("model"))
+        yield from self._about_plugins(worker)
+        if "executables" in config.toolsets and not policy.allow.executables:
+            where = config.where("toolsets", "executables")
+            yield conflict(
+                where, "the worker uses executables", policy.allow.where("executables"), "executables: false"
+            )
+        for name, server, where in _servers(worker, settings):
+            yield from policy.about_server(name, server, where)
+        yield from self._about_isolation(worker)
+
+    def _about_plugins(self, worker: Worker) -> Iterator[WorkerError]:
+        if self.policy.allow.plugins is None:
+            return
+        allowed = {OWN, *map(canonical, self.policy.allow.plugins)}
+        known = installed(forge_home() / "cache")
+        for name in worker.config.toolsets:
+            where = worker.config.where("toolsets", name)
+            offered = {each.distribution for each in known if each.name == name}
+            if offered and not any(canonical(each) in allowed for each in offered):
+                yield self.policy.about_plugin(", ".join(sorted(offered)), where)
+        section = worker.config.toolsets.get("external")
+        for part in section if isinstance(section, list) else [section]:
+            package = str(part.get("package")) if isinstance(part, Mapping) else ""
+            found = package and (distribution_of(package) or package.partition(".")[0])
+            if found and canonical(found) not in allowed:
+                yield self.policy.about_plugin(found, worker.config.where("toolsets", "external"))
+
+    def _about_isolation(self, worker: Worker) -> Iterator[WorkerError]:
+        section = worker.section("sandbox")
+        if section is None:
+            return
+        config = parse_config(SandboxConfig, section, at=("sandbox",), file=str(worker.path))
+        where = config.where("isolation")
+        if config.isolation is IsolationLevel.OFF and (forbidden := self.policy.forbids("unconfined")):
+            yield conflict(where, "isolation is off", forbidden, "forbid: unconfined")
+        elif where and self.policy.require.isolation and config.isolation is IsolationLevel.OFF:
+            yield conflict(where, "isolation is off", self.policy.require.where("isolation"), "isolation: required")
+
+    def isolation(self, wanted: Isolation) -> Isolation:
+        """What child processes get: as strict as the worker and the organisation say."""
+        forbidden = self.policy.forbids("unconfined")
+        if forbidden and mechanism() is None:
+            raise WorkerError(forbidden, "forbid: unconfined: this machine has nothing that confines commands")
+        if self.policy.require.isolation is None or wanted.level is IsolationLevel.REQUIRED:
+            return wanted
+        network = wanted.network if wanted.network_where else IsolationLevel.REQUIRED.network
+        return replace(
+            wanted, level=IsolationLevel.REQUIRED, network=network, where=self.policy.require.where("isolation")
+        )
+
+    def check_mode(self, mode: ApprovalMode) -> None:
+        """Raise where somebody says yes to everything, and may not."""
+        forbidden = self.policy.forbids("approve_all")
+        if forbidden and mode is ApprovalMode.APPROVE_ALL:
+            raise conflict(None, "the approval mode is approve_all (-y)", forbidden, "forbid: approve_all")
+
+    def applied(self, spec: RuntimeSpec) -> RuntimeSpec:
+        """A session as the organisation wants it."""
+        read_only = spec.read_only or self.policy.require.read_only
+        wiring = replace(spec.wiring, sinks=(*spec.wiring.sinks, *self.sinks(spec.session_id)))
+        on_ask = required_on_ask(self.policy, spec.on_ask)
+        return replace(spec, on_ask=on_ask, read_only=read_only, wiring=wiring if spec.is_root else spec.wiring)
+
+    def sinks(self, session: str) -> tuple[RequiredLog, ...]:
+        """Where each line of a session goes as well."""
+        if self.policy.require.log_dir is None:
+            return ()
+        folder = Path(os.path.expanduser(self.policy.require.log_dir))
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            where = self.policy.require.where("log_dir")
+            raise WorkerError(where, f"log_dir: nothing can be written to {folder}", hint="ask who keeps this machine")
+        return (RequiredLog(folder / f"{session}.jsonl"),)
+
+
+@dataclass(frozen=True)
+class RequiredLog:
+    """A sink of the record that adds each line to a file of the organisation's; without it no session goes on."""
+
+    path: Path
+
+    def __call__(self, line: Line) -> None:
+        if line.transient:
+            return
+        try:
+            with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640), "a") as stream:
+                stream.write(line.text())
+        except OSError as error:
+            problem = f"{self.path}: the organisation requires this log, and it cannot be written: {error.strerror}"
+            raise SessionLost(problem, hint="ask who keeps this machine") from None
+
+
+def _servers(worker: Worker, settings: Settings) -> Iterator[tuple[str, McpServer, Mark | None]]:
+    """The servers that a worker defines, or names and the user defines; .mcp.json is looked at when it is opened."""
+    section: Any = worker.config.toolsets.get("mcp")
+    named = section.get("servers") if isinstance(section, Mapping) else None
+    for name in named if isinstance(named, list | Mapping) else ():
+        defined = named[name] if isinstance(named, Mapping) else None
+        where = worker.config.where("toolsets", "mcp", "servers", name)
+        server = parse_config(McpServer, defined, file=str(worker.path)) if defined else settings.mcp.servers.get(name)
+        if server is not None:
+            yield str(name), server, where
+
+
+def accepted(policy: OrganisationPolicy, worker: Worker, settings: Settings) -> Organisation:
+    """The organisation, if it forbids nothing of a worker; else the first objection."""
+    found = Organisation(policy)
+    for objection in found.objections(worker, settings):
+        raise objection
+    return found

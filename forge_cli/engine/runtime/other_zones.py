@@ -1,0 +1,56 @@
+"""Zones that few workers have: those of a child, folders that a person adds, edits that a person accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forge_cli import sandbox
+from forge_cli.core.approval import Approval
+from forge_cli.core.errors import UsageError, WorkerError
+from forge_cli.core.zones import Zone
+from forge_cli.files.home import user_home
+from forge_cli.sandbox.zones.zones import distinct, open_zone
+
+if TYPE_CHECKING:
+    from forge_cli.files.settings import Settings
+    from forge_cli.sandbox.files.sandbox import Sandbox
+
+
+def accepting_edits(zone: Zone, settings: Settings) -> Zone:
+    """The zone, in which the user accepts edits where their own config names its folder and the worker says nothing."""
+    folders = (settings.policy.get("filesystem") or {}).get("edits")
+    for index, folder in enumerate(folders if isinstance(folders, list) else ()):
+        named = isinstance(folder, str) and zone.path.is_relative_to(Path(folder).expanduser())
+        if named and not zone.write_stated and zone.approval.write is Approval.ASK:
+            where = settings.where("policy", "filesystem", "edits", index)
+            return replace(zone, approval=replace(zone.approval, write=Approval.PRE_APPROVED), write_where=where)
+    return zone
+
+
+def add_zones(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:
+    """The zones, and the folders that a person adds."""
+    for zone in added:
+        try:
+            zones = distinct((*zones, open_zone(zone, user_home=user_home())))
+        except WorkerError as error:
+            hint = "name another folder, or give its zone in the worker another name"
+            raise UsageError(f"--add-dir {zone.path}: {error.message}", hint=hint) from None
+    return zones
+
+
+def use_spare_folder(zone: Zone, spare: Path) -> Zone:
+    """An empty folder for a zone that is missing."""
+    if zone.made:
+        return zone
+    folder = spare / zone.name
+    folder.mkdir(exist_ok=True)
+    return replace(zone, path=folder, made=True, stands_for=zone.path)
+
+
+def open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
+    """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
+    made = open_zone(sandbox.files.caps.capped(zone, parent.zones), user_home=user_home(), make=make)
+    return sandbox.files.caps.capped(made, parent.zones)

@@ -1,0 +1,283 @@
+"""What the organisation requires on this machine: a file that the person who uses forge cannot write."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from forge_cli.core.approval import OnAsk
+from forge_cli.core.config import Config, parse_config
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import MarkedDict
+from forge_cli.core.source import canonical
+from forge_cli.core.thirdparty import only_looks
+from forge_cli.files.document import parse_document
+from forge_cli.files.home import user_home
+from forge_cli.files.lookup import SHIPPED
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.places import cannot_read
+from forge_cli.files.settings import POLICY, POLICY_VARIABLE, Settings
+from forge_cli.files.worker import Limits, Worker
+
+ADDRESSES = {
+    "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "bedrock": ("ANTHROPIC_BEDROCK_BASE_URL", None),
+    "vertex": ("ANTHROPIC_VERTEX_BASE_URL", None),
+    "foundry": ("ANTHROPIC_FOUNDRY_BASE_URL", None),
+}
+"""By provider: the variable that names its address, and the address without it."""
+OFFLINE = "script"
+
+
+Patterns = list[Annotated[str, Field(min_length=1)]]
+
+
+class AllowSection(Config):
+    """What may be used; what is not named here may all be used."""
+
+    models: Patterns | None = None
+    """PROVIDER:MODEL; * stands for anything."""
+    base_urls: Patterns | None = None
+    """The addresses at which models are asked."""
+    plugins: list[str] | None = None
+    """Distributions whose plugins may load, besides forge's own."""
+    mcp: Patterns | None = None
+    """MCP servers: a URL, or a command with or without its arguments."""
+    executables: bool = True
+    """Whether ~/.forge/tools may be used."""
+    workers: Patterns | None = None
+    """Worker files; ** stands for any folders. A name without a slash is one of those that come with forge."""
+
+
+class RequireSection(Config):
+    """What every session has to be."""
+
+    isolation: Literal["required"] | None = None
+    """Child processes are confined, or nothing runs."""
+    lock: bool = False
+    """Every worker is what its lock says."""
+    read_only: bool = False
+    """Nothing is called that does more than read."""
+    on_ask: Literal["deny", "fail"] | None = None
+    """What an ask means where nobody can be asked."""
+    log_dir: Annotated[str, Field(pattern="^[/~]")] | None = None
+    """A folder that every session is logged to as well."""
+
+
+class OrganisationPolicy(Config):
+    """The file of an organisation."""
+
+    allow: AllowSection = Field(default_factory=AllowSection.empty)
+    """What may be used."""
+    require: RequireSection = Field(default_factory=RequireSection.empty)
+    """What every session has to be."""
+    forbid: list[Literal["approve_all", "unconfined"]] = Field(default=[])
+    """approve_all: nobody says yes to everything. unconfined: no command runs outside a sandbox."""
+    rules: list[dict[str, Any]] = Field(default=[])
+    """Rules for shell commands, which ask or block."""
+    limits: Limits = Field(default_factory=Limits.empty)
+    """Where the work of every worker ends."""
+
+    @property
+    def file(self) -> str:
+        """Its path."""
+        where = self.where()
+        return where.file if where else str(POLICY)
+
+    def forbids(self, what: Literal["approve_all", "unconfined"]) -> Mark | None:
+        """Where it says so, or None."""
+        return self.where("forbid", self.forbid.index(what)) if what in self.forbid else None
+
+    def settings(self) -> Settings:
+        """Rules and limits in the form in which those of user and project are merged."""
+        data: dict[str, Any] = {"limits": self.section("limits")} if self.section("limits") else {}
+        if self.rules:
+            rules, mark = self.section("rules"), self.where("rules") or Mark(self.file)
+            shell = MarkedDict([("rules", rules)], mark=mark, keys={"rules": mark}, values={"rules": mark})
+            data["policy"] = MarkedDict([("shell", shell)], mark=mark, keys={"shell": mark}, values={"shell": mark})
+        marks = {key: self.where("rules" if key == "policy" else key) or Mark(self.file) for key in data}
+        return parse_config(
+            Settings, MarkedDict(data.items(), mark=Mark(self.file), keys=marks, values=marks), file=self.file
+        )
+
+    def allows_model(self, name: str) -> bool:
+        return self.allow.models is None or any(fnmatchcase(name, pattern) for pattern in self.allow.models)
+
+    def allows_address(self, url: str) -> bool:
+        return self.allow.base_urls is None or any(_covers(pattern, url) for pattern in self.allow.base_urls)
+
+    def allows_server(self, url: str | None, command: str) -> bool:
+        """``command`` is the whole command line, by words."""
+        if self.allow.mcp is None:
+            return True
+        if url is not None:
+            return any("://" in pattern and _covers(pattern, url) for pattern in self.allow.mcp)
+        spellings = (command, command.split(" ", 1)[0])
+        return any(fnmatchcase(each, pattern) for pattern in self.allow.mcp for each in spellings)
+
+    def allows_worker(self, worker: Worker) -> bool:
+        """One that a program has made has no file to compare."""
+        if self.allow.workers is None or not worker.digest:
+            return True
+        path = Path(os.path.realpath(worker.path))
+        if path.is_relative_to(SHIPPED.resolve()):
+            return worker.name in self.allow.workers
+        return any(_is_below(path, pattern) for pattern in self.allow.workers)
+
+    def about_model(self, name: str, where: Mark | None, said: str = "") -> Iterator[WorkerError]:
+        """What it says against a model; ``said`` is who named it, where no file did."""
+        provider = name.partition(":")[0]
+        if not self.allows_model(name):
+            allowed = self.allow.where("models")
+            yield conflict(where, f"{said}the model {name} is not allowed", allowed, listed(self.allow.models))
+        if self.allow.base_urls is None or provider == OFFLINE:
+            return
+        variable, usual = ADDRESSES.get(provider, ("", None))
+        address = os.environ.get(variable, "").strip() or usual
+        allowed, says = self.allow.where("base_urls"), listed(self.allow.base_urls)
+        if address is None:
+            yield conflict(where, f"nobody knows at which address {name} is asked", allowed, says)
+        elif not self.allows_address(address):
+            said = (
+                f"{variable} is {address}" if os.environ.get(variable, "").strip() else f"{name} is asked at {address}"
+            )
+            yield conflict(where, said, allowed, says)
+
+    def check_plugin(self, distribution: str) -> None:
+        """Raise where the plugins of a distribution may not be loaded."""
+        allowed = self.allow.plugins
+        if allowed is not None and canonical(distribution) not in map(canonical, allowed):
+            raise self.about_plugin(distribution, None)
+
+    def about_plugin(self, distribution: str, where: Mark | None) -> WorkerError:
+        allow = self.allow
+        return conflict(
+            where, f"the package {distribution} is not allowed", allow.where("plugins"), listed(allow.plugins)
+        )
+
+    def about_server(self, name: str, server: McpServer, where: Mark | None) -> Iterator[WorkerError]:
+        command = " ".join([str(server.command), *server.args]) if server.command else ""
+        if not self.allows_server(server.url, command):
+            problem = f"the MCP server {name} ({server.url or command}) is not allowed"
+            yield conflict(where, problem, self.allow.where("mcp"), listed(self.allow.mcp))
+        if (forbidden := self.forbids("unconfined")) and server.command and not server.confined:
+            yield conflict(where, f"the MCP server {name} is not confined", forbidden, "forbid: unconfined")
+
+
+def _covers(pattern: str, url: str) -> bool:
+    """Does a pattern mean this URL? ``*`` in its host stands for a part of a host; without a path it means them all."""
+    scheme, _, rest = pattern.partition("://")
+    host, slash, path = rest.partition("/")
+    try:
+        parts = urlsplit(url)
+        address = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
+    except ValueError:
+        return False
+    if parts.scheme != scheme or "@" in parts.netloc or not fnmatchcase(address, host.lower()):
+        return False
+    steps = parts.path.lower().replace("%2e", ".").split("/")
+    return not slash or (".." not in steps and fnmatchcase(parts.path.lstrip("/"), path))
+
+
+def _is_below(path: Path, pattern: str) -> bool:
+    """Does a path fit a pattern in which ``**`` stands for any folders, and ``*`` for a part of a name?"""
+    wanted = Path(os.path.expanduser(pattern) if not pattern.startswith("~/") else user_home() / pattern[2:]).parts
+    return _fit(path.parts, wanted)
+
+
+def _fit(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        return any(_fit(parts[at:], wanted[1:]) for at in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], wanted[0]) and _fit(parts[1:], wanted[1:])
+
+
+def load_policy() -> OrganisationPolicy | None:
+    """What the organisation requires; None where there is no such file, or it is not the organisation's."""
+    found = _file()
+    return None if found is None or why_not_used() else _read(found, *_stamp(found))
+
+
+def why_not_used() -> str | None:
+    """Why a file that is there is not the organisation's: a person could have written it."""
+    file = _file()
+    return next((f"{file} is not used: {why}" for why in _doubts(file)), None) if file else None
+
+
+def _file() -> Path | None:
+    """``FORGE_POLICY`` counts only where the machine has none."""
+    if os.path.lexists(POLICY):
+        return POLICY
+    named = os.environ.get(POLICY_VARIABLE)
+    return Path(os.path.abspath(named)) if named else None
+
+
+def _doubts(file: Path) -> Iterator[str]:
+    """Everything on the way to a file is owned by root, or by who owns the file system, and others cannot write it."""
+    if only_looks() and file != POLICY:  # whoever has started this process has seen to it, and other folders lie here
+        return
+    owners = {0, os.stat("/").st_uid}
+    real = Path(os.path.realpath(file))
+    try:
+        if not stat.S_ISREG(os.stat(real).st_mode):
+            yield "it is not a regular file"
+        for place in (real, *real.parents, *file.parents):
+            info = os.stat(place)
+            if info.st_uid not in owners or (info.st_uid == os.geteuid() != 0):
+                yield f"{place} does not belong to root" if info.st_uid not in owners else f"{place} belongs to you"
+            sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
+            if info.st_mode & 0o022 and not sticky:
+                yield f"others than root can write {place}"
+    except FileNotFoundError:
+        raise WorkerError(None, f"{POLICY_VARIABLE}: there is no file {file}") from None
+    except OSError as error:
+        raise cannot_read(file, error) from None
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    info = os.stat(file)
+    return info.st_mtime_ns, info.st_size
+
+
+@lru_cache(maxsize=4)
+def _read(file: Path, *stamp: int) -> OrganisationPolicy:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise cannot_read(file, error) from None
+    policy = parse_config(OrganisationPolicy, parse_document(content or b"{}", str(file)), file=str(file))
+    for index, rule in enumerate(policy.rules):
+        if rule.get("approval") not in ("ask", "blocked"):
+            problem = f"rules[{index}]: a rule of an organisation says 'approval: ask' or 'approval: blocked'"
+            raise WorkerError(policy.where("rules", index), problem)
+    return policy
+
+
+def required_on_ask(policy: OrganisationPolicy, said: OnAsk) -> OnAsk:
+    """What an ask means where nobody can be asked: the stricter of both; parking what must not wait is a conflict."""
+    wanted = policy.require.on_ask
+    if wanted is None or said is OnAsk.FAIL:
+        return said
+    if said is OnAsk.PARK:
+        where = policy.require.where("on_ask")
+        raise WorkerError(where, f"on_ask: the organisation requires {wanted}, and --on-ask says park")
+    return OnAsk(wanted)
+
+
+def conflict(where: Mark | None, problem: str, policy: Mark | None, says: str) -> WorkerError:
+    """The error for what an organisation does not allow, with both places."""
+    return WorkerError(where, f"{problem}, and {policy or 'the organisation'} says {says}")
+
+
+def listed(patterns: list[str] | None) -> str:
+    return ", ".join(patterns or ()) or "none"
