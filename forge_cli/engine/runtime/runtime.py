@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
-    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation
+    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, OnDone
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.owning import Owner
     from forge_cli.engine.runtime.stream import EventStream
@@ -352,10 +352,13 @@ class WorkerRuntime:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
         return await self.opened.loop.guard.call(call, caller)
 
-    async def converse(self, *, resume: bool = False) -> WorkerResult | None:
+    async def converse(
+        self, *, resume: bool = False, on_done: OnDone = lambda said, result: None
+    ) -> WorkerResult | None:
         """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
 
-        With ``resume`` it begins with what a resumed session has left undone, without a message.
+        With ``resume`` it begins with what a resumed session has left undone, without a message. ``on_done`` is told
+        of each message and each command that was dealt with, and of the result that it had.
         It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
         last task. ``next_session`` then says which session is to be opened instead, if any.
         """
@@ -374,6 +377,7 @@ class WorkerRuntime:
             obey=commands.obey,
             obey_at_once=commands.obey_at_once,
             find_title=commands.find_title,
+            on_done=on_done,
         )
         result = await conversation.go(resume=resume)
         if self._by_hand:
