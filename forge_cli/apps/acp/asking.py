@@ -23,6 +23,8 @@ from forge_cli.ui.terminal.calls import CallKey, call_key
 
 PATIENCE = 3600.0
 """Seconds for the answer to a question; after that it is a no."""
+GRACE = 5.0
+"""Seconds in which a turn that is cancelled ends its calls."""
 UNANSWERED = "no answer came in time"
 LEFT = "the editor has left"
 
@@ -74,10 +76,10 @@ class EditorQuestions:
         self._open[request.request_id] = key, scope
         try:
             with scope, anyio.move_on_after(PATIENCE):
-                decision = await self._decide(request)
-        except ConnectionError:
-            decision = ApprovalDecision(False, note=LEFT)
-            self._cancel(LEFT)
+                try:
+                    decision = await self._decide(request)
+                except ConnectionError:
+                    decision = await self._end_turn(LEFT)
         except (RequestError, ValidationError) as error:
             decision = ApprovalDecision(False, note=f"the editor could not ask: {visible(error_text(error))}")
         finally:
@@ -101,8 +103,7 @@ class EditorQuestions:
         answer = await self._client.ask("session/request_permission", asked)
         outcome = schema.RequestPermissionResponse.model_validate(answer).outcome
         if isinstance(outcome, schema.DeniedOutcome):
-            self._cancel("cancelled in the editor")
-            return ApprovalDecision(False)
+            return await self._end_turn("cancelled in the editor")
         match outcome.option_id.partition(":"):
             case ("once", "", _):
                 return ApprovalDecision(True)
@@ -114,6 +115,12 @@ class EditorQuestions:
                 return ApprovalDecision(False, note=" ".join(why.split()) or None)
             case _:
                 return ApprovalDecision(False)
+
+    async def _end_turn(self, reason: str) -> ApprovalDecision:
+        """Interrupt the call that asks, so that it can be resumed; where that does not end it, it is a no."""
+        self._cancel(reason)
+        await anyio.sleep(GRACE)
+        return ApprovalDecision(False, note=reason)
 
     async def _ask_line(self, request_id: str, prompt: str) -> None:
         """Give the line of text that something asks for; an editor that cannot ask for one gives an empty one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,22 +26,25 @@ from forge_cli.apps.acp.channel import EditorChannel
 from forge_cli.apps.acp.choices import modes_of, options_of
 from forge_cli.apps.acp.convert import Update
 from forge_cli.apps.acp.prompts import Block, read_prompt
+from forge_cli.apps.acp.servers import Servers, takes_servers
 from forge_cli.apps.acp.session import EditorSession
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.work import Work
-from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.errors import ForgeError, ModelError, UsageError
 from forge_cli.core.events import CLIENTS
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
-from forge_cli.record.log import find_kept
+from forge_cli.record.log import session_files
 from forge_cli.record.overview import Overview, SessionIndex
 from forge_cli.sandbox.zones.added import added_zone
 
 LISTED = 50
 """Sessions in one answer; the editor asks for more."""
-Servers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
 
 
 class EditorRequests:
@@ -104,11 +108,14 @@ class EditorRequests:
         self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **more: Any
     ) -> schema.InitializeResponse:
         self._capabilities = client_capabilities or self._capabilities
+        worker = load_worker(self._work.worker)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
-            agent_info=schema.Implementation(name="forge", title=f"forge: {self._name()}", version=__version__),
+            agent_info=schema.Implementation(name="forge", title=f"forge: {worker.name}", version=__version__),
+            auth_methods=_auth_methods(missing_keys(self._work)),
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
+                mcp_capabilities=schema.McpCapabilities(http=takes_servers(worker)),
                 prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
                 session_capabilities=schema.SessionCapabilities(
                     list=schema.SessionListCapabilities(),
@@ -120,8 +127,11 @@ class EditorRequests:
             ),
         )
 
-    def _name(self) -> str:
-        return load_worker(self._work.worker).name
+    async def authenticate(self, method_id: str, **more: Any) -> schema.AuthenticateResponse:
+        """Say whether the key is there by now; it is the editor that puts it into the environment."""
+        if keys := missing_keys(self._work):
+            raise RequestError(-32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"})
+        return schema.AuthenticateResponse()
 
     # --- sessions
 
@@ -132,7 +142,7 @@ class EditorRequests:
         mcp_servers: Servers | None = None,
         **more: Any,
     ) -> schema.NewSessionResponse:
-        session = await self._start(self._in_folder(cwd, additional_directories))
+        session = await self._start(self._in_folder(cwd, additional_directories), mcp_servers)
         return schema.NewSessionResponse(session_id=session.id, **_choices(session))
 
     async def load_session(
@@ -143,7 +153,7 @@ class EditorRequests:
         mcp_servers: Servers | None = None,
         **more: Any,
     ) -> schema.LoadSessionResponse:
-        session = await self._resume(session_id, cwd, additional_directories)
+        session = await self._resume(session_id, cwd, additional_directories, mcp_servers)
         session.replay()
         return schema.LoadSessionResponse(**_choices(session))
 
@@ -155,7 +165,7 @@ class EditorRequests:
         mcp_servers: Servers | None = None,
         **more: Any,
     ) -> schema.ResumeSessionResponse:
-        session = await self._resume(session_id, cwd, additional_directories)
+        session = await self._resume(session_id, cwd, additional_directories, mcp_servers)
         return schema.ResumeSessionResponse(**_choices(session))
 
     async def fork_session(
@@ -167,13 +177,14 @@ class EditorRequests:
         **more: Any,
     ) -> schema.ForkSessionResponse:
         choice = SessionChoice(resume=_kept(session_id).stem, fork=True)
-        session = await self._start(replace(self._in_folder(cwd, additional_directories), session=choice))
+        work = replace(self._in_folder(cwd, additional_directories), session=choice)
+        session = await self._start(work, mcp_servers)
         return schema.ForkSessionResponse(session_id=session.id, **_choices(session))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **more: Any
     ) -> schema.ListSessionsResponse:
-        worker = self._name()
+        worker = load_worker(self._work.worker).name
         found = await to_thread.run_sync(lambda: list(_sessions_of(worker, cwd)))
         ids = [seen.session for seen in found]
         if cursor is not None and cursor not in ids:
@@ -246,18 +257,22 @@ class EditorRequests:
         zones = tuple(added_zone(each) for each in more or ())
         return replace(self._work, workspace=folder.resolve(), zones=(*self._work.zones, *zones))
 
-    async def _resume(self, session_id: str, cwd: str, more: Sequence[str] | None) -> EditorSession:
+    async def _resume(
+        self, session_id: str, cwd: str, more: Sequence[str] | None, servers: Servers | None
+    ) -> EditorSession:
         if open_already := self.live.get(session_id):
             open_already.stop("loaded again in the editor")
             await open_already.ended.wait()
         choice = SessionChoice(resume=_kept(session_id).stem)
-        return await self._start(replace(self._in_folder(cwd, more), session=choice))
+        return await self._start(replace(self._in_folder(cwd, more), session=choice), servers)
 
-    async def _start(self, work: Work) -> EditorSession:
-        session = EditorSession(work, self, self._tasks)
+    async def _start(self, work: Work, servers: Servers | None) -> EditorSession:
+        session = EditorSession(work, self, self._tasks, servers or ())
         self._starting.append(session)
         try:
             await self._tasks.start(session.run)
+        except ModelError as error:
+            raise RequestError(-32000, str(error)) if missing_keys(work) else error from None
         finally:
             self._starting.remove(session)
         self.live[session.id] = session
@@ -270,6 +285,26 @@ class EditorRequests:
         await session.ended.wait()
         with suppress(KeyError):
             del self.live[session.id]
+
+
+def missing_keys(work: Work) -> tuple[str, ...]:
+    """The variables one of which the model's provider needs, where none is set."""
+    settings, worker = load_settings(forge_home(), work.workspace), load_worker(work.worker)
+    model = work.model or worker.config.model or os.environ.get("FORGE_MODEL") or settings.model
+    try:
+        factory = PluginHost(worker=worker).model(settings.resolve(model or "").partition(":")[0])
+    except ForgeError:
+        return ()
+    return factory.keys if factory.missing() else ()
+
+
+def _auth_methods(keys: Sequence[str]) -> list[schema.EnvVarAuthMethod | Any]:
+    return [
+        schema.EnvVarAuthMethod(
+            type="env_var", id=key, name=key, description="The key of the model", vars=[schema.AuthEnvVar(name=key)]
+        )
+        for key in keys
+    ]
 
 
 def _choices(session: EditorSession) -> dict[str, Any]:
@@ -285,8 +320,8 @@ def _refusal(error: ForgeError) -> RequestError:
 
 def _kept(session_id: str) -> Path:
     """The log of a session by its whole id."""
-    path = find_kept(session_id)
-    if path.stem != session_id:
+    path = next((path for path in session_files() if path.stem == session_id), None)
+    if path is None:
         raise RequestError.resource_not_found(session_id)
     return path
 

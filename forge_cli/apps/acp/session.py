@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from forge_cli.apps.acp.asking import EditorClient, EditorQuestions
 from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
+from forge_cli.apps.acp.servers import Servers, with_servers
 from forge_cli.cli.models.names import model_names
 from forge_cli.cli.work import TalkingRuntime, Work
 from forge_cli.core.bus import EventBus, new_id
@@ -50,8 +51,8 @@ CANCELLED = "cancelled in the editor"
 class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
-    def __init__(self, work: Work, client: EditorClient, tasks: TaskGroup) -> None:
-        self.work, self._client = work, client
+    def __init__(self, work: Work, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
+        self.work, self._client, self._servers = work, client, servers
         self.id = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
         self.facts = Facts(models=lambda: model_names(work.workspace))
@@ -77,7 +78,7 @@ class EditorSession:
         """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
         opened = False
         try:
-            worker = load_worker(self.work.worker)
+            worker = with_servers(load_worker(self.work.worker), self._servers)
             host = PluginHost(only=None if self.work.plugins else (), worker=worker)
             with self._scope, self.work.session.open(worker, self.work.workspace) as session:
                 self.session, self.id, self._questions.session = session, session.id, session.id
