@@ -26,7 +26,7 @@ DEFAULT = "coder"
 def acp(
     options: SharedOptions,
     worker: Annotated[
-        str, typer.Argument(metavar="[WORKER]", help="A name (forge worker list), a worker file, or a folder with one.")
+        str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
     ] = DEFAULT,
     read_only: ReadOnlyOption = False,
     print_config: Annotated[

@@ -43,7 +43,7 @@ from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Access
 from forge_cli.files.home import user_home
 from forge_cli.record.line import BadLine, Line
-from forge_cli.sandbox.zones.zones import named_file
+from forge_cli.sandbox.zones.named import named_file
 from forge_cli.ui.facts import PLAN, Facts
 from forge_cli.ui.terminal.calls import short_args
 from forge_cli.ui.terminal.prompts import describe_in_text

@@ -10,7 +10,7 @@ from pathlib import Path
 from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.zones.zones import named_file
+from forge_cli.sandbox.zones.named import named_file
 from forge_cli.ui.facts import Facts
 
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -185,14 +185,6 @@ def expanded(path: str, user_home: Path) -> Path:
     if path == "~" or path.startswith("~/"):
         return user_home / path[1:].lstrip("/")
     return Path(path)
-
-
-def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home: Path) -> Path:
-    """The file of the host that a name means, as tools and people write it; it need not exist, and nobody judges it."""
-    parts = name.split("/")
-    if name.startswith("/") and parts[1] in zones:
-        return zones[parts[1]].joinpath(*parts[2:])
-    return workspace / expanded(name, user_home)
 
 
 def _shown(path: Path | str) -> str:
