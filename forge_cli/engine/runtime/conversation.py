@@ -46,7 +46,7 @@ class Conversation:
         obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
         obey_at_once: Callable[[CommandEvent], bool],
         find_title: Callable[[], Coroutine[Any, Any, object]],
-        on_done: OnDone = lambda said, result: None,
+        on_done: OnDone | None = None,
     ) -> None:
         """``obey`` does what a command says, or gives the message that it stands for.
 
@@ -87,7 +87,8 @@ class Conversation:
                             if message := await self._obey(said):
                                 done = await self._work(message)
                     result = done or result
-                    self._on_done(said, done)
+                    if self._on_done:
+                        self._on_done(said, done)
             finally:
                 unsubscribe()
                 self._naming.cancel()

@@ -352,15 +352,11 @@ class WorkerRuntime:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
         return await self.opened.loop.guard.call(call, caller)
 
-    async def converse(
-        self, *, resume: bool = False, on_done: OnDone = lambda said, result: None
-    ) -> WorkerResult | None:
+    async def converse(self, *, resume: bool = False, on_done: OnDone | None = None) -> WorkerResult | None:
         """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
 
-        With ``resume`` it begins with what a resumed session has left undone, without a message. ``on_done`` is told
-        of each message and each command that was dealt with, and of the result that it had.
-        It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
-        last task. ``next_session`` then says which session is to be opened instead, if any.
+        With ``resume`` it begins with what a resumed session left undone. ``on_done`` gets what was dealt with, and its
+        result. It ends with the command ``exit`` or ``resume``, or with the runtime; returns the last task's result.
         """
         self._commands = commands = parts.commands.SessionCommands(self, lambda: conversation.close())
 
