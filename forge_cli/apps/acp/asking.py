@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 import anyio
-from acp import RequestError, schema
+from acp import schema
 from anyio.abc import TaskGroup
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from forge_cli.apps.acp.convert import Update
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -49,8 +49,8 @@ class EditorQuestions:
 
     def __init__(self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]) -> None:
         self.session = ""
-        self.shown: dict[str, schema.ToolCallUpdate] = {}
-        """The calls that ask as they are shown, by the ids of their requests."""
+        self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
+        """By the ids of requests: the call as it is shown, and the request without secrets."""
         self._client, self._bus, self._tasks, self._cancel = client, bus, tasks, cancel
         self._open: dict[str, tuple[CallKey, anyio.CancelScope]] = {}
 
@@ -80,7 +80,7 @@ class EditorQuestions:
                     decision = await self._decide(request)
                 except ConnectionError:
                     decision = await self._end_turn(LEFT)
-        except (RequestError, ValidationError) as error:
+        except Exception as error:  # third-party code: an editor that fails has not said yes
             decision = ApprovalDecision(False, note=f"the editor could not ask: {visible(error_text(error))}")
         finally:
             del self._open[request.request_id]
@@ -90,11 +90,11 @@ class EditorQuestions:
                     self._bus.answer(request.request_id, decision)
 
     async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
-        call, offers = self.shown[request.request_id], session_offers(request)
+        (call, redacted), offers = self.shown[request.request_id], session_offers(request)
         options = [_option("once", "Allow once", "allow_once")]
         options += [
             _option(f"session:{number}", f"Allow for this session: {visible(offer.text)}", "allow_always")
-            for number, offer in enumerate(offers)
+            for number, offer in enumerate(session_offers(redacted))
         ]
         options.append(_option("no", "Reject", "reject_once"))
         if self._client.can_fill_forms:
@@ -126,7 +126,7 @@ class EditorQuestions:
         """Give the line of text that something asks for; an editor that cannot ask for one gives an empty one."""
         line = ""
         if self._client.can_fill_forms:
-            with suppress(RequestError, ValidationError, ConnectionError), anyio.move_on_after(PATIENCE):
+            with suppress(Exception), anyio.move_on_after(PATIENCE):  # third-party code
                 line = await self._fill(prompt, "answer")
         if self._bus.is_open(request_id):
             with suppress(SessionLost):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -57,8 +58,9 @@ class EditorChannel:
         self._reading.cancel()
 
     def post(self, message: JsonObject) -> None:
-        """Have something written, after what was posted before."""
-        self._outgoing.send_nowait(message)
+        """Have something written, after what was posted before; at the end nobody reads it any more."""
+        with suppress(anyio.ClosedResourceError):
+            self._outgoing.send_nowait(message)
 
     async def send(self, message: JsonObject) -> None:
         self.post(message)

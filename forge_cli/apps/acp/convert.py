@@ -36,6 +36,7 @@ from forge_cli.core.events import (
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Message
 from forge_cli.core.paths import ACCESS, declared_accesses
+from forge_cli.core.phrases import is_own
 from forge_cli.core.results import Custom, Diff, FileContent, ResultValue
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.core.tool import Tool
@@ -134,7 +135,7 @@ class UpdateWriter:
         )
 
     def _said(self, message: Message, replayed: bool) -> Iterator[Update]:
-        if message.role == "user" and replayed and message.summary is None:
+        if message.role == "user" and replayed and message.summary is None and not is_own(message.text):
             yield update_user_message_text(message.text)
         elif message.role == "assistant":
             if message.text and (replayed or not self._streamed):

@@ -36,7 +36,8 @@ def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[At
             case schema.TextContentBlock(text=text):
                 said.append(text)
             case schema.ResourceContentBlock(uri=uri):
-                said.append(f"@{_named(uri, workspace)}")
+                lines = urlsplit(uri).fragment if _path(uri) else ""
+                said.append(f"@{_named(uri, workspace)}{f' ({visible(lines)})' if lines else ''}")
             case schema.ImageContentBlock(data=data, uri=uri):
                 attached.append(_attachment(_file_name(uri or "image"), _decoded(data)))
             case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents(blob=data, uri=uri)):

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from forge_cli import __version__
 from forge_cli.apps.acp.asking import LEFT
-from forge_cli.apps.acp.channel import EditorChannel
+from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel
 from forge_cli.apps.acp.choices import modes_of, options_of
 from forge_cli.apps.acp.convert import Update
 from forge_cli.apps.acp.prompts import Block, read_prompt
@@ -55,6 +55,7 @@ class EditorRequests:
         self.live: dict[str, EditorSession] = {}
         self._starting: list[EditorSession] = []
         self._capabilities = schema.ClientCapabilities()
+        self._unanswered, self._answered = 0, anyio.Event()
         self._router = build_agent_router(self, use_unstable_protocol=True)  # type: ignore[arg-type]
         self._connection = Connection(self._handle, channel, listening=False)
 
@@ -64,7 +65,9 @@ class EditorRequests:
         self.stop(LEFT)
         for session in (*self.live.values(), *self._starting):
             await session.ended.wait()
-        await anyio.lowlevel.checkpoint()  # what waited for a session is answered now
+        with anyio.move_on_after(LAST_ANSWERS):
+            while self._unanswered:  # they have nothing to wait for any more
+                await self._answered.wait()
         await self._connection.close()
 
     def stop(self, reason: str) -> None:
@@ -75,6 +78,7 @@ class EditorRequests:
 
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:
         """What the package's router does, with errors that say what is wrong in one sentence."""
+        self._unanswered += 1
         try:
             return await self._router(method, params, is_notification)
         except (RequestError, ValidationError) as error:
@@ -86,6 +90,10 @@ class EditorRequests:
         except Exception as error:  # the outermost frame of a request: one that fails must not end the others
             sys.stderr.write(f"forge: internal error in {visible(method)}: {visible(error_text(error))}\n")
             raise RequestError.internal_error({"details": error_text(error)}) from None
+        finally:
+            self._unanswered -= 1
+            self._answered.set()
+            self._answered = anyio.Event()
         return None
 
     # --- the editor, as sessions see it

@@ -104,6 +104,7 @@ class EditorSession:
             self._failure = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
             sys.stderr.write(f"forge: {visible(self._failure)}\n")
         finally:
+            self._cancelled = self._cancelled or self._at_hand is not None
             self._settle(None)
             self.ended.set()
             self._forget_unused()
@@ -151,7 +152,8 @@ class EditorSession:
             self._loop.call_soon_threadsafe(self._take, line)
             return
         if line.type == ApprovalRequired.type and isinstance(line.event, ApprovalRequired):
-            self._questions.shown[line.event.request.request_id] = self.updates.question(line, line.event.request)
+            request = line.event.request
+            self._questions.shown[request.request_id] = self.updates.question(line, request), request
         for update in self.updates.updates_of(line):
             self._tell(update)
 
@@ -224,6 +226,8 @@ class EditorSession:
         done: asyncio.Future[WorkerResult | None] = self._loop.create_future()
         self._at_hand, self._cancelled = (said, done), False
         try:
+            if self.ended.is_set():
+                raise UsageError("this session has ended", hint="load it to resume it")
             self.bus.emit(said)
             result = await done
             if self._failure is not None:
