@@ -16,7 +16,9 @@ import anyio
 import pytest
 from acp import schema
 
+from forge_cli.apps.acp.servers import with_servers
 from forge_cli.core.loop import start_loop
+from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_file, session_files
 from forge_cli.testing import Project
 
@@ -213,8 +215,8 @@ def test_cancel_ends_a_tool_that_runs_and_the_session_goes_on(helper: Project, u
             with pytest.raises(acp.RequestError, match="works on a prompt already"):
                 await opened.say(session, "meanwhile")
             await opened.connection.cancel(session_id=session)
+            assert (await opened.say(session, "still there?")).stop_reason == "end_turn"
         assert person.of("tool_call_update")[-1].field_meta == {"forge": {"status": "interrupted"}}
-        assert (await opened.say(session, "still there?")).stop_reason == "end_turn"
         assert person.said() == 'heard: {"type": "interrupted"}'
 
     use(work)
@@ -520,6 +522,29 @@ def test_without_a_key_the_editor_is_told_which_one(helper: Project, warm_server
                 await opened.connection.authenticate(method_id=method.id)
 
     start_loop(main)
+
+
+def test_a_server_that_cannot_be_used_is_left_out_by_name(helper: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    helper.write("worker.yaml", WORKER + "  mcp: {from_client: true, servers: {own: {command: x}}}\n")
+    given = [
+        schema.McpServerStdio(name="my notes", command="y", args=["a"], env=[schema.EnvVariable(name="A", value="b")]),
+        schema.HttpMcpServer(
+            type="http", name="web", url="https://example.org/", headers=[schema.HttpHeader(name="X", value="1")]
+        ),
+        schema.McpServerStdio(name="own", command="z", args=[], env=[]),
+        schema.McpServerStdio(name="my/notes", command="z", args=[], env=[]),
+        schema.McpServerStdio(name="!!", command="z", args=[], env=[]),
+        schema.SseMcpServer(type="sse", name="old", url="https://example.org/", headers=[]),
+    ]
+    [toolset] = with_servers(load_worker(helper.folder / "worker.yaml"), given).toolsets
+    servers = toolset.config.servers
+    assert list(servers) == ["my-notes", "web"]
+    assert (servers["my-notes"].args, servers["my-notes"].env) == (["a"], {"A": "b"})
+    assert servers["web"].headers == {"X": "1"}
+    said = capsys.readouterr().err
+    assert [
+        name for name in ("own", "my/notes", "!!", "old") if f"'{name}' of the editor is not used" not in said
+    ] == []
 
 
 def server_of(folder: Any) -> schema.McpServerStdio:

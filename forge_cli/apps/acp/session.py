@@ -66,7 +66,7 @@ class EditorSession:
         self._used = False
         self._at_hand: tuple[Said, asyncio.Future[WorkerResult | None]] | None = None
         self._cancelled = False
-        self._obeying = False
+        self._obeying, self._working = False, anyio.Lock()
         self._failure: str | None = None
         self._last_stop: StopReason = "end"
         self._questions = EditorQuestions(client, self.bus, tasks, self.cancel)
@@ -175,7 +175,7 @@ class EditorSession:
                 pass
             case TurnEndEvent(stop=stop):
                 self._last_stop = stop
-            case ManualToolsAvailable():
+            case ManualToolsAvailable() if self._held is None:
                 self._tell(commands_of(self.facts))
             case ModeChanged(mode=mode):
                 self._tell(schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode))
@@ -211,15 +211,16 @@ class EditorSession:
 
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> WorkerResult | None:
         """Say something to the worker, or have a command obeyed; None where the model had no part in it."""
-        if self._at_hand is not None:
+        if self._at_hand is not None and not self._cancelled:
             raise UsageError("this session works on a prompt already", hint="cancel it, or wait for its end")
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")
-        self._used, self._last_stop = True, "end"
-        typed = text.strip()
-        if is_command(typed) and not attachments:
-            return await self._obey(typed)
-        return await self._do(UserInput(new_id("message"), text, attachments))
+        async with self._working:  # one that was cancelled may not have ended yet
+            self._used, self._last_stop = True, "end"
+            typed = text.strip()
+            if is_command(typed) and not attachments:
+                return await self._obey(typed)
+            return await self._do(UserInput(new_id("message"), text, attachments))
 
     async def _do(self, said: Said) -> WorkerResult | None:
         """Have something dealt with by the conversation, and wait for its end."""
