@@ -16,12 +16,18 @@ import anyio
 import pytest
 from acp import schema
 
+from forge_cli.apps.acp.convert import UpdateWriter
 from forge_cli.apps.acp.servers import with_servers
+from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted
 from forge_cli.core.loop import start_loop
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_file, session_files
 from forge_cli.testing import Project
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.views import no_renderers
 
+from ..lines import lines_of
 from ..warm import Warm
 from .editor import Opened, editor
 
@@ -268,6 +274,8 @@ def test_a_session_is_loaded_with_all_that_was_said_and_done(helper: Project, wa
             assert [each.title for each in person.of("tool_call")] == ['write_file report.md content="one\\n"']
             assert person.of("tool_call_update")[-1].status == "completed"
             assert person.asked == []
+            await opened.connection.load_session(cwd=str(helper.folder), session_id=session, mcp_servers=[])
+            assert [each.content.text for each in person.of("user_message_chunk")] == ["go", "go"]
             await opened.say(session, "again")
             assert person.said().endswith("the user said no")
             copy = await opened.connection.fork_session(session_id=session, cwd=str(helper.folder), mcp_servers=[])
@@ -581,3 +589,22 @@ def test_servers_of_the_editor_are_used_where_the_worker_says_so(helper: Project
         assert ("noted hi" in opened.person.said()) is wanted
 
     use(work, answers=("once",), env={"PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+def test_what_asks_without_being_a_call_is_shown_as_one() -> None:
+    """A command that runs wants to connect: editors have no button for what they have not been shown."""
+    asks = ApprovalRequest(
+        "r1", "network_1", "network", {"host": "example.org"}, "wants to reach it", "no rule", "medium", None, None
+    )
+    events = [
+        ToolStarted("c1", "shell", {"command": "curl example.org"}),
+        ApprovalRequired(asks),
+        ApprovalDecided("network_1", "ask", True, "user", None, None, "no rule", False, "r1"),
+    ]
+    writer = UpdateWriter(Facts(), list, no_renderers)
+    shown = [update for line in lines_of(*events) for update in writer.updates_of(line)]
+    assert [(each.session_update, each.tool_call_id, each.status) for each in shown] == [
+        ("tool_call", "c1", "pending"),
+        ("tool_call", "network_1", "pending"),
+        ("tool_call_update", "network_1", "completed"),
+    ]

@@ -78,6 +78,8 @@ class UpdateWriter:
     def __init__(self, facts: Facts, tools: Callable[[], Sequence[Tool]], find: FindRenderer) -> None:
         self._facts, self._tools, self._find = facts, tools, find
         self._streamed = False
+        self._calls, self._no_calls = set[str](), set[str]()
+        """Ids of calls that were shown, and of what asks without being one, such as a connection of a command."""
 
     def updates_of(self, line: Line, *, replayed: bool = False) -> Iterator[Update]:
         """The updates of a line; where it is ``replayed``, of all that was said, for nobody has heard it."""
@@ -97,8 +99,9 @@ class UpdateWriter:
             case ToolStarted():
                 yield self._start(event, line)
             case ApprovalRequired(request=request):
-                asks = dict(self.question(line, request))
-                yield schema.ToolCallProgress(session_update="tool_call_update", **asks)
+                yield from self._asks(dict(self.question(line, request)))
+            case ApprovalDecided(tool_call_id=call, approved=approved) if call_id(line, call) in self._no_calls:
+                yield _progress(call_id(line, call), status="completed" if approved else "failed")
             case ApprovalDecided(approved=True, tool_call_id=call):
                 yield _progress(call_id(line, call), status="in_progress")
             case ToolOutput(tool_call_id=call, text=text) | StatusEvent(tool_call_id=str() as call, message=text):
@@ -134,6 +137,16 @@ class UpdateWriter:
             field_meta={"forge": _reasons(request)},
         )
 
+    def _asks(self, asks: dict[str, Any]) -> Iterator[Update]:
+        """Editors show buttons at a call that they know."""
+        call = asks["tool_call_id"]
+        if call in self._calls:
+            yield schema.ToolCallProgress(session_update="tool_call_update", **asks)
+            return
+        self._calls.add(call)
+        self._no_calls.add(call)
+        yield schema.ToolCallStart(session_update="tool_call", **asks)
+
     def _said(self, message: Message, replayed: bool) -> Iterator[Update]:
         if message.role == "user" and replayed and message.summary is None and not is_own(message.text):
             yield update_user_message_text(message.text)
@@ -145,6 +158,7 @@ class UpdateWriter:
     def _start(self, event: ToolStarted, line: Line) -> schema.ToolCallStart:
         known = () if "delegation" in line.data else self._tools()
         tool = next((each for each in known if each.name == event.tool_name), None)
+        self._calls.add(call_id(line, event.tool_call_id))
         return schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=call_id(line, event.tool_call_id),
