@@ -18,7 +18,18 @@ WORKER = "examples/calculator/worker.yaml"
 WRITER = "examples/note_taker/worker.yaml"
 
 SDKS = frozenset(
-    {"anthropic", "genai_prices", "httpx2", "mcp", "openai", "prompt_toolkit", "starlette", "trafilatura", "uvicorn"}
+    {
+        "acp",
+        "anthropic",
+        "genai_prices",
+        "httpx2",
+        "mcp",
+        "openai",
+        "prompt_toolkit",
+        "starlette",
+        "trafilatura",
+        "uvicorn",
+    }
 )
 LIBRARIES = frozenset({"anyio", "asyncio", "importlib.metadata", "jsonschema", "pluggy", "pydantic", "rich", "yaml"})
 

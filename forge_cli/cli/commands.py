@@ -53,6 +53,7 @@ COMMANDS = {
     "mcp logout": "Forget the login to an MCP server, without asking.",
     "mcp add": "Define an MCP server in your own config.yaml.",
     "mcp remove": "Delete an MCP server from your own config.yaml, without asking.",
+    "serve acp": "Put a worker into editors that speak the Agent Client Protocol.",
     "serve mcp": "Offer a worker's tools, and the worker itself, to MCP clients.",
     "models list": "List the models that -m takes, with their prices and windows.",
     "keys set": "Store the key of a provider.",

@@ -55,6 +55,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "mcp login": ("forge mcp login docs", "forge mcp login docs --worker worker.yaml"),
     "mcp logout": ("forge mcp logout docs",),
     "mcp remove": ("forge mcp remove time",),
+    "serve acp": ("forge serve acp coder", "forge serve acp coder --print-config zed"),
     "serve mcp": ("forge serve mcp", "forge serve mcp worker.yaml", "forge serve mcp coder --http 8765"),
     "models list": ("forge models list", "forge models list --json"),
     "keys set": ("forge keys set anthropic", "forge keys set MY_API_KEY"),

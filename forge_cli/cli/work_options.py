@@ -55,8 +55,8 @@ class AskedWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerOptions:
-    """Those of every command that runs workers."""
+class SharedOptions:
+    """Those of every command that runs workers, wherever they work."""
 
     model: Annotated[
         str | None,
@@ -69,6 +69,16 @@ class WorkerOptions:
         bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
     ] = False
     no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False
+
+    @property
+    def mode(self) -> ApprovalMode | None:
+        return chosen_mode(self.approval_mode, self.yes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(SharedOptions):
+    """Those of every command that runs workers in a folder that the person names."""
+
     directory: DirectoryOption = None
     add_dir: Annotated[
         list[str] | None,
@@ -76,10 +86,6 @@ class WorkerOptions:
     ] = None
     read_only: ReadOnlyOption = False
     locked: LockedOption = False
-
-    @property
-    def mode(self) -> ApprovalMode | None:
-        return chosen_mode(self.approval_mode, self.yes)
 
     @property
     def workspace(self) -> Path:

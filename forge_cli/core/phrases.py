@@ -14,6 +14,7 @@ SKIPPED_CALL = "not called: an earlier call was refused, and that ends the work"
 SKIPPED_AFTER_FAILURE = "not called: an earlier call failed, and that ends the work"
 COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again in your next turn"
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
+EDITED_IN_EDITOR = "[{name} is attached as the editor has it; the file on disk differs, for it is not saved.]"
 NOBODY_TO_ANSWER = "nobody is there to answer"
 NOBODY_TO_ASK = "nobody could be asked (not interactive)"
 

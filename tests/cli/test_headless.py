@@ -1,7 +1,7 @@
 """Every command of the tree, with nobody at the other end of standard input: each one ends.
 
 What waits on purpose is documented: ``forge run WORKER -``, ``forge approve WORKER --batch -`` and ``forge batch WORKER
--``; ``forge chat`` and ``forge serve mcp`` read to the end of their input.
+-``; ``forge chat`` and ``forge serve`` read to the end of their input.
 """
 
 import os
@@ -38,7 +38,8 @@ OPTIONS = {
     "test": [["."]],
 }
 STDIN = ["closed", "null", "silent", "silent in CI"]
-READERS = {("chat", "worker.yaml"), ("serve", "mcp"), ("serve", "mcp", "worker.yaml")}
+SERVED = [("serve", kind, *worker) for kind in ("acp", "mcp") for worker in ((), ("worker.yaml",))]
+READERS = {("chat", "worker.yaml"), *SERVED}
 """What reads to the end of its input, which is not in sight where that is silent."""
 SERVERS = {("web",), ("web", "worker.yaml")}
 """What reads nothing, and serves until a signal ends it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.zones.zones import expanded
+from forge_cli.sandbox.zones.named import named_file
 from forge_cli.ui.facts import Facts
 
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')
@@ -28,10 +28,7 @@ class Places:
 
     def find(self, name: str) -> Path:
         """The file that a name means; it need not exist."""
-        parts = name.split("/")
-        if name.startswith("/") and parts[1] in self.zones:
-            return self.zones[parts[1]].joinpath(*parts[2:])
-        return self.workspace / expanded(name, user_home())
+        return named_file(name, self.workspace, self.zones, user_home())
 
     def complete(self, begun: str) -> list[str]:
         """The names that begin so, folders with a slash at their end; hidden ones only where a dot was typed."""

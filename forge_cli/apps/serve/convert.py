@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-from rich.console import Console
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
 from forge_cli.core.calls import ToolOutcome
@@ -19,7 +16,7 @@ from forge_cli.core.text import cut
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
 from forge_cli.sandbox.secrets import Redactor
-from forge_cli.ui.terminal.prompts import describe
+from forge_cli.ui.terminal.prompts import describe_in_text
 from forge_cli.ui.views import FindRenderer
 
 if TYPE_CHECKING:
@@ -40,7 +37,6 @@ FORM = {
 }
 QUESTION_MAX = 20_000
 """Characters of a question; one that is longer says what was left out of it."""
-WIDTH = 160
 CANNOT_ASK = "this client cannot ask its user, for it does not support elicitation"
 
 
@@ -113,11 +109,8 @@ def question_form(
     """What would be called, what it would do and why it asks, with one box to tick."""
     from mcp_types import ElicitRequestFormParams
 
-    page = io.StringIO()
-    console = Console(file=page, width=WIDTH, color_system=None, force_terminal=False, highlight=False)
-    console.print(describe(request, find))
-    text = "\n".join(line.rstrip() for line in page.getvalue().strip().splitlines())
-    return ElicitRequestFormParams(message=cut(redactor.redact_text(text), QUESTION_MAX), requested_schema=FORM)
+    text = redactor.redact_text(describe_in_text(request, find))
+    return ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
 
 
 def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:

@@ -12,7 +12,8 @@ import typer
 from forge_cli.apps.serve.http import HttpListener, serve_http
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
-from forge_cli.apps.serve.stdio import Messages, is_lost, own_input
+from forge_cli.apps.serve.stdio import Messages
+from forge_cli.cli.client_lines import is_lost, own_input
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.session import SessionChoice

@@ -26,6 +26,8 @@ from forge_cli.record.log import SessionLost
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""
 Said = UserInput | CommandEvent
+OnDone = Callable[[Said, WorkerResult | None], object]
+"""Is told what was dealt with, and how that ended where it was work for the model."""
 
 
 class Conversation:
@@ -44,10 +46,11 @@ class Conversation:
         obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
         obey_at_once: Callable[[CommandEvent], bool],
         find_title: Callable[[], Coroutine[Any, Any, object]],
+        on_done: OnDone | None = None,
     ) -> None:
         """``obey`` does what a command says, or gives the message that it stands for.
 
-        ``obey_at_once`` is asked first, and does what waits for nothing.
+        ``obey_at_once`` is asked first, and does what waits for nothing. ``on_done`` is told of everything else.
         """
         self._bus = bus
         self._interrupt = interrupt
@@ -55,6 +58,7 @@ class Conversation:
         self._obey = obey
         self._obey_at_once = obey_at_once
         self._find_title = find_title
+        self._on_done = on_done
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
@@ -73,14 +77,18 @@ class Conversation:
                 if resume:
                     result = await self._run("", ())
                 async for said in self._received:
+                    done = None
                     match said:
                         case UserInput():
-                            is_first, result = result is None, await self._work(said)
-                            if is_first and result.status == "completed":
+                            done = await self._work(said)
+                            if result is None and done.status == "completed":
                                 beside.start_soon(self._name_session)
                         case CommandEvent():
                             if message := await self._obey(said):
-                                result = await self._work(message)
+                                done = await self._work(message)
+                    result = done or result
+                    if self._on_done:
+                        self._on_done(said, done)
             finally:
                 unsubscribe()
                 self._naming.cancel()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
-    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation
+    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, OnDone
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.owning import Owner
     from forge_cli.engine.runtime.stream import EventStream
@@ -352,12 +352,11 @@ class WorkerRuntime:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
         return await self.opened.loop.guard.call(call, caller)
 
-    async def converse(self, *, resume: bool = False) -> WorkerResult | None:
+    async def converse(self, *, resume: bool = False, on_done: OnDone | None = None) -> WorkerResult | None:
         """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
 
-        With ``resume`` it begins with what a resumed session has left undone, without a message.
-        It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
-        last task. ``next_session`` then says which session is to be opened instead, if any.
+        With ``resume`` it begins with what a resumed session left undone. ``on_done`` gets what was dealt with, and its
+        result. It ends with the command ``exit`` or ``resume``, or with the runtime; returns the last task's result.
         """
         self._commands = commands = parts.commands.SessionCommands(self, lambda: conversation.close())
 
@@ -374,6 +373,7 @@ class WorkerRuntime:
             obey=commands.obey,
             obey_at_once=commands.obey_at_once,
             find_title=commands.find_title,
+            on_done=on_done,
         )
         result = await conversation.go(resume=resume)
         if self._by_hand:

@@ -80,6 +80,14 @@ class McpConfig(ToolsetConfig):
     """Whether servers that say nothing of it may have the worker's model answer."""
     elicitation: bool = False
     """Whether they may ask the person for input."""
+    from_client: bool = False
+    """Whether an editor may bring servers of its own; see ``forge serve acp``."""
+
+    @classmethod
+    def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
+        """With those of an editor, none need be named."""
+        found = super()._canonical(data)
+        return {"servers": {}, **found} if found.get("from_client") is True else found
 
 
 class ServerMissing(ForgeError):

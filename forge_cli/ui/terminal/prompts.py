@@ -9,6 +9,7 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
@@ -49,6 +50,8 @@ ANSWERS: dict[AnswerKind, str] = {
 TELL = "no, because > "
 TRIES = 3
 """Lines in a row that nobody understands; the last one is a no."""
+WIDTH = 160
+"""Cells of a line where a request is told without a terminal."""
 BELL_AFTER = 10.0
 """Seconds of waiting after which the terminal rings, once."""
 
@@ -255,6 +258,14 @@ def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
         _one_line(f"why: {request.reason}{where}", "dim"),
         *(_one_line(f"  {offer}", "dim") for offer in say_offers(request)),
     )
+
+
+def describe_in_text(request: ApprovalRequest, find: FindRenderer) -> str:
+    """The same as plain text, for a client that shows it to its user."""
+    page = StringIO()
+    console = Console(file=page, width=WIDTH, color_system=None, force_terminal=False, highlight=False)
+    console.print(describe(request, find))
+    return "\n".join(line.rstrip() for line in page.getvalue().strip().splitlines())
 
 
 def _call(request: ApprovalRequest) -> Iterator[RenderableType]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.fields import alternatives, kinds
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.tool import Tool, is_manual_tool
 from forge_cli.core.wire import JsonObject
 
@@ -207,6 +208,27 @@ def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObj
         is_item = "array" in admitted.get(name, ()) and isinstance(value, str) and not value.startswith("[")
         found[name] = [value] if is_item and "string" not in admitted[name] else value
     return found
+
+
+def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple[JsonObject, bool]:
+    """The args of a tool that is called by ``/tool`` and these tokens; and whether ``-i`` asks for the others."""
+    names = list(schema.get("properties", {}))
+    plain, options = parse_arguments(argv, boolean_options(schema) | FLAGS)
+    form = "i" in options and "i" not in names and bool(options.pop("i"))
+    if plain:
+        hint = f"usage: /{tool} {' '.join(_usage(schema, name) for name in names)}".rstrip()
+        raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE", hint=hint)
+    args = args_from(options, schema)
+    for given in args:
+        if given not in names and schema.get("additionalProperties") is False:
+            hint = did_you_mean(given, names, ", ".join(names) or "it takes none")
+            raise UsageError(f"/{tool} has no option '{visible(given)}'", hint=hint)
+    return args, form
+
+
+def _usage(schema: JsonObject, name: str) -> str:
+    option = f"--{name}" if name in boolean_options(schema) else f"--{name} VALUE"
+    return option if name in schema.get("required", ()) else f"[{option}]"
 
 
 def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:

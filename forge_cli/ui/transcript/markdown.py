@@ -42,14 +42,14 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     yield f"**{_plain(entry.tool)}**{f' ({_plain(entry.verdict)})' if entry.verdict else ''}"
     short, blocks = split_args(entry.args, entry.shown)
     if short or not blocks:
-        yield _fenced("\n".join(f"{name}: {value}" for name, value in short.items()), "yaml")
-    yield from (_fenced(block.text.strip("\n"), block.language) for block in blocks)
+        yield fenced("\n".join(f"{name}: {value}" for name, value in short.items()), "yaml")
+    yield from (fenced(block.text.strip("\n"), block.language) for block in blocks)
     view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
     text = render_text(view) if view else ""
     if entry.status:
         yield _plain(entry.ending(text))
     if view and text:
-        yield _fenced(text, _language(view))
+        yield fenced(text, _language(view))
 
 
 def _language(view: View) -> str:
@@ -59,7 +59,8 @@ def _language(view: View) -> str:
     return "diff" if view.form == "diff" else "text"
 
 
-def _fenced(text: str, language: str) -> str:
+def fenced(text: str, language: str) -> str:
+    """A text in a fence that it cannot close."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{readable(text)}\n{fence}"

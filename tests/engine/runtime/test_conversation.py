@@ -160,3 +160,27 @@ def test_the_example_converses_calls_and_is_answered_for_where_nobody_can() -> N
     assert "[price: success] bread costs 2" in lines
     assert any(line.startswith("[sell: denied]") for line in lines)
     assert any(line.startswith("[nope: not_found]") for line in lines)
+
+
+def test_everything_that_was_dealt_with_is_told_with_its_result(worker: Project) -> None:
+    bus, done = EventBus(), list[tuple[object, str | None]]()
+
+    async def main() -> None:
+        loaded = load_worker(worker.folder / "worker.yaml")
+        async with WorkerRuntime(worker=loaded, model=scripted_model("{task} 1"), bus=bus) as runtime:
+            with anyio.fail_after(30):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(
+                        lambda: runtime.converse(
+                            on_done=lambda said, result: done.append((said, result and result.response))
+                        )
+                    )
+                    await anyio.wait_all_tasks_blocked()
+                    say(bus, "one")
+                    bus.emit("command", {"name": "clear"})
+                    bus.emit("command", {"name": "mode", "args": ["readOnly"]})
+                    leave(bus)
+
+    anyio.run(main)
+    named = [(getattr(said, "content", None) or getattr(said, "name", None), answer) for said, answer in done]
+    assert named == [("one", "one 1"), ("clear", None), ("exit", None)]

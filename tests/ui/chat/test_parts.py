@@ -1,7 +1,8 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
 Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.apps.chat.places,
-forge_cli.apps.chat.completion, forge_cli.apps.chat.notice and forge_cli.apps.chat.bar.
+forge_cli.apps.chat.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
+forge_cli.sandbox.zones.named.
 """
 
 import io

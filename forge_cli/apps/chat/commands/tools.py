@@ -13,8 +13,8 @@ from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent, ManualToolInvoke
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.facts import Facts, ManualTool
-from forge_cli.ui.terminal.slash import FLAGS, ParsedCommand, args_from, boolean_options, parse_arguments
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.slash import ParsedCommand, read_typed_args
 
 USAGE = "NAME [--KEY VALUE]... [-i]"
 
@@ -44,28 +44,10 @@ async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> None:
     if tool is None:
         hint = did_you_mean(name, chat.facts.manual_tools, "/tools lists them")
         raise UsageError(f"there is no tool '{visible(name)}' that you may call", hint=hint)
-    plain, options = parse_arguments(argv, boolean_options(tool.input_schema) | FLAGS)
-    form = "i" in options and "i" not in tool.input_schema.get("properties", {}) and bool(options.pop("i"))
-    if plain:
-        hint = f"usage: /{tool.name} {' '.join(_option(tool, field) for field in _names(tool))}".rstrip()
-        raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE", hint=hint)
-    args = args_from(options, tool.input_schema)
-    for given in args:
-        if given not in _names(tool) and tool.input_schema.get("additionalProperties") is False:
-            hint = did_you_mean(given, _names(tool), "it takes none" if not _names(tool) else ", ".join(_names(tool)))
-            raise UsageError(f"/{tool.name} has no option '{visible(given)}'", hint=hint)
+    args, form = read_typed_args(name, tool.input_schema, argv)
     filled = await chat.fill(name, args) if form else args
     if filled is not None:
         chat.bus.emit(ManualToolInvoke(name, filled))
-
-
-def _names(tool: ManualTool) -> list[str]:
-    return list(tool.input_schema.get("properties", {}))
-
-
-def _option(tool: ManualTool, name: str) -> str:
-    option = f"--{name}" if name in boolean_options(tool.input_schema) else f"--{name} VALUE"
-    return option if name in tool.input_schema.get("required", ()) else f"[{option}]"
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:

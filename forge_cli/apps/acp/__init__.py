@@ -1,0 +1,1 @@
+"""``forge serve acp``: a worker in editors that speak the Agent Client Protocol."""

@@ -1,0 +1,151 @@
+"""Questions that the person at an editor answers: whatever is not a clear yes is a no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+import anyio
+from acp import schema
+from anyio.abc import TaskGroup
+from pydantic import BaseModel
+
+from forge_cli.apps.acp.convert import Update
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, InputPrompt, ToolResult
+from forge_cli.core.text import visible
+from forge_cli.core.wire import error_text
+from forge_cli.record.log import SessionLost
+from forge_cli.ui.html.requests import session_offers
+from forge_cli.ui.terminal.calls import CallKey, call_key
+
+PATIENCE = 3600.0
+"""Seconds for the answer to a question; after that it is a no."""
+GRACE = 5.0
+"""Seconds in which a turn that is cancelled ends its calls."""
+UNANSWERED = "no answer came in time"
+LEFT = "the editor has left"
+
+
+class EditorClient(Protocol):
+    """The editor at the other end, as a session sees it."""
+
+    @property
+    def can_fill_forms(self) -> bool:
+        """Can it ask its user for a line of text?"""
+        ...
+
+    def tell(self, session: str, update: Update) -> None: ...
+
+    async def ask(self, method: str, params: BaseModel) -> Any:
+        """Have it answer a request; it may never do so, and raises ConnectionError where it has left."""
+        ...
+
+
+class EditorQuestions:
+    """Those of one session; ``cancel`` ends its turn."""
+
+    def __init__(self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]) -> None:
+        self.session = ""
+        self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
+        """By the ids of requests: the call as it is shown, and the request without secrets."""
+        self._client, self._bus, self._tasks, self._cancel = client, bus, tasks, cancel
+        self._open: dict[str, tuple[CallKey, anyio.CancelScope]] = {}
+
+    def hear(self, event: Event) -> None:
+        """Ask what is asked, and drop a question that is settled without its answer."""
+        match event:
+            case ApprovalRequired(request=request):
+                self._tasks.start_soon(self._ask, request, call_key(event, request.tool_call_id))
+            case ApprovalDecided(request_id=str() as request_id) if request_id in self._open:
+                self._open[request_id][1].cancel()
+            case ToolResult(tool_call_id=call):
+                for key, scope in self._open.values():
+                    if key == call_key(event, call):
+                        scope.cancel()
+            case InputPrompt(request_id=request_id, prompt=prompt):
+                self._tasks.start_soon(self._ask_line, request_id, prompt)
+            case _:
+                pass
+
+    async def _ask(self, request: ApprovalRequest, key: CallKey) -> None:
+        decision = ApprovalDecision(False, note=UNANSWERED)
+        scope = anyio.CancelScope()
+        self._open[request.request_id] = key, scope
+        try:
+            with scope, anyio.move_on_after(PATIENCE):
+                try:
+                    decision = await self._decide(request)
+                except ConnectionError:
+                    decision = await self._end_turn(LEFT)
+        except Exception as error:  # third-party code: an editor that fails has not said yes
+            decision = ApprovalDecision(False, note=f"the editor could not ask: {visible(error_text(error))}")
+        finally:
+            del self._open[request.request_id]
+            self.shown.pop(request.request_id, None)
+            if self._bus.is_open(request.request_id):
+                with suppress(SessionLost):
+                    self._bus.answer(request.request_id, decision)
+
+    async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
+        (call, redacted), offers = self.shown[request.request_id], session_offers(request)
+        options = [_option("once", "Allow once", "allow_once")]
+        options += [
+            _option(f"session:{number}", f"Allow for this session: {visible(offer.text)}", "allow_always")
+            for number, offer in enumerate(session_offers(redacted))
+        ]
+        options.append(_option("no", "Reject", "reject_once"))
+        if self._client.can_fill_forms:
+            options.append(_option("tell", "Reject, and say why", "reject_once"))
+        asked = schema.RequestPermissionRequest(session_id=self.session, tool_call=call, options=options)
+        answer = await self._client.ask("session/request_permission", asked)
+        outcome = schema.RequestPermissionResponse.model_validate(answer).outcome
+        if isinstance(outcome, schema.DeniedOutcome):
+            return await self._end_turn("cancelled in the editor")
+        match outcome.option_id.partition(":"):
+            case ("once", "", _):
+                return ApprovalDecision(True)
+            case ("session", _, number) if number.isdecimal() and int(number) < len(offers):
+                offer = offers[int(number)]
+                return ApprovalDecision(True, remember="session", grant=offer if offer.rules else None)
+            case ("tell", "", _):
+                why = await self._fill("What should it do instead?", "why", call.tool_call_id)
+                return ApprovalDecision(False, note=" ".join(why.split()) or None)
+            case _:
+                return ApprovalDecision(False)
+
+    async def _end_turn(self, reason: str) -> ApprovalDecision:
+        """Interrupt the call that asks, so that it can be resumed; where that does not end it, it is a no."""
+        self._cancel(reason)
+        await anyio.sleep(GRACE)
+        return ApprovalDecision(False, note=reason)
+
+    async def _ask_line(self, request_id: str, prompt: str) -> None:
+        """Give the line of text that something asks for; an editor that cannot ask for one gives an empty one."""
+        line = ""
+        if self._client.can_fill_forms:
+            with suppress(Exception), anyio.move_on_after(PATIENCE):  # third-party code
+                line = await self._fill(prompt, "answer")
+        if self._bus.is_open(request_id):
+            with suppress(SessionLost):
+                self._bus.answer_input(request_id, line)
+
+    async def _fill(self, message: str, name: str, call: str | None = None) -> str:
+        """The line that the person types; nothing where they do not want to."""
+        form = schema.ElicitationSchema(
+            properties={name: schema.ElicitationStringPropertySchema(type="string", title=message)}, required=[name]
+        )
+        params = schema.CreateFormSessionElicitationRequest(
+            session_id=self.session, tool_call_id=call, message=message, mode="form", requested_schema=form
+        )
+        match await self._client.ask("elicitation/create", params):
+            case {"action": "accept", "content": {**content}} if isinstance(typed := content.get(name), str):
+                return typed
+            case _:
+                return ""
+
+
+def _option(id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
+    return schema.PermissionOption(option_id=id, name=name, kind=kind)

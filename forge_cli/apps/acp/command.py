@@ -1,0 +1,61 @@
+"""``forge serve acp``: a worker in editors, by the Agent Client Protocol."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.apps.acp.editors import Editor, config_for
+from forge_cli.cli.options import new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import ReadOnlyOption, SharedOptions
+from forge_cli.cli.worker.find import find_trusted_worker
+from forge_cli.core.approval import OnAsk
+from forge_cli.files.worker import Limits, load_worker
+
+app = new_app()
+DEFAULT = "coder"
+
+
+@app.command()
+def acp(
+    options: SharedOptions,
+    worker: Annotated[
+        str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
+    ] = DEFAULT,
+    read_only: ReadOnlyOption = False,
+    print_config: Annotated[
+        Editor | None,
+        typer.Option("--print-config", help="Print what to write into the settings of this editor, and end."),
+    ] = None,
+) -> None:
+    """Put a worker into editors that speak the Agent Client Protocol.
+
+    The editor starts this command, and says in which folder each session works. Calls that ask are asked there.
+    """
+    path = str(Path(find_trusted_worker(worker, interactive=False)).absolute())
+    load_worker(path)
+    work = Work(
+        worker=path,
+        named=worker,
+        model=options.model,
+        mode=options.mode,
+        on_ask=OnAsk.DENY,
+        limits=Limits(),
+        workspace=Path.cwd().resolve(),
+        zones=(),
+        plugins=not options.no_plugins,
+        read_only=read_only,
+    )
+    with data_output() as out:
+        if print_config is not None:
+            out.write(config_for(print_config, work))
+            return
+        serve = import_module("forge_cli.apps.acp.serving").serve
+        code = in_loop(serve, work, out)
+    raise typer.Exit(code)

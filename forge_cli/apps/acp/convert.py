@@ -1,0 +1,284 @@
+"""Events of a session as the updates that an editor shows: words, plans, calls with their diffs, and questions."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from acp import schema
+from acp.helpers import (
+    ToolCallContentVariant,
+    image_block,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_plan,
+    update_user_message_text,
+)
+
+from forge_cli.core.approval import ApprovalRequest, Effect
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ContextUsage,
+    MessageEvent,
+    SessionUpdate,
+    StatusEvent,
+    Streaming,
+    ToolOutput,
+    ToolResult,
+    ToolStarted,
+)
+from forge_cli.core.media import Image
+from forge_cli.core.messages import Message
+from forge_cli.core.paths import ACCESS, declared_accesses
+from forge_cli.core.phrases import is_own
+from forge_cli.core.results import Custom, Diff, FileContent, ResultValue
+from forge_cli.core.text import cut, readable, visible
+from forge_cli.core.tool import Tool
+from forge_cli.core.wire import JsonObject, jsonable
+from forge_cli.core.zones import Access
+from forge_cli.files.home import user_home
+from forge_cli.record.line import BadLine, Line
+from forge_cli.sandbox.zones.named import named_file
+from forge_cli.ui.facts import PLAN, Facts
+from forge_cli.ui.terminal.calls import short_args
+from forge_cli.ui.terminal.prompts import describe_in_text
+from forge_cli.ui.terminal.render import render_text
+from forge_cli.ui.transcript.markdown import fenced
+from forge_cli.ui.views import FindRenderer, view_of
+
+Update = (
+    schema.UserMessageChunk
+    | schema.AgentMessageChunk
+    | schema.AgentPlanUpdate
+    | schema.ToolCallStart
+    | schema.ToolCallProgress
+    | schema.AvailableCommandsUpdate
+    | schema.CurrentModeUpdate
+    | schema.ConfigOptionUpdate
+    | schema.SessionInfoUpdate
+    | schema.UsageUpdate
+)
+TITLE_MAX = 200
+"""Characters of what a call is called."""
+SHOWN_MAX = 20_000
+"""Characters of a text in a call; the record has all of it."""
+_SEARCHES = {"pattern", "query"}
+"""Arguments of tools that look for something."""
+
+
+class UpdateWriter:
+    """Makes updates of the lines of one session; ``facts`` and ``tools`` are those of now."""
+
+    def __init__(self, facts: Facts, tools: Callable[[], Sequence[Tool]], find: FindRenderer) -> None:
+        self._facts, self._tools, self._find = facts, tools, find
+        self._streamed = False
+        self._calls, self._no_calls = set[str](), set[str]()
+        """Ids of calls that were shown, and of what asks without being one, such as a connection of a command."""
+
+    def updates_of(self, line: Line, *, replayed: bool = False) -> Iterator[Update]:
+        """The updates of a line; where it is ``replayed``, of all that was said, for nobody has heard it."""
+        try:
+            event = line.event
+        except BadLine:
+            return
+        child = "delegation" in line.data
+        match event:
+            case Streaming(request_id=said, delta=delta) if delta and not child:
+                self._streamed = True
+                yield schema.AgentMessageChunk(
+                    session_update="agent_message_chunk", content=text_block(delta), message_id=said
+                )
+            case MessageEvent(message=message) if not child:
+                yield from self._said(message, replayed)
+            case ToolStarted():
+                yield self._start(event, line)
+            case ApprovalRequired(request=request):
+                yield from self._asks(dict(self.question(line, request)))
+            case ApprovalDecided(tool_call_id=call, approved=approved) if call_id(line, call) in self._no_calls:
+                yield _progress(call_id(line, call), status="completed" if approved else "failed")
+            case ApprovalDecided(approved=True, tool_call_id=call):
+                yield _progress(call_id(line, call), status="in_progress")
+            case ToolOutput(tool_call_id=call, text=text) | StatusEvent(tool_call_id=str() as call, message=text):
+                yield _progress(call_id(line, call), content=[_text(fenced(cut(text, SHOWN_MAX), "text"))])
+            case ToolResult():
+                yield from self._result(event, call_id(line, event.tool_call_id))
+            case SessionUpdate(title=str() as title):
+                yield schema.SessionInfoUpdate(session_update="session_info_update", title=title)
+            case ContextUsage(used=used) if not child and self._facts.window:
+                yield self._usage(used, self._facts.window)
+            case _:
+                pass
+
+    def question(self, line: Line, request: ApprovalRequest) -> schema.ToolCallUpdate:
+        """A call that asks: why it does stands first, then all that it would do."""
+        preview = request.preview
+        shown = _diff(preview, self._file(preview.path)) if isinstance(preview, Diff) else None
+        told = replace(request, offers=(), once=True)  # what may be allowed stands on the buttons
+        if shown is not None and isinstance(preview, Diff):
+            in_diff = [name for name, value in request.args.items() if value == preview.modified]
+            told = replace(told, preview=None, previewed=(*(request.previewed or ()), *in_diff))
+        where = f" ({request.where})" if request.where else ""
+        rule = f"\nrule: {visible(request.rule)}" if request.rule else ""
+        why = f"{visible(request.reason)}{visible(where)}{rule}\nrisk: {request.risk}"
+        details = fenced(cut(describe_in_text(told, self._find), SHOWN_MAX), "text")
+        content = [_text(why), *([shown] if shown else []), _text(details)]
+        return schema.ToolCallUpdate(
+            tool_call_id=call_id(line, request.tool_call_id),
+            title=_title(request.tool_name, request.args, line),
+            status="pending",
+            content=content,
+            raw_input=jsonable(request.args),
+            field_meta={"forge": _reasons(request)},
+        )
+
+    def _asks(self, asks: dict[str, Any]) -> Iterator[Update]:
+        """Editors show buttons at a call that they know."""
+        call = asks["tool_call_id"]
+        if call in self._calls:
+            yield schema.ToolCallProgress(session_update="tool_call_update", **asks)
+            return
+        self._calls.add(call)
+        self._no_calls.add(call)
+        yield schema.ToolCallStart(session_update="tool_call", **asks)
+
+    def _said(self, message: Message, replayed: bool) -> Iterator[Update]:
+        if message.role == "user" and replayed and message.summary is None and not is_own(message.text):
+            yield update_user_message_text(message.text)
+        elif message.role == "assistant":
+            if message.text and (replayed or not self._streamed):
+                yield update_agent_message_text(message.text)
+            self._streamed = False
+
+    def _start(self, event: ToolStarted, line: Line) -> schema.ToolCallStart:
+        known = () if "delegation" in line.data else self._tools()
+        tool = next((each for each in known if each.name == event.tool_name), None)
+        self._calls.add(call_id(line, event.tool_call_id))
+        return schema.ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=call_id(line, event.tool_call_id),
+            title=_title(event.tool_name, event.args, line),
+            kind=kind_of(tool),
+            status="pending",
+            locations=[schema.ToolCallLocation(path=path) for path in self._paths(tool, event.args)],
+            raw_input=jsonable(event.args),
+        )
+
+    def _result(self, event: ToolResult, call: str) -> Iterator[Update]:
+        value = event.value
+        content = list(self._content(value, event.distribution)) if event.error is None else [_text(event.error)]
+        paths = [value.path] if isinstance(value, Diff | FileContent) else []
+        yield _progress(
+            call,
+            status="completed" if event.status == "success" else "failed",
+            content=content,
+            locations=[schema.ToolCallLocation(path=self._file(path)) for path in paths] or None,
+            meta={"forge": {"status": event.status}},
+        )
+        if isinstance(value, Custom) and value.kind == PLAN and isinstance(value.data, Mapping):
+            yield update_plan(list(_steps(value.data.get("plan"))))
+
+    def _content(self, value: ResultValue, distribution: str | None) -> Iterator[ToolCallContentVariant]:
+        if isinstance(value, Diff) and (shown := _diff(value, self._file(value.path))):
+            yield shown
+            return
+        if isinstance(value, Image):
+            yield tool_content(image_block(b64encode(value.data).decode(), value.media_type))
+        view = view_of(value, self._find, distribution)
+        if text := render_text(view):
+            yield _text(fenced(cut(text, SHOWN_MAX), "diff" if view.form == "diff" else "text"))
+
+    def _usage(self, used: int, window: int) -> schema.UsageUpdate:
+        cost = self._facts.cost
+        return schema.UsageUpdate(
+            session_update="usage_update",
+            used=used,
+            size=window,
+            cost=schema.Cost(amount=cost, currency="USD") if cost else None,
+        )
+
+    def _paths(self, tool: Tool | None, args: Mapping[str, Any]) -> list[str]:
+        """The files that a call names, by the arguments that its tool declares as paths."""
+        declared = tool.schema.json_schema.get("properties", {}) if tool else {}
+        named = [args.get(name) for name, each in declared.items() if isinstance(each, Mapping) and ACCESS in each]
+        return [self._file(name) for name in named if isinstance(name, str)]
+
+    def _file(self, name: str) -> str:
+        zones = {str(zone["name"]): Path(str(zone["path"])) for zone in self._facts.zones}
+        return str(named_file(name, Path(self._facts.workspace), zones, user_home()))
+
+
+def call_id(line: Line, call: str) -> str:
+    """What tells a call from those of child workers, whose models may give the same ids."""
+    return f"{line.data['delegation']}/{call}" if "delegation" in line.data else call
+
+
+def _title(tool: str, args: Mapping[str, Any], line: Line) -> str:
+    child = f"{line.worker}: " if "delegation" in line.data else ""
+    return cut(f"{child}{tool} {short_args(args)}".strip(), TITLE_MAX, "end")
+
+
+def kind_of(tool: Tool | None) -> schema.ToolKind:
+    """The sign that an editor gives a call, by what its tool declares."""
+    if tool is None or tool.effects is None:
+        return "other"
+    accesses = declared_accesses(tool.schema.json_schema)
+    if Access.DELETE in accesses and Access.WRITE not in accesses:
+        return "delete"
+    if Effect.EXECUTE in tool.effects:
+        return "execute"
+    if Effect.WRITE in tool.effects:
+        return "edit"
+    if Effect.NETWORK in tool.effects:
+        return "fetch"
+    return "search" if _SEARCHES & set(tool.schema.json_schema.get("properties", {})) else "read"
+
+
+def _progress(
+    call: str,
+    *,
+    status: schema.ToolCallStatus | None = None,
+    content: Sequence[ToolCallContentVariant] | None = None,
+    locations: list[schema.ToolCallLocation] | None = None,
+    meta: JsonObject | None = None,
+) -> schema.ToolCallProgress:
+    return schema.ToolCallProgress(
+        session_update="tool_call_update",
+        tool_call_id=call,
+        status=status,
+        content=None if content is None else list(content),
+        locations=locations,
+        field_meta=meta,
+    )
+
+
+def _text(text: str) -> ToolCallContentVariant:
+    return tool_content(text_block(readable(text)))
+
+
+def _diff(diff: Diff, path: str) -> ToolCallContentVariant | None:
+    """A change as editors draw it; None where what there was before is too long to be kept."""
+    if diff.original is None and not diff.is_new:
+        return None
+    return tool_diff_content(path, diff.modified, diff.original)
+
+
+def _reasons(request: ApprovalRequest) -> JsonObject:
+    return {
+        "reason": request.reason,
+        "rule": request.rule,
+        "where": str(request.where) if request.where else None,
+        "risk": request.risk,
+        "requestId": request.request_id,
+    }
+
+
+def _steps(plan: Any) -> Iterator[schema.PlanEntry]:
+    for step in plan if isinstance(plan, Sequence) else ():
+        if isinstance(step, Mapping) and step.get("status") in ("pending", "in_progress", "completed"):
+            yield schema.PlanEntry(content=str(step.get("step", "")), priority="medium", status=step["status"])

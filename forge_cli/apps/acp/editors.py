@@ -1,0 +1,100 @@
+"""What to write into the settings of editors, so that they start a worker of forge."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+
+from forge_cli.cli.work import Work
+from forge_cli.core.wire import JsonObject
+from forge_cli.files.lookup import is_path
+
+PROGRAMS = ("forge", "forge-workers")
+_KEY = "forge"
+
+
+class Editor(StrEnum):
+    """The editors that forge knows the settings of."""
+
+    ZED = "zed"
+    JETBRAINS = "jetbrains"
+    NEOVIM = "neovim"
+    EMACS = "emacs"
+
+
+_NEOVIM = """\
+-- CodeCompanion, in init.lua; everything but the command is as for another program that speaks the protocol
+require("codecompanion").setup({
+  adapters = {
+    acp = {
+      %(key)s = function()
+        return require("codecompanion.adapters").extend("opencode", {
+          name = "%(key)s",
+          formatted_name = %(name)s,
+          commands = { default = { %(command)s } },
+        })
+      end,
+    },
+  },
+  interactions = { chat = { adapter = "%(key)s" } },
+})
+"""
+_EMACS = """\
+;; agent-shell, in init.el
+(with-eval-after-load 'agent-shell
+  (add-to-list
+   'agent-shell-agent-configs
+   (agent-shell-make-agent-config
+    :identifier '%(key)s
+    :mode-line-name %(name)s
+    :buffer-name %(name)s
+    :shell-prompt "forge> "
+    :shell-prompt-regexp "forge> "
+    :client-maker
+    (lambda (buffer)
+      (acp-make-client
+       :command %(program)s
+       :command-params '(%(arguments)s)
+       :context-buffer buffer)))))
+"""
+
+
+def config_for(editor: Editor, work: Work) -> str:
+    """The settings, with the command that is running now and the flags that it was given."""
+    worker = Path(work.worker).stem if is_path(work.named) else work.named
+    name, command = f"forge {worker}", [*_program(), *_arguments(work)]
+    match editor:
+        case Editor.ZED:
+            return _servers(name, {"type": "custom", "command": command[0], "args": command[1:], "env": {}})
+        case Editor.JETBRAINS:
+            return _servers(name, {"command": command[0], "args": command[1:], "env": {}})
+        case Editor.NEOVIM:
+            return _NEOVIM % {"key": _KEY, "name": _text(name), "command": ", ".join(map(_text, command))}
+        case Editor.EMACS:
+            program, *arguments = map(_text, command)
+            given = {"key": _KEY, "name": _text(name), "program": program, "arguments": " ".join(arguments)}
+            return _EMACS % given
+
+
+def _servers(name: str, entry: JsonObject) -> str:
+    return json.dumps({"agent_servers": {name: entry}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _text(text: str) -> str:
+    """A text in quotes, as Lua and Lisp read it, too: none of what JSON escapes otherwise stands in a command."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _program() -> list[str]:
+    """This forge by its full path: an editor may know no other PATH than that of a desktop."""
+    started = Path(sys.argv[0]).absolute()
+    return [str(started)] if started.name in PROGRAMS and started.is_file() else [sys.executable, "-m", "forge_cli"]
+
+
+def _arguments(work: Work) -> list[str]:
+    mode = ["--approval-mode", work.mode.value] if work.mode is not None else []
+    model = ["-m", work.model] if work.model is not None else []
+    flags = [*(["--no-plugins"] if not work.plugins else []), *(["--read-only"] if work.read_only else [])]
+    return ["serve", "acp", work.worker if is_path(work.named) else work.named, *model, *mode, *flags]

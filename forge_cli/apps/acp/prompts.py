@@ -1,0 +1,108 @@
+"""Prompts of an editor as messages to a worker: text, files by name, images, and files as the editor has them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp import schema
+
+from forge_cli.core.errors import UsageError
+from forge_cli.core.messages import Attachment
+from forge_cli.core.phrases import EDITED_IN_EDITOR
+from forge_cli.core.text import visible
+from forge_cli.files.attachment import LARGEST, media_type
+from forge_cli.files.regular import read_regular
+
+Block = (
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
+)
+
+
+def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[Attachment, ...]]:
+    """What the person says, and what goes along with it."""
+    said, notes = list[str](), list[str]()
+    attached: list[Attachment] = []
+    for block in blocks:
+        match block:
+            case schema.TextContentBlock(text=text):
+                said.append(text)
+            case schema.ResourceContentBlock(uri=uri):
+                lines = urlsplit(uri).fragment if _path(uri) else ""
+                said.append(f"@{_named(uri, workspace)}{f' ({visible(lines)})' if lines else ''}")
+            case schema.ImageContentBlock(data=data, uri=uri):
+                attached.append(_attachment(_file_name(uri or "image"), _decoded(data)))
+            case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents(blob=data, uri=uri)):
+                attached.append(_attachment(_named(uri, workspace), _decoded(data)))
+            case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents(text=text, uri=uri)):
+                name = _named(uri, workspace)
+                attached.append(Attachment(name, "text/plain", _bounded(text.encode("utf-8", "replace"))))
+                if _differs(uri, text):
+                    notes.append(EDITED_IN_EDITOR.format(name=name))
+            case _:
+                raise UsageError("this worker cannot listen: a prompt has text, images and files")
+    return "\n\n".join(filter(None, [_joined(said), *notes])), tuple(attached)
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    """Pieces of what was typed, with the names of files between the words."""
+    joined = ""
+    for piece in pieces:
+        apart = joined and not joined[-1:].isspace() and not piece[:1].isspace()
+        joined += f" {piece}" if apart else piece
+    return joined
+
+
+def _path(uri: str) -> Path | None:
+    """The file of this machine that a URI names."""
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
+
+
+def _named(uri: str, workspace: Path) -> str:
+    """A file as tools name it, relative to the working directory where it lies there; anything else as it is."""
+    path = _path(uri)
+    if path is None:
+        return visible(uri)
+    return visible(str(path.relative_to(workspace) if path.is_relative_to(workspace) else path))
+
+
+def _file_name(uri: str) -> str:
+    return visible(os.path.basename(urlsplit(uri).path) or uri)
+
+
+def _differs(uri: str, text: str) -> bool:
+    """Has the editor another text than the file that is saved? One that is not there, or cannot be read, differs."""
+    path = _path(uri)
+    if path is None or urlsplit(uri).fragment:  # a part of a file, which the editor has cut out
+        return False
+    edited = text.encode("utf-8", "replace")
+    try:
+        return read_regular(path, len(edited) + 1) != edited
+    except OSError:
+        return True
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return _bounded(base64.b64decode(data, validate=True))
+    except binascii.Error:
+        raise UsageError("an image or a file in a prompt is not base64") from None
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > LARGEST:
+        raise UsageError(f"a file in a prompt has {len(data)} bytes; the most is {LARGEST}")
+    return data
+
+
+def _attachment(name: str, data: bytes) -> Attachment:
+    return Attachment(name, media_type(data), data)

@@ -1,0 +1,354 @@
+"""The requests of an editor: what each of them does with the sessions that it has open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from acp import PROTOCOL_VERSION, RequestError, schema
+from acp.agent.router import build_agent_router
+from acp.connection import Connection
+from acp.utils import serialize_params
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from pydantic import BaseModel, ValidationError
+
+from forge_cli import __version__
+from forge_cli.apps.acp.asking import LEFT
+from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel
+from forge_cli.apps.acp.choices import modes_of, options_of
+from forge_cli.apps.acp.convert import Update
+from forge_cli.apps.acp.prompts import Block, read_prompt
+from forge_cli.apps.acp.servers import Servers, takes_servers
+from forge_cli.apps.acp.session import EditorSession
+from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.work import Work
+from forge_cli.core.errors import ForgeError, ModelError, UsageError
+from forge_cli.core.events import CLIENTS
+from forge_cli.core.text import visible
+from forge_cli.core.wire import error_text
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import load_worker
+from forge_cli.record.log import session_files
+from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.sandbox.zones.added import added_zone
+
+LISTED = 50
+"""Sessions in one answer; the editor asks for more."""
+
+
+class EditorRequests:
+    """Answers one editor; ``work`` is what the command line says of every session."""
+
+    def __init__(self, work: Work, channel: EditorChannel, tasks: TaskGroup) -> None:
+        self._work, self._channel, self._tasks = work, channel, tasks
+        self.live: dict[str, EditorSession] = {}
+        self._starting: list[EditorSession] = []
+        self._capabilities = schema.ClientCapabilities()
+        self._unanswered, self._answered = 0, anyio.Event()
+        self._router = build_agent_router(self, use_unstable_protocol=True)  # type: ignore[arg-type]
+        self._connection = Connection(self._handle, channel, listening=False)
+
+    async def serve(self) -> None:
+        """Answer until the editor leaves; what it had open ends with it."""
+        await self._connection.main_loop()
+        self.stop(LEFT)
+        for session in (*self.live.values(), *self._starting):
+            await session.ended.wait()
+        with anyio.move_on_after(LAST_ANSWERS):
+            while self._unanswered:  # they have nothing to wait for any more
+                await self._answered.wait()
+        await self._connection.close()
+
+    def stop(self, reason: str) -> None:
+        """End every session, and read nothing more."""
+        for session in (*self.live.values(), *self._starting):
+            session.stop(reason)
+        self._channel.stop()
+
+    async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:
+        """What the package's router does, with errors that say what is wrong in one sentence."""
+        self._unanswered += 1
+        try:
+            return await self._router(method, params, is_notification)
+        except (RequestError, ValidationError) as error:
+            if not is_notification:
+                raise
+            sys.stderr.write(f"forge: {visible(method)} makes no sense: {visible(error_text(error))}\n")
+        except ForgeError as error:
+            raise _refusal(error) from None
+        except Exception as error:  # the outermost frame of a request: one that fails must not end the others
+            sys.stderr.write(f"forge: internal error in {visible(method)}: {visible(error_text(error))}\n")
+            raise RequestError.internal_error({"details": error_text(error)}) from None
+        finally:
+            self._unanswered -= 1
+            self._answered.set()
+            self._answered = anyio.Event()
+        return None
+
+    # --- the editor, as sessions see it
+
+    @property
+    def can_fill_forms(self) -> bool:
+        elicitation = self._capabilities.elicitation
+        return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+    def tell(self, session: str, update: Update) -> None:
+        params = serialize_params(schema.SessionNotification(session_id=session, update=update))
+        self._channel.post({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    async def ask(self, method: str, params: BaseModel) -> Any:
+        return await self._connection.send_request(method, serialize_params(params))
+
+    # --- the connection
+
+    async def initialize(
+        self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **more: Any
+    ) -> schema.InitializeResponse:
+        self._capabilities = client_capabilities or self._capabilities
+        worker = load_worker(self._work.worker)
+        return schema.InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_info=schema.Implementation(name="forge", title=f"forge: {worker.name}", version=__version__),
+            auth_methods=_auth_methods(missing_keys(self._work)),
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                mcp_capabilities=schema.McpCapabilities(http=takes_servers(worker)),
+                prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(),
+                    close=schema.SessionCloseCapabilities(),
+                    fork=schema.SessionForkCapabilities(),
+                    resume=schema.SessionResumeCapabilities(),
+                    additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
+                ),
+            ),
+        )
+
+    async def authenticate(self, method_id: str, **more: Any) -> schema.AuthenticateResponse:
+        """Say whether the key is there by now; it is the editor that puts it into the environment."""
+        if keys := missing_keys(self._work):
+            raise RequestError(-32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"})
+        return schema.AuthenticateResponse()
+
+    # --- sessions
+
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Servers | None = None,
+        **more: Any,
+    ) -> schema.NewSessionResponse:
+        session = await self._start(self._in_folder(cwd, additional_directories), mcp_servers)
+        return schema.NewSessionResponse(session_id=session.id, **_choices(session))
+
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Servers | None = None,
+        **more: Any,
+    ) -> schema.LoadSessionResponse:
+        session = await self._resume(session_id, cwd, additional_directories, mcp_servers)
+        session.replay()
+        return schema.LoadSessionResponse(**_choices(session))
+
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Servers | None = None,
+        **more: Any,
+    ) -> schema.ResumeSessionResponse:
+        session = await self._resume(session_id, cwd, additional_directories, mcp_servers)
+        return schema.ResumeSessionResponse(**_choices(session))
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Servers | None = None,
+        **more: Any,
+    ) -> schema.ForkSessionResponse:
+        choice = SessionChoice(resume=_kept(session_id).stem, fork=True)
+        work = replace(self._in_folder(cwd, additional_directories), session=choice)
+        session = await self._start(work, mcp_servers)
+        return schema.ForkSessionResponse(session_id=session.id, **_choices(session))
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **more: Any
+    ) -> schema.ListSessionsResponse:
+        worker = load_worker(self._work.worker).name
+        found = await to_thread.run_sync(lambda: list(_sessions_of(worker, cwd)))
+        ids = [seen.session for seen in found]
+        if cursor is not None and cursor not in ids:
+            raise RequestError.invalid_params({"details": "there is no such cursor"})
+        first = ids.index(cursor) + 1 if cursor is not None else 0
+        page = found[first : first + LISTED]
+        return schema.ListSessionsResponse(
+            sessions=[
+                schema.SessionInfo(
+                    session_id=seen.session,
+                    cwd=seen.workspace,
+                    title=visible(seen.title or seen.task[:80]) or None,
+                    updated_at=seen.ended,
+                )
+                for seen in page
+            ],
+            next_cursor=page[-1].session if first + LISTED < len(found) else None,
+        )
+
+    async def close_session(self, session_id: str, **more: Any) -> schema.CloseSessionResponse:
+        session = self._find(session_id)
+        session.stop("closed in the editor")
+        await session.ended.wait()
+        return schema.CloseSessionResponse()
+
+    # --- work
+
+    async def prompt(self, session_id: str, prompt: list[Block], **more: Any) -> schema.PromptResponse:
+        session = self._find(session_id)
+        text, attachments = read_prompt(prompt, session.work.workspace)
+        result = await session.prompt(text, attachments)
+        stop = session.stop_reason(result)
+        if result and result.error and result.status == "limit":
+            session.say(result.error)
+        elif result and not result.success and stop != "cancelled":
+            raise RequestError(-32603, result.error or result.status)
+        return schema.PromptResponse(stop_reason=stop, usage=_usage(result) if result else None)
+
+    async def cancel(self, session_id: str, **more: Any) -> None:
+        self._find(session_id).cancel()
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **more: Any) -> schema.SetSessionModeResponse:
+        self._find(session_id).set_mode(mode_id)
+        return schema.SetSessionModeResponse()
+
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **more: Any
+    ) -> schema.SetSessionConfigOptionResponse:
+        session = self._find(session_id)
+        match config_id, value:
+            case "mode", str():
+                session.set_mode(value)
+            case "model", str():
+                await session.set_model(value)
+            case _:
+                raise UsageError(f"there is no option '{visible(config_id)}' with such a value")
+        return schema.SetSessionConfigOptionResponse(config_options=options_of(session.facts))
+
+    # --- finding and starting
+
+    def _find(self, session_id: str) -> EditorSession:
+        if session_id not in self.live:
+            raise RequestError.resource_not_found(session_id)
+        return self.live[session_id]
+
+    def _in_folder(self, cwd: str, more: Sequence[str] | None) -> Work:
+        folder = Path(cwd)
+        if not folder.is_absolute() or not folder.is_dir():
+            raise UsageError(f"the working directory {visible(cwd)} is not the absolute path of a folder")
+        zones = tuple(added_zone(each) for each in more or ())
+        return replace(self._work, workspace=folder.resolve(), zones=(*self._work.zones, *zones))
+
+    async def _resume(
+        self, session_id: str, cwd: str, more: Sequence[str] | None, servers: Servers | None
+    ) -> EditorSession:
+        if open_already := self.live.get(session_id):
+            open_already.stop("loaded again in the editor")
+            await open_already.ended.wait()
+        choice = SessionChoice(resume=_kept(session_id).stem)
+        return await self._start(replace(self._in_folder(cwd, more), session=choice), servers)
+
+    async def _start(self, work: Work, servers: Servers | None) -> EditorSession:
+        session = EditorSession(work, self, self._tasks, servers or ())
+        self._starting.append(session)
+        try:
+            await self._tasks.start(session.run)
+        except ModelError as error:
+            raise RequestError(-32000, str(error)) if missing_keys(work) else error from None
+        finally:
+            self._starting.remove(session)
+        self.live[session.id] = session
+        self._tasks.start_soon(self._forget, session)
+        # in the next step, when the answer to this request is on its way
+        asyncio.get_running_loop().call_soon(session.show)
+        return session
+
+    async def _forget(self, session: EditorSession) -> None:
+        await session.ended.wait()
+        with suppress(KeyError):
+            del self.live[session.id]
+
+
+def missing_keys(work: Work) -> tuple[str, ...]:
+    """The variables one of which the model's provider needs, where none is set."""
+    settings, worker = load_settings(forge_home(), work.workspace), load_worker(work.worker)
+    model = work.model or worker.config.model or os.environ.get("FORGE_MODEL") or settings.model
+    try:
+        factory = PluginHost(worker=worker).model(settings.resolve(model or "").partition(":")[0])
+    except ForgeError:
+        return ()
+    return factory.keys if factory.missing() else ()
+
+
+def _auth_methods(keys: Sequence[str]) -> list[schema.EnvVarAuthMethod | Any]:
+    return [
+        schema.EnvVarAuthMethod(
+            type="env_var", id=key, name=key, description="The key of the model", vars=[schema.AuthEnvVar(name=key)]
+        )
+        for key in keys
+    ]
+
+
+def _choices(session: EditorSession) -> dict[str, Any]:
+    """What a session tells of itself when it is open."""
+    return {"modes": modes_of(session.facts), "config_options": options_of(session.facts)}
+
+
+def _refusal(error: ForgeError) -> RequestError:
+    """A sentence for the user as the protocol has it."""
+    code = -32602 if isinstance(error, UsageError) else -32603
+    return RequestError(code, str(error), {"exitCode": int(error.exit_code)})
+
+
+def _kept(session_id: str) -> Path:
+    """The log of a session by its whole id."""
+    path = next((path for path in session_files() if path.stem == session_id), None)
+    if path is None:
+        raise RequestError.resource_not_found(session_id)
+    return path
+
+
+def _sessions_of(worker: str, cwd: str | None) -> Sequence[Overview]:
+    with SessionIndex() as index:
+        return [
+            seen
+            for _, seen in index.readable()
+            if seen.worker == worker and seen.model != CLIENTS and cwd in (None, seen.workspace)
+        ]
+
+
+def _usage(result: WorkerResult) -> schema.Usage:
+    usage = result.usage
+    return schema.Usage(
+        total_tokens=usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_read_tokens=usage.cache_read_tokens,
+        cached_write_tokens=usage.cache_write_tokens,
+    )

@@ -1,0 +1,317 @@
+"""A session that an editor has open: the same engine and the same events as in a terminal, and who is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from contextlib import suppress
+
+import anyio
+from acp import schema
+from anyio.abc import TaskGroup, TaskStatus
+
+from forge_cli.apps.acp.asking import EditorClient, EditorQuestions
+from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
+from forge_cli.apps.acp.convert import Update, UpdateWriter
+from forge_cli.apps.acp.servers import Servers, with_servers
+from forge_cli.cli.models.names import model_names
+from forge_cli.cli.work import TalkingRuntime, Work
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import (
+    ApprovalRequired,
+    CommandEvent,
+    Event,
+    ManualToolsAvailable,
+    ModeChanged,
+    SessionUpdate,
+    StatusEvent,
+    TurnEndEvent,
+    UserInput,
+)
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import Attachment, StopReason
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wire import JsonObject, error_text
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.conversation import Said
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.files.worker import load_worker
+from forge_cli.record.line import Line
+from forge_cli.record.log import SessionLost
+from forge_cli.record.open import OpenSession
+from forge_cli.record.removal import remove_session
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
+
+CANCELLED = "cancelled in the editor"
+
+
+class EditorSession:
+    """One session, open until the editor closes it or leaves."""
+
+    def __init__(self, work: Work, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
+        self.work, self._client, self._servers = work, client, servers
+        self.id = ""
+        self.bus, self._signal = EventBus(), InterruptSignal()
+        self.facts = Facts(models=lambda: model_names(work.workspace))
+        self.ended = anyio.Event()
+        self.runtime: TalkingRuntime | None = None
+        self.session: OpenSession | None = None
+        self.updates: UpdateWriter
+        self._scope = anyio.CancelScope()
+        self._held: list[Update] | None = []
+        """Updates that wait until the editor knows the session."""
+        self._used = False
+        self._at_hand: tuple[Said, asyncio.Future[WorkerResult | None]] | None = None
+        self._cancelled = False
+        self._obeying, self._working = False, anyio.Lock()
+        self._failure: str | None = None
+        self._last_stop: StopReason = "end"
+        self._questions = EditorQuestions(client, self.bus, tasks, self.cancel)
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    # --- from its start to its end
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
+        opened = False
+        try:
+            worker = with_servers(load_worker(self.work.worker), self._servers)
+            host = PluginHost(only=None if self.work.plugins else (), worker=worker)
+            with self._scope, self.work.session.open(worker, self.work.workspace) as session:
+                self.session, self.id, self._questions.session = session, session.id, session.id
+                self.updates = UpdateWriter(
+                    self.facts, lambda: self.runtime.tools if self.runtime else (), host.renderer
+                )
+                self.bus.subscribe(self._hear, answers=True)
+                self.runtime = runtime = self.work.open_runtime(
+                    TalkingRuntime, worker, host, self.bus, session, sinks=(self._take,), interrupt_signal=self._signal
+                )
+                runtime.on_begin, runtime.on_end = self._begin, lambda result: None
+                async with runtime:
+                    opened = True
+                    task_status.started()
+                    await runtime.converse(on_done=self._done)
+                    await runtime.conclude()
+            if not opened:
+                raise UsageError("the server ends; nothing new is started")
+        except Exception as error:  # the outermost frame of a session: one that fails must not end the others
+            cause = find_cause(error)
+            if not opened:
+                raise cause from None
+            self._failure = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
+            sys.stderr.write(f"forge: {visible(self._failure)}\n")
+        finally:
+            self._cancelled = self._cancelled or self._at_hand is not None
+            self._settle(None)
+            self.ended.set()
+            self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        """Editors open sessions that nobody says anything in."""
+        session = self.session
+        if session and session.log and session.resumed is None and not self._used:
+            with suppress(ForgeError):
+                remove_session(session.log.path)
+
+    def stop(self, reason: str) -> None:
+        """End it, as a command ends that runs a worker."""
+        if self.runtime is None or not self.runtime.has_started:
+            self._scope.cancel()
+            return
+        with suppress(SessionLost):
+            if self._at_hand:
+                self.cancel(reason)
+            self.bus.emit(CommandEvent("exit"))
+
+    # --- what is told
+
+    def show(self) -> None:
+        """The editor knows the session from now on."""
+        held, self._held = self._held or [], None
+        for update in (commands_of(self.facts), *held):
+            self._client.tell(self.id, update)
+
+    def replay(self) -> None:
+        """Tell all that was said and done before."""
+        for line in self.session.lines if self.session else ():
+            for update in self.updates.updates_of(line, replayed=True):
+                self._client.tell(self.id, update)
+
+    def _tell(self, update: Update) -> None:
+        if self._held is not None:
+            self._held.append(update)
+        else:
+            self._client.tell(self.id, update)
+
+    def _take(self, line: Line) -> None:
+        """A sink of the record; a line of another thread, which ends the process perhaps, waits for the loop."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._take, line)
+            return
+        if line.type == ApprovalRequired.type and isinstance(line.event, ApprovalRequired):
+            request = line.event.request
+            self._questions.shown[request.request_id] = self.updates.question(line, request), request
+        for update in self.updates.updates_of(line):
+            self._tell(update)
+
+    def say(self, text: str) -> None:
+        """Tell something that is forge's own word."""
+        self._tell(
+            schema.AgentMessageChunk(
+                session_update="agent_message_chunk", content=schema.TextContentBlock(type="text", text=f"{text}\n\n")
+            )
+        )
+
+    # --- what is heard
+
+    def _hear(self, event: Event) -> None:
+        self.facts.note(event)
+        self._questions.hear(event)
+        match event:
+            case _ if event.origin is not None:
+                pass
+            case TurnEndEvent(stop=stop):
+                self._last_stop = stop
+            case ManualToolsAvailable() if self._held is None:
+                self._tell(commands_of(self.facts))
+            case ModeChanged(mode=mode):
+                self._tell(schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode))
+                self._tell_options()
+            case SessionUpdate() if event.model or event.approval_mode:
+                self._tell_options()
+            case StatusEvent(level=level, message=text, tool_call_id=None):
+                if self._obeying:
+                    self.say(text)
+                elif level in ("warning", "error"):
+                    sys.stderr.write(f"{level}: {visible(text)}\n")
+            case _:
+                pass
+
+    def _tell_options(self) -> None:
+        self._tell(
+            schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options_of(self.facts))
+        )
+
+    def _begin(self) -> None:
+        if self._cancelled and self.runtime:
+            self.runtime.interrupt(CANCELLED)
+
+    def _done(self, said: Said, result: WorkerResult | None) -> None:
+        if self._at_hand and said is self._at_hand[0]:
+            self._settle(result)
+
+    def _settle(self, result: WorkerResult | None) -> None:
+        if self._at_hand and not self._at_hand[1].done():
+            self._at_hand[1].set_result(result)
+
+    # --- what the person does
+
+    async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> WorkerResult | None:
+        """Say something to the worker, or have a command obeyed; None where the model had no part in it."""
+        if self._at_hand is not None and not self._cancelled:
+            raise UsageError("this session works on a prompt already", hint="cancel it, or wait for its end")
+        if not text.strip() and not attachments:
+            raise UsageError("the prompt is empty")
+        async with self._working:  # one that was cancelled may not have ended yet
+            self._used, self._last_stop = True, "end"
+            typed = text.strip()
+            if is_command(typed) and not attachments:
+                return await self._obey(typed)
+            return await self._do(UserInput(new_id("message"), text, attachments))
+
+    async def _do(self, said: Said) -> WorkerResult | None:
+        """Have something dealt with by the conversation, and wait for its end."""
+        done: asyncio.Future[WorkerResult | None] = self._loop.create_future()
+        self._at_hand, self._cancelled = (said, done), False
+        try:
+            if self.ended.is_set():
+                raise UsageError("this session has ended", hint="load it to resume it")
+            self.bus.emit(said)
+            result = await done
+            if self._failure is not None:
+                raise ForgeError(self._failure, hint="load the session to resume it")
+            return result
+        finally:
+            self._at_hand = None
+
+    async def _obey(self, typed: str) -> WorkerResult | None:
+        self._obeying = True
+        try:
+            parsed = parse_command(typed)
+            known = [*COMMANDS, *self.facts.prompts]
+            if parsed.name in known:
+                return await self._do(CommandEvent(parsed.name, parsed.argv))
+            if self.runtime and (tool := self.facts.manual_tools.get(parsed.name)):
+                args, _ = read_typed_args(tool.name, tool.input_schema, parsed.argv)
+                await self._invoke(self.runtime, tool.name, args)
+                return None
+            hint = did_you_mean(f"/{parsed.name}", [f"/{name}" for name in (*known, *self.facts.manual_tools)])
+            raise UsageError(f"there is no command '/{visible(parsed.name)}'", hint=hint)
+        except UsageError as error:
+            self.say(str(error))
+            return None
+        finally:
+            self._obeying = False
+
+    async def _invoke(self, runtime: TalkingRuntime, tool: str, args: JsonObject) -> None:
+        self._at_hand, self._cancelled = (CommandEvent(tool), self._loop.create_future()), False
+        self._signal.reset()
+        try:
+            await runtime.invoke(tool, args)
+        finally:
+            self._at_hand = None
+
+    def cancel(self, reason: str = CANCELLED) -> None:
+        """Stop what is at hand, also where it has not begun yet."""
+        if self._at_hand and self.runtime:
+            self._cancelled = True
+            self.runtime.interrupt(reason)
+
+    def stop_reason(self, result: WorkerResult | None) -> schema.StopReason:
+        """How a prompt ended, in the words of the protocol."""
+        if self._cancelled or (result and result.status == "interrupted"):
+            return "cancelled"
+        if self._last_stop == "refusal":
+            return "refusal"
+        if result and result.status == "limit":
+            return "max_tokens" if self._last_stop == "max_tokens" else "max_turn_requests"
+        return "end_turn"
+
+    # --- its options
+
+    def set_mode(self, mode: str) -> None:
+        if mode not in self.facts.modes:
+            raise UsageError(f"this session cannot have the mode '{visible(mode)}'")
+        self.bus.emit(CommandEvent("mode", (mode,)))
+
+    async def set_model(self, name: str) -> None:
+        """Change the model: now, or after what is at hand."""
+        if name not in self.facts.models() and name != self.facts.model:
+            raise UsageError(f"there is no model '{visible(name)}' to choose")
+        change = CommandEvent("model", (name,))
+        if self._at_hand:
+            self.bus.emit(change)
+            return
+        problems: list[str] = []
+        unsubscribe = self.bus.subscribe(lambda event: _note_problem(event, problems), only=(StatusEvent,))
+        try:
+            await self._do(change)
+        finally:
+            unsubscribe()
+        if problems:
+            raise UsageError(problems[0])
+
+
+def find_cause(error: BaseException) -> BaseException:
+    """The first error of those that a task group has put together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _note_problem(event: Event, problems: list[str]) -> None:
+    if isinstance(event, StatusEvent) and event.level == "error":
+        problems.append(event.message)
