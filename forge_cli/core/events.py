@@ -298,6 +298,36 @@ class NetworkAccess(Event):
 
 
 @dataclass(frozen=True)
+class CommandTried(Event):
+    """A command was done on copies of the zones, before anybody was asked."""
+
+    type: ClassVar[str] = "trial"
+    tool_call_id: str
+    outcome: Literal["noEffect", "effects", "incomplete"]
+    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real."""
+    exit_code: int | None
+    duration_ms: int
+    changes: tuple[str, ...] = ()
+    """A line for each path that it changed, protected names first."""
+    wanted: tuple[str, ...] = ()
+    """What it reached for in vain."""
+    unsure: str | None = None
+    """Why it may have ended otherwise than the command would."""
+
+    def sentence(self) -> str:
+        """What happened, as a line for people."""
+        ended = f"exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s"
+        match self.outcome:
+            case "noEffect":
+                return f"tried: no effect ({ended})"
+            case "effects":
+                return f"tried: {len(self.changes)} changes ({ended})"
+            case "incomplete":
+                why = "; ".join(filter(None, (*(f"it wanted {each}" for each in self.wanted), self.unsure)))
+                return f"tried: incomplete ({ended}): {why}"
+
+
+@dataclass(frozen=True)
 class WorkerUpdate(Event):
     """A child worker has started or ended; the envelope says which one, and how deep."""
 
@@ -462,6 +492,7 @@ DISPLAY = (
     GrantsEvent,
     ModeChanged,
     NetworkAccess,
+    CommandTried,
     WorkerUpdate,
     ContextUsage,
     ManualToolsAvailable,
@@ -486,6 +517,7 @@ AnyEvent = (
     | GrantsEvent
     | ModeChanged
     | NetworkAccess
+    | CommandTried
     | WorkerUpdate
     | ContextUsage
     | ManualToolsAvailable

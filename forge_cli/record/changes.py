@@ -80,6 +80,11 @@ class ChangeLog:
     def folder(self) -> Path:
         return self.log.with_suffix(".undo")
 
+    @property
+    def trials(self) -> Path:
+        """Where commands that were tried, and that somebody may still approve, are kept."""
+        return self.log.with_suffix(".trials")
+
     @contextmanager
     def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:
         """Keep what is there before it is changed, and note what will be; a file is kept once."""

@@ -81,9 +81,10 @@ class Consent:
         decision = None if answered else self.controller.settled(key, needs)
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
-            request = self._request(judged, await self._preview(judged, new_context), request_id)
+            preview = await self._preview(judged, new_context)
+            request = self._request(judged, preview, request_id)
             request_id, stamp = request.request_id, request.stamp
-            decision = self._parked_answer(request, pending)
+            decision = self._parked_answer(request, pending) or self._tried(judged, preview)
             if decision is None:
                 may_park, since = judged.call.parent is None, time.monotonic()
                 fingerprint = None if request.once else key
@@ -109,6 +110,15 @@ class Consent:
             self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
+
+    def _tried(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
+        """The answer that a trial gives: a yes where it had no effect, and no rule says that it asks."""
+        if preview is None or preview.tried is None:
+            return None
+        self.bus.emit(preview.tried)
+        if preview.tried.outcome != "noEffect" or not judged.verdict.unruled:
+            return None
+        return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
 
     def needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -163,7 +173,8 @@ class Consent:
             return None
         try:
             shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
-            preview: Preview = await perform_within(TIME_LIMIT, f"the preview of {judged.tool.name}", shown)
+            seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
+            preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
             return _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from io import BufferedReader
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from forge_cli.core.errors import ToolError
@@ -35,6 +36,11 @@ class ChangeKeeper(Protocol):
 
     notify: Notify | None
     """Gets a sentence of what cannot be kept, before that is changed."""
+
+    @property
+    def trials(self) -> Path:
+        """A folder for commands that were tried, and that somebody may still approve."""
+        ...
 
     def changing(self, held: HeldFile, data: bytes | None) -> AbstractContextManager[None]:
         """Around a change to ``data``; None deletes."""

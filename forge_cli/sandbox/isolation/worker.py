@@ -17,6 +17,7 @@ from forge_cli.core.events import StatusLevel
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_homes
+from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
@@ -34,6 +35,7 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.start import NetworkProxy
+    from forge_cli.sandbox.trial.trials import Trials
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
 NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
@@ -242,17 +244,45 @@ class WorkerProcesses(Processes):
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
         self._say("warning" if found.weakness else "info", describe_confinement(found))
-        confinement = confinement_for(
+        return Confined(found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy)
+
+    def _confinement(self, read: Iterable[Path]) -> Confinement:
+        wanted = self._sandbox.isolation
+        return confinement_for(
             self._sandbox.zones,
             workspace=self._workspace,
             user_homes=user_homes(),
             forge_home=self._home,
-            read=wanted.read,
+            read=read,
             protected=existing_files(self._sandbox.protected),
             network=wanted.network is True,
             room=wanted.limits.file_size,
         )
-        return Confined(found, confinement, tell=self._tell, proxy=self._proxy)
+
+    @cached_property
+    def trials(self) -> Trials | None:
+        """What can be tried on copies; None where commands are not confined."""
+        wrap, wanted = self.wrap(), self._sandbox.isolation
+        if isinstance(wrap, Unconfined):
+            return None
+        view = trial.view.TrialView(self._confinement(()), tuple(wanted.read))
+        confined = Confined(wrap.mechanism, view.confinement())
+        return trial.trials.Trials(self, confined, view, room=wanted.limits.file_size)
+
+    async def run_wrapped(
+        self,
+        argv: Sequence[str],
+        wrap: Wrap,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float,
+        together: int | None,
+        watch: Callable[[str], None] | None,
+    ) -> Finished:
+        """Run a command in a way that somebody has prepared."""
+        options = self._options(argv, cwd, env, None, wrap)
+        return await self.children.run(argv, **options, timeout=timeout, together=together, watch=watch)
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
