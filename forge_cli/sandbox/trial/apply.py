@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.text import counted
 from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
 from forge_cli.files.replace import replace_file
@@ -100,15 +101,13 @@ def finish(folder: Path) -> str | None:
         changes = ChangeSet.load(folder)
         wanted: Side = "before" if (folder / _JOURNAL).read_text() == "before" else "after"
         with _Walk(changes) as walk:
-            states = [walk.side_of(change) for change in changes.changes]
-            if None not in states:
+            unknown = [change for change in changes.changes if not walk.is_ours(change)]
+            if not unknown:
                 _carry_out(changes, walk, wanted)
-                return (
-                    f"{len(states)} changes that were cut off are {'done' if wanted == 'after' else 'taken back'} now"
-                )
-            unknown = [change for change, state in zip(changes.changes, states, strict=True) if state is None]
-            ours = [change for change in changes.changes if change not in unknown]
-            _steps(walk, ours, "before", changes.source)
+                count = counted(len(changes.changes), "change")
+                return f"{count} that were cut off are {'done' if wanted == 'after' else 'taken back'} now"
+            with suppress(OSError):  # as much as somebody else's changes let us
+                _steps(walk, [change for change in changes.changes if change not in unknown], "before", changes.source)
             (folder / _JOURNAL).unlink()
         return f"changes that were cut off are taken back, but for {shown(str(unknown[0].path))}: it was changed since"
 
@@ -174,7 +173,7 @@ def _steps(walk: _Walk, changes: Sequence[Change], side: Side, source: Callable[
         wanted = getattr(change, side)
         if wanted is None:
             continue
-        first = linked.setdefault((change.zone, wanted.number), change) if wanted.kind == "file" else change
+        first = linked.setdefault((change.zone, wanted.number), change) if wanted.kind != "folder" else change
         if first is not change and side == "after":
             walk.link(first, change)
         else:
@@ -248,6 +247,10 @@ class _Walk:
         goes = before and before.kind == "folder" and (change.after is None or change.after.kind != "folder")
         if goes and (new := next((path for path in change.path.iterdir() if path not in paths), None)):
             raise Stale(f"{shown(str(new))} is new")
+
+    def is_ours(self, change: Change) -> bool:
+        """Is it as it was before or is to be after, or between the two?"""
+        return self.side_of(change) is not None or (change.what == "replaced" and self.look(change) is None)
 
     def side_of(self, change: Change) -> Side | None:
         """Which of both it is now; None for something else."""
