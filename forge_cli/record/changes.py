@@ -24,6 +24,7 @@ from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.log import session_file
 from forge_cli.sandbox.files.held import KEPT_MAX, READ_MAX, HeldFile
+from forge_cli.sandbox.trial.left import SUFFIX
 
 SESSION_MAX = 100 * 1024 * 1024
 """Bytes of all files of a session that are kept."""
@@ -83,7 +84,7 @@ class ChangeLog:
     @property
     def trials(self) -> Path:
         """Where commands that were tried, and that somebody may still approve, are kept."""
-        return self.log.with_suffix(".trials")
+        return self.log.with_suffix(SUFFIX)
 
     @contextmanager
     def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:

@@ -64,7 +64,7 @@ class Consent:
 
     async def park(self, judged: Judged, new_context: NewContext) -> None:
         """Put the request of a call on record, while an earlier call waits."""
-        request = self._request(judged, await self._preview(judged, new_context))
+        request = self._request(judged, await self.preview(judged, new_context))
         await self._get_answer(judged, request, partial(self.controller.request_approval, needs=self.needs(judged)))
 
     async def _get_answer(self, judged: Judged, request: ApprovalRequest, ask: AskFor) -> ApprovalDecision:
@@ -81,7 +81,7 @@ class Consent:
         decision = None if answered else self.controller.settled(key, needs)
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
-            preview = await self._preview(judged, new_context)
+            preview = await self.preview(judged, new_context)
             request = self._request(judged, preview, request_id)
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending) or self._tried(judged, preview)
@@ -167,7 +167,7 @@ class Consent:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""
         return not judged.tool.read_only and self.reopened.may_have_run(judged.call)
 
-    async def _preview(self, judged: Judged, new_context: NewContext) -> Preview | None:
+    async def preview(self, judged: Judged, new_context: NewContext) -> Preview | None:
         """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
         if judged.tool.preview is None:
             return None

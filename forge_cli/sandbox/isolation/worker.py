@@ -259,6 +259,12 @@ class WorkerProcesses(Processes):
             room=wanted.limits.file_size,
         )
 
+    @property
+    def can_try(self) -> bool:
+        """Whether commands are confined by what a trial needs, also where this process only looks."""
+        wrap = self._wrap
+        return isinstance(wrap, Confined) and wrap.mechanism.name == "bwrap"
+
     @cached_property
     def trials(self) -> Trials | None:
         """What can be tried on copies; None where commands are not confined."""

@@ -26,6 +26,7 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
+from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.toolsets import shell
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself
@@ -68,6 +69,8 @@ class ShellToolset(Toolset):
             self.env.notify("warning", problem)
         self._sessions = Sessions()
         self.stack.callback(self._close_trials)
+        for sentence in finish_trials(self.env.home / "sessions"):
+            self.env.notify("warning", sentence)
         self._check_trials()
         return self
 
@@ -107,6 +110,12 @@ class ShellToolset(Toolset):
     def _tried_args(args: Args) -> Args:
         return {"command": args["command"], "timeout": args.get("timeout")}
 
+    def _shell_approval(self, args: Args) -> Verdict:
+        """What the rules say; only where lines are tried can a trial answer what they leave open."""
+        verdict = self._line_approval(args)
+        tries = self._policy.try_first != "off" and self._processes.can_try
+        return verdict if tries or not verdict.unruled else replace(verdict, unruled=False)
+
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
         if not self._elsewhere(args.get("workdir")):
@@ -134,7 +143,7 @@ class ShellToolset(Toolset):
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
-        return self._line_approval(args)
+        return replace(self._line_approval(args), unruled=False)
 
     def _input_approval(self, args: Args) -> Verdict:
         """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
@@ -163,7 +172,7 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_line_approval", preview="_try", effects=DOES, timeout=LONGEST, manual="both")
+    @tool(needs_approval="_shell_approval", preview="_try", effects=DOES, timeout=LONGEST, manual="both")
     async def shell(
         self,
         command: CommandArgument,
@@ -242,7 +251,7 @@ class ShellToolset(Toolset):
     async def _try(self, args: Args, context: ToolContext) -> Preview:
         """What the line does on a copy, where that can be found out; else only where it would run."""
         place, command = await self._show_place(args, context), args["command"]
-        if place.runs is None or self._policy.may_hide_blocked(command):
+        if place.runs is None or self._may_hide_blocked(command):
             return place
         if problem := self._no_trials:
             return self._untried(place, problem)
@@ -252,6 +261,12 @@ class ShellToolset(Toolset):
             return await self._trials.preview(self._tried_args(args), context.call_id, place.runs, attempt)
         except trial.trials.NotTried as error:
             return self._untried(place, str(error))
+
+    def _may_hide_blocked(self, command: str) -> bool:
+        """Whether a line may come to something that this worker or a parent blocks."""
+        parent = self.env.parent
+        above = isinstance(parent, ShellToolset) and parent._may_hide_blocked(command)
+        return above or self._policy.may_hide_blocked(command)
 
     async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:
         trials = self._processes.trials
