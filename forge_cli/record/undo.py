@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,17 +46,19 @@ def look(file: ChangedFile) -> Undoing:
         return Undoing(file, action, left=str(error))
 
 
-def undo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
-    """Restore every file that the session changed, the last change first."""
-    done = [_undo_one(log, look(file), confirm) for file in reversed(log.changed())]
-    log.forget(each.file.path for each in done if each.left is None)
+def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None) -> list[Undoing]:
+    """Restore every file that the session changed, or these calls of it, the last change first."""
+    done = [_undo_one(log, look(file), confirm) for file in reversed(log.changed(calls))]
+    log.forget((each.file.path for each in done if each.left is None), calls)
     return done
 
 
 def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
     now = state_of(held)
-    if now == file.before:
+    if now == file.before and not _has_other_mode(file, held):
         return Undoing(file, "nothing")
+    if now == file.before == file.after:
+        return Undoing(file, action)
     if now not in (file.after, None):
         return Undoing(file, action, newer="it was changed after the session")
     if file.others:
@@ -83,7 +85,20 @@ def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
     return plan
 
 
+def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
+    """Did a command change the mode, which is not back?"""
+    info = held.place.info
+    return file.after_mode not in (None, file.mode) and info is not None and info.st_mode & 0o7777 != file.mode
+
+
 def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
+    with _held(file, Access.DELETE) as held:
+        place = held.place
+        if state_of(held) == file.before:
+            os.chmod(place.name, file.mode, dir_fd=place.folder)
+            return
+        if held.kind == "directory" and kind != "directory":
+            held.delete()
     with _held(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":
             with log.kept(file, detail) as data:
@@ -94,8 +109,11 @@ def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
         with make_parent(held.place) as folder:
             if kind == "link":
                 os.symlink(detail, held.place.name, dir_fd=folder)
+            elif kind == "special":
+                os.mkfifo(held.place.name, file.mode, dir_fd=folder)
             else:
-                os.mkdir(held.place.name, file.mode, dir_fd=folder)
+                os.mkdir(held.place.name, dir_fd=folder)
+                os.chmod(held.place.name, file.mode, dir_fd=folder)
 
 
 def _remove(file: ChangedFile) -> None:

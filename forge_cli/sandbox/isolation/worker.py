@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.start import NetworkProxy
+    from forge_cli.sandbox.trial.apply import ChangeSet
     from forge_cli.sandbox.trial.trials import Trials
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
@@ -52,6 +53,16 @@ class StartOptions(TypedDict):
     wrap: Wrap
     feed: bytes | None
     limits: ProcessLimits
+
+
+@dataclass(frozen=True)
+class Undoable:
+    """How a command works on copies, so that what it does can be undone."""
+
+    folder: Path
+    """Where the copies lie."""
+    keep: Callable[[ChangeSet], None]
+    """Gets what will be changed, before it is."""
 
 
 class WorkerProcesses(Processes):
@@ -79,6 +90,8 @@ class WorkerProcesses(Processes):
         self._workspace = workspace
         self._home = home
         self._notify = notify
+        self._copies = True
+        """Whether commands can work on copies, as far as anybody knows."""
         network = sandbox.isolation.network
         self._proxy = None if isinstance(network, bool) else _proxy(network, gate, outside)
 
@@ -114,12 +127,25 @@ class WorkerProcesses(Processes):
         names: bool = False,
         watch: Callable[[str], None] | None = None,
         interrupted: Callable[[Finished], Exception] | None = None,
+        undoable: Undoable | None = None,
     ) -> Finished:
         """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names.
 
-        ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``.
+        ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
+        if that is possible.
         """
         wrap = self.wrap(readable, writable, names=names)
+        if undoable and isinstance(wrap, Confined) and self._copies and trial.trials.copies_problem(wrap) is None:
+            copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep)
+            options = self._options(argv, cwd, env, input, copies)
+            ran = await self.children.run(
+                argv, **options, timeout=timeout, together=together, watch=watch, interrupted=interrupted
+            )
+            if copies.problems:
+                raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
+            if copies.started(ran):
+                return ran
+            self._copies = False
         options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
         return await self.children.run(
             argv,

@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -66,13 +66,36 @@ def upper_folder(folder: Path, zone: str) -> Path:
     return folder / sha256(os.fsencode(zone)).hexdigest()[:16] / "upper"
 
 
-def apply(changes: ChangeSet) -> None:
-    """Carry out all changes, if everything is still as the command found it; else Stale, and nothing is changed."""
+def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
+    """Carry out all changes, if everything is still as the command found it; else Stale, and nothing is changed.
+
+    ``keep`` is called before anything is changed, with what was there in its place.
+    """
     with _locked(changes.folder), _Walk(changes) as walk:
         walk.check_all(changes)
         keep_before(changes, walk)
+        if keep:
+            keep(changes)
         replace_file(changes.folder / _JOURNAL, "after", mode=0o600)
         _carry_out(changes, walk, "after")
+
+
+def found_anew(changes: ChangeSet) -> ChangeSet:
+    """The same changes to what is there now, where somebody else was there meanwhile: the later one counts."""
+    with _Walk(changes) as walk:
+        found = [replace(change, before=walk.look(change, content=True)) for change in changes.changes]
+    paths = {change.path for change in found}
+    again = ChangeSet(changes.folder, tuple(change for change in found if _is_possible(change, paths)))
+    again.save()
+    return again
+
+
+def _is_possible(change: Change, paths: set[Path]) -> bool:
+    """Whether there is something to do, and no folder would go away with what others have put there."""
+    if change.after is not None:
+        return True
+    kept = change.before is not None and change.before.kind == "folder" and set(change.path.iterdir()) - paths
+    return change.before is not None and not kept
 
 
 def check(changes: ChangeSet) -> None:
@@ -300,6 +323,8 @@ class _Walk:
         name, temporary = _name(change), self._temporary(parent, change)
         now = self.look(change, content=True)
         if now is None or (now.kind, now.detail) != (wanted.kind, wanted.detail):
+            if self._move(source, parent, name, wanted):
+                return
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
             with open(descriptor, "r+b") as target, open(source, "rb") as content:
                 if not clone(content.fileno(), target.fileno()):
@@ -309,6 +334,21 @@ class _Walk:
             os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
         else:
             self._attributes(parent, name, wanted)
+
+    def _move(self, source: Path, parent: int, name: str, wanted: Entry) -> bool:
+        """Put the file itself in its place, which is at once; not what is kept from before, nor across file systems."""
+        if source.parent.name == _BEFORE or os.stat(source).st_dev != os.fstat(parent).st_dev:
+            return False
+        for attribute in os.listxattr(source):
+            if attribute.startswith(_OVERLAY):
+                os.removexattr(source, attribute)
+        folder = os.open(source.parent, _FOLDER)
+        try:
+            self._attributes(folder, source.name, wanted)
+            os.rename(source.name, name, src_dir_fd=folder, dst_dir_fd=parent)
+        finally:
+            os.close(folder)
+        return True
 
     def set_attributes(self, change: Change, wanted: Entry) -> None:
         with self.parent(change) as parent:

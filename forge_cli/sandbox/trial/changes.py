@@ -98,10 +98,10 @@ def _kind(info: os.stat_result) -> Kind:
     raise Unreadable("a device or a socket")
 
 
-def read_changes(zone: Path, upper: Path) -> list[Change]:
-    """All changes of a zone, those of a folder before those in it; scratch is left out."""
+def read_changes(zone: Path, upper: Path, *, scratch: bool) -> list[Change]:
+    """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
     try:
-        return sorted(_Reader(str(zone)).read(upper), key=lambda change: change.parts)
+        return sorted(_Reader(str(zone), scratch).read(upper), key=lambda change: change.parts)
     except OSError as error:
         raise Unreadable(f"{error.filename}: {error.strerror}") from None
 
@@ -109,6 +109,7 @@ def read_changes(zone: Path, upper: Path) -> list[Change]:
 @dataclass(frozen=True)
 class _Reader:
     zone: str
+    scratch: bool
 
     def read(self, upper: Path) -> Iterator[Change]:
         yield from self._folder_itself((), upper, os.lstat(upper), os.lstat(self.zone))
@@ -127,7 +128,7 @@ class _Reader:
     def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[Change]:
         info, before = os.lstat(upper), _lstat(lower)
         gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
-        if is_scratch(parts[:-1] if gone else parts):
+        if not self.scratch and is_scratch(parts[:-1] if gone else parts):
             return
         if gone:
             yield from self._deleted(parts, lower) if lower and before else ()
@@ -189,6 +190,9 @@ class _Reader:
         ):
             return
         yield Change(self.zone, parts, old, after)
+
+    def _drops(self, parts: tuple[str, ...]) -> bool:
+        return not self.scratch and may_be_refreshed(parts)
 
     def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[Change]:
         info = os.lstat(lower)

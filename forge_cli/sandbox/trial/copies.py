@@ -8,24 +8,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.core.zones import ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import LATE
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
-from forge_cli.sandbox.trial.apply import ChangeSet, upper_folder
-from forge_cli.sandbox.trial.changes import read_changes
+from forge_cli.sandbox.trial.apply import ChangeSet, apply, found_anew, upper_folder
+from forge_cli.sandbox.trial.changes import Unreadable, read_changes
 
 _REPORT, _START = "report", "start"
-_LONGEST = 30
+_LONGEST, _AGAIN = 30, 3
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,10 @@ class Copies:
         except FileNotFoundError:
             return None
 
-    def read(self) -> ChangeSet:
-        """What the command did, kept in the folder."""
-        changes = [change for zone in self.zones for change in read_changes(zone, upper_folder(self.folder, str(zone)))]
+    def read(self, *, scratch: bool = False) -> ChangeSet:
+        """What the command did, kept in the folder; with ``scratch`` also what can be dropped."""
+        uppers = {zone: upper_folder(self.folder, str(zone)) for zone in self.zones}
+        changes = [change for zone, upper in uppers.items() for change in read_changes(zone, upper, scratch=scratch)]
         found = ChangeSet(self.folder, tuple(changes))
         found.save()
         return found
@@ -112,6 +115,46 @@ class Copies:
         begun = (self.folder / _START).stat().st_ctime_ns
         before = (change.before for change in changes.changes)
         return any(entry.changed >= begun for entry in before if entry and entry.kind != "folder")
+
+
+@dataclass(frozen=True)
+class AppliedCopies(Copies):
+    """Copies for a command that was approved: what it did is applied as soon as it has ended, however it has."""
+
+    keep: Callable[[ChangeSet], None] | None = None
+    """Gets what will be changed, before it is."""
+    problems: list[str] = field(default_factory=list)
+    """Why it could not be."""
+
+    def appeared(self) -> Sequence[str]:
+        try:
+            self._apply(self.read(scratch=True))
+        except (ToolError, Unreadable, OSError) as error:
+            self.problems.append(str(error))
+        drop(self.folder)
+        return self.wrap.appeared()
+
+    def started(self, done: Finished) -> bool:
+        """Whether there was an overlay for it at all: without one nothing was done."""
+        return not (done.exit_code == enter.NOT_MOUNTED and done.stderr.startswith(f"forge: {enter.NOTHING}"))
+
+    def _apply(self, changes: ChangeSet) -> None:
+        for _ in range(_AGAIN):
+            try:
+                return apply(changes, self.keep) if changes.changes else None
+            except Stale:
+                changes = found_anew(changes)
+        raise ToolError("what it changed is lost: somebody else keeps changing the same files")
+
+
+def drop(folder: Path) -> None:
+    """Forget what a command wrote; what it made unreadable for its owner goes as well."""
+    for around, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(around, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache

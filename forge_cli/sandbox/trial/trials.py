@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -61,6 +61,15 @@ class Tried:
         return sha256(repr(self.changes.changes).encode(errors="surrogateescape")).hexdigest()
 
 
+def copies_problem(wrap: Confined) -> str | None:
+    """Why commands cannot work on copies, as far as that is known before."""
+    if not isinstance(wrap.mechanism, Bubblewrap):
+        return f"commands are confined by {wrap.mechanism.name}, and copies need bwrap"
+    if place := mounted_below([zone.path for zone in wrap.confinement.zones]):
+        return f"{shown(str(place))} is a file system of its own inside a zone"
+    return None
+
+
 class Trials:
     """What can be tried of one worker's commands."""
 
@@ -73,14 +82,9 @@ class Trials:
     @cached_property
     def problem(self) -> str | None:
         """Why nothing can be tried, as far as that is known before."""
-        if not isinstance(self._wrap.mechanism, Bubblewrap):
-            return f"commands are confined by {self._wrap.mechanism.name}, and a trial needs bwrap"
         if any(path.is_socket() for path in self._view.named):
             return "sandbox.read names a socket, and nobody could tell what a command does through it"
-        zones = [zone.path for zone in self._wrap.confinement.zones]
-        if place := mounted_below(zones):
-            return f"{shown(str(place))} is a file system of its own inside a zone"
-        return None
+        return copies_problem(self._wrap)
 
     async def run(
         self,
@@ -181,14 +185,3 @@ class Trials:
             elif silent:
                 unsure = f"it failed without {', '.join(map(shown, silent[:3]))}, which a trial does not have"
         return replace(tried, wanted=wanted, unsure=unsure)
-
-
-def drop(folder: Path) -> None:
-    """Forget what was tried; what a command made unreadable for its owner goes as well."""
-    with suppress(FileNotFoundError):
-        for around, folders, _ in os.walk(folder):
-            for name in folders:
-                path = os.path.join(around, name)
-                if not os.path.islink(path):
-                    os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self, cast
 
@@ -22,7 +23,7 @@ from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.isolation.worker import Undoable, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
@@ -35,6 +36,7 @@ from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Session
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import OutcomeStatus
+    from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.trial.trials import Tried
     from forge_cli.toolsets.shell.trying import KeptTrials
 
@@ -89,9 +91,21 @@ class ShellToolset(Toolset):
         return "commands are not confined" if trials is None else trials.problem
 
     @cached_property
+    def _keeper(self) -> ChangeKeeper | None:
+        """What keeps the files that calls change; None where the session is not kept."""
+        open_changes = full_sandbox(self.env).open_changes
+        return open_changes() if open_changes else None
+
+    @cached_property
     def _trials(self) -> KeptTrials:
-        changes = full_sandbox(self.env).open_changes
-        return shell.trying.KeptTrials(self.env.workspace, changes().trials if changes else None)
+        return shell.trying.KeptTrials(self.env.workspace, self._keeper.trials if self._keeper else None)
+
+    def _undoable(self, command: str, call_id: str) -> Undoable | None:
+        """How a line works so that it can be undone; one that only reads has nothing to undo."""
+        keeper = self._keeper
+        if keeper is None or not keeper.commands or self._policy.verdict(command).risk == "low":
+            return None
+        return Undoable(keeper.trials / sha256(call_id.encode()).hexdigest()[:32], keeper.keep)
 
     def _close_trials(self) -> None:
         if "_trials" in vars(self):
@@ -184,7 +198,9 @@ class ShellToolset(Toolset):
         seconds = timeout or self.config.timeout
         done = None
         if context.stamp is not None:
-            done = self._trials.take(self._tried_args({"command": command, "timeout": timeout}), context.stamp)
+            keeper = self._keeper
+            tried = self._tried_args({"command": command, "timeout": timeout})
+            done = self._trials.take(tried, context.stamp, keeper.keep if keeper else None)
         if done is None:
             done = await self._processes.run(
                 bash(command),
@@ -195,6 +211,7 @@ class ShellToolset(Toolset):
                 together=OUTPUT_LIMIT - len(command),
                 watch=context.show,
                 interrupted=partial(outcome.interrupted, command),
+                undoable=self._undoable(command, context.call_id),
             )
         tools = next((zone for zone in self.env.sandbox.zones if zone.name == "tools"), None)
         return outcome.result(command, done, seconds, tools=tools)

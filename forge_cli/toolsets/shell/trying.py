@@ -18,7 +18,8 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.tool import Args, Preview
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
-from forge_cli.sandbox.trial.trials import Tried, drop
+from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.trials import Tried
 from forge_cli.toolsets.shell.facts import describe, list_changes, recap
 
 _TRIED = "tried.json"
@@ -26,6 +27,7 @@ KEPT_IN_EVENT = 100
 """Changes that are named in the record."""
 
 Try = Callable[[Path], Awaitable[Tried]]
+Keep = Callable[[ChangeSet], None]
 
 
 @dataclass
@@ -65,7 +67,7 @@ class KeptTrials:
             tried=told(tried, call_id, self.workspace),
         )
 
-    def take(self, args: Args, stamp: str | None) -> Finished | None:
+    def take(self, args: Args, stamp: str | None, keep: Keep | None) -> Finished | None:
         """Apply what was tried and approved, and give how it ended; None where the line is to run for real."""
         tried = self._known.get(_key(args))
         if tried is None or stamp is None or not tried.complete:
@@ -73,7 +75,7 @@ class KeptTrials:
         if tried.stamp != stamp:
             raise Stale("what was tried is not there any more")
         if tried.changes.changes:
-            apply(tried.changes)
+            apply(tried.changes, keep)
         return tried.done
 
     def forget(self, args: Args) -> None:
