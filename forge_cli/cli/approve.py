@@ -73,7 +73,9 @@ def approve(
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
             if as_try:
-                _try(path, folder, str(tool), pairs or [], given, out, as_json=as_json)
+                from forge_cli.cli.trying import try_line
+
+                _tell_trial(try_line(path, folder, str(tool), given, _options(pairs or [])), out, as_json=as_json)
                 return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)
         else:
@@ -91,16 +93,12 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
     in_loop(judge_all)
 
 
-def _try(
-    worker: str, folder: Path, tool: str, pairs: list[str], given: JsonObject, out: TextIO, *, as_json: bool
-) -> None:
-    from forge_cli.cli.trying import try_line
-
-    answer = try_line(worker, folder, tool, given, _options(pairs))
-    shown = None if as_json else answer.pop("trial", None)
+def _tell_trial(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
+    """The verdict, and what the line did on a copy."""
+    tried = None if as_json else answer.pop("trial", None)
     _tell(answer, out, as_json=as_json)
-    if shown:
-        out.write(f"{visible(shown['shown'], keep=chr(10))}\ndropped: nothing was changed\n")
+    if tried:
+        out.write(f"{visible(tried['shown'], keep=chr(10))}\ndropped: nothing was changed\n")
 
 
 def _options(pairs: list[str]) -> dict[str, OptionValue]:

@@ -30,7 +30,7 @@ from forge_cli.sandbox.trial.left import SUFFIX
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.trial.apply import ChangeSet
-    from forge_cli.sandbox.trial.changes import Change, Entry
+    from forge_cli.sandbox.trial.changes import Entry, PathChange
 
 SESSION_MAX = 100 * 1024 * 1024
 """Bytes of all files of a session that are kept."""
@@ -195,7 +195,7 @@ class ChangeLog:
             self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
         return replace(entry, unkept=unkept)
 
-    def _of_command(self, changes: ChangeSet, change: Change) -> ChangedFile:
+    def _of_command(self, changes: ChangeSet, change: PathChange) -> ChangedFile:
         """One change of a command; the content from before is taken from where it was kept."""
         before, after = change.before, change.after
         entry = ChangedFile(

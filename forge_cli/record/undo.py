@@ -73,7 +73,8 @@ def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None =
 
     What was made goes before anything comes back, and a folder comes back before what lies in it.
     """
-    last_first = sorted(reversed(log.changed(calls)), key=_depth_if_restored)
+    last_first = log.changed(calls)[::-1]
+    last_first.sort(key=_depth_if_restored)
     done = [_undo_one(log, look(file), confirm) for file in last_first]
     log.forget((each.file.path for each in done if each.left is None), calls)
     return done

@@ -24,9 +24,8 @@ from forge_cli.core.text import counted
 from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
 from forge_cli.files.replace import replace_file
-from forge_cli.files.sync import sync_folder
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.trial.changes import Change, Entry, dump_change, entry_of, load_change
+from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, entry_of, load_change
 
 _CHANGES, _JOURNAL, _BEFORE = "changes.json", "journal", "before"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,21 +40,23 @@ class ChangeSet:
     """The changes of one command in a folder of their own, with what is to be written and what was there before."""
 
     folder: Path
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
 
     @classmethod
     def load(cls, folder: Path) -> ChangeSet:
         found = json.loads((folder / _CHANGES).read_bytes())
         return cls(folder, tuple(map(load_change, found)))
 
-    def save(self) -> None:
-        replace_file(self.folder / _CHANGES, json.dumps([dump_change(change) for change in self.changes]), mode=0o600)
+    def save(self, *, durable: bool = False) -> None:
+        """Write them down; before they are carried out, so that a power cut does not lose them."""
+        text = json.dumps([dump_change(change) for change in self.changes])
+        replace_file(self.folder / _CHANGES, text, mode=0o600, durable=durable)
 
     @property
     def zones(self) -> list[str]:
         return list(dict.fromkeys(change.zone for change in self.changes))
 
-    def source(self, change: Change, side: Side) -> Path:
+    def source(self, change: PathChange, side: Side) -> Path:
         """Where the content lies that a path is to get."""
         if side == "after":
             return upper_folder(self.folder, change.zone).joinpath(*change.parts)
@@ -76,6 +77,7 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
         keep_before(changes, walk)
         if keep:
             keep(changes)
+        changes.save(durable=True)
         replace_file(changes.folder / _JOURNAL, "after", mode=0o600)
         _carry_out(changes, walk, "after")
 
@@ -90,7 +92,7 @@ def found_anew(changes: ChangeSet) -> ChangeSet:
     return again
 
 
-def _is_possible(change: Change, paths: set[Path]) -> bool:
+def _is_possible(change: PathChange, paths: set[Path]) -> bool:
     """Whether there is something to do, and no folder would go away with what others have put there."""
     if change.after is not None:
         return True
@@ -144,9 +146,8 @@ def _carry_out(changes: ChangeSet, walk: _Walk, side: Side) -> None:
         _steps(walk, changes.changes, other, changes.source)
         (changes.folder / _JOURNAL).unlink()
         raise ToolError(f"nothing was changed: {shown(str(error.filename or ''))}: {error.strerror}") from None
-    walk.sync()
+    walk.sync(changes.folder)
     (changes.folder / _JOURNAL).unlink()
-    sync_folder(changes.folder)
 
 
 def keep_before(changes: ChangeSet, walk: _Walk) -> None:
@@ -161,7 +162,7 @@ def keep_before(changes: ChangeSet, walk: _Walk) -> None:
                 _keep(parent, change.parts[-1], changes.source(change, "before"))
 
 
-def _is_kept_by(change: Change) -> bool:
+def _is_kept_by(change: PathChange) -> bool:
     """Whether the file itself stays, and only its mode or times change."""
     before, after = change.before, change.after
     return before is not None and after is not None and (before.kind, before.detail) == (after.kind, after.detail)
@@ -180,18 +181,19 @@ def _keep(parent: int, name: str, target: Path) -> None:
                 shutil.copyfileobj(source, copy, _CHUNK)
 
 
-def _steps(walk: _Walk, changes: Sequence[Change], side: Side, source: Callable[[Change, Side], Path]) -> None:
+def _steps(walk: _Walk, changes: Sequence[PathChange], side: Side, source: Callable[[PathChange, Side], Path]) -> None:
     """Make every path what it is to be; a step that was done already changes nothing."""
     wanted: Entry | None
     for change in changes:
-        wanted, now = getattr(change, side), walk.look(change)
-        if wanted and now and wanted.kind == now.kind == "folder":
+        wanted = getattr(change, side)
+        if wanted and wanted.kind == "folder" and (now := walk.look(change)) and now.kind == "folder":
             walk.open_folder(change, wanted)
     for change in reversed(changes):
-        wanted, now = getattr(change, side), walk.look(change)
+        wanted = getattr(change, side)
+        now = walk.look(change) if wanted is None or change.what == "replaced" else None
         if now is not None and (wanted is None or wanted.kind != now.kind):
             walk.remove(change, now)
-    linked: dict[tuple[str, int], Change] = {}
+    linked: dict[tuple[str, int], PathChange] = {}
     for change in changes:
         wanted = getattr(change, side)
         if wanted is None:
@@ -211,7 +213,8 @@ class _Walk:
     """The zones of some changes, held open: every path is walked to from there, and no link is followed."""
 
     def __init__(self, changes: ChangeSet) -> None:
-        self._zones = {}
+        self._zones: dict[str, int] = {}
+        self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
         self._id = sha256(os.fsencode(changes.folder)).hexdigest()[:12]
         for zone in changes.zones:
             if os.path.realpath(zone) != zone:
@@ -222,27 +225,42 @@ class _Walk:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.leave()
         for descriptor in self._zones.values():
             os.close(descriptor)
 
-    def sync(self) -> None:
+    def sync(self, beside: Path) -> None:
+        """See that all is on disk before the journal goes; a file system keeps the order of its own changes itself."""
         for descriptor in self._zones.values():
-            _libc.syncfs(descriptor)
+            if os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
+                _libc.syncfs(descriptor)
 
     @contextmanager
-    def parent(self, change: Change) -> Iterator[int]:
-        """The folder that a path lies in."""
-        descriptor = os.dup(self._zones[change.zone])
-        try:
-            for name in change.parts[:-1]:
-                below = os.open(name, _FOLDER, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = below
-            yield descriptor
-        finally:
-            os.close(descriptor)
+    def parent(self, change: PathChange) -> Iterator[int]:
+        """The folder that a path lies in; the last one stays open, since its neighbours come next."""
+        key = change.zone, change.parts[:-1]
+        if self._last is None or self._last[0] != key:
+            self.leave()
+            self._last = key, self._open(change)
+        yield self._last[1]
 
-    def look(self, change: Change, *, content: bool = False) -> Entry | None:
+    def leave(self) -> None:
+        """Close the last folder: another one may take its place."""
+        if self._last is not None:
+            os.close(self._last[1])
+            self._last = None
+
+    def _open(self, change: PathChange) -> int:
+        descriptor = os.dup(self._zones[change.zone])
+        for name in change.parts[:-1]:
+            try:
+                below = os.open(name, _FOLDER, dir_fd=descriptor)
+            finally:
+                os.close(descriptor)
+            descriptor = below
+        return descriptor
+
+    def look(self, change: PathChange, *, content: bool = False) -> Entry | None:
         """What is there now."""
         name = _name(change)
         try:
@@ -257,7 +275,7 @@ class _Walk:
         for change in changes.changes:
             self._check(change, paths)
 
-    def _check(self, change: Change, paths: Container[Path]) -> None:
+    def _check(self, change: PathChange, paths: Container[Path]) -> None:
         """Is it as the command found it, and is nothing in a folder that goes away but what goes with it?"""
         now = self.look(change)
         before = change.before
@@ -271,37 +289,43 @@ class _Walk:
         if goes and (new := next((path for path in change.path.iterdir() if path not in paths), None)):
             raise Stale(f"{shown(str(new))} is new")
 
-    def is_ours(self, change: Change) -> bool:
+    def is_ours(self, change: PathChange) -> bool:
         """Is it as it was before or is to be after, or between the two?"""
         return self.side_of(change) is not None or (change.what == "replaced" and self.look(change) is None)
 
-    def side_of(self, change: Change) -> Side | None:
+    def side_of(self, change: PathChange) -> Side | None:
         """Which of both it is now; None for something else."""
         now = self.look(change, content=True)
         if _equal(now, change.after):
             return "after"
         return "before" if _equal(now, change.before) else None
 
-    def open_folder(self, change: Change, wanted: Entry) -> None:
+    def open_folder(self, change: PathChange, wanted: Entry) -> None:
         """Let things be written in a folder, until all are."""
         with self.parent(change) as parent:
             os.chmod(_name(change), wanted.mode | 0o700, dir_fd=parent)
 
-    def remove(self, change: Change, now: Entry) -> None:
+    def remove(self, change: PathChange, now: Entry) -> None:
         with self.parent(change) as parent:
             (os.rmdir if now.kind == "folder" else os.unlink)(_name(change), dir_fd=parent)
+        if now.kind == "folder":
+            self.leave()
 
-    def link(self, first: Change, change: Change) -> None:
+    def link(self, first: PathChange, change: PathChange) -> None:
         """Another name for a file that was made just now."""
-        with self.parent(first) as source, self.parent(change) as target:
-            temporary = self._temporary(target, change)
-            os.link(_name(first), temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
-            os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
-            with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
-                os.unlink(temporary, dir_fd=target)
+        source = self._open(first)
+        try:
+            with self.parent(change) as target:
+                temporary = self._temporary(target, change)
+                os.link(_name(first), temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+                os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
+                with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
+                    os.unlink(temporary, dir_fd=target)
+        finally:
+            os.close(source)
 
-    def make(self, change: Change, wanted: Entry, source: Path) -> None:
-        name, now = _name(change), self.look(change)
+    def make(self, change: PathChange, wanted: Entry, source: Path) -> None:
+        name, now = _name(change), self.look(change, content=wanted.kind == "file")
         with self.parent(change) as parent:
             match wanted.kind:
                 case "folder":
@@ -317,14 +341,14 @@ class _Walk:
                         os.mkfifo(name, wanted.mode, dir_fd=parent)
                     self._attributes(parent, name, wanted)
                 case "file":
-                    self._file(parent, change, wanted, source)
+                    self._file(parent, change, now, wanted, source)
 
-    def _file(self, parent: int, change: Change, wanted: Entry, source: Path) -> None:
-        name, temporary = _name(change), self._temporary(parent, change)
-        now = self.look(change, content=True)
+    def _file(self, parent: int, change: PathChange, now: Entry | None, wanted: Entry, source: Path) -> None:
+        name = _name(change)
         if now is None or (now.kind, now.detail) != (wanted.kind, wanted.detail):
             if self._move(source, parent, name, wanted):
                 return
+            temporary = self._temporary(parent, change)
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
             with open(descriptor, "r+b") as target, open(source, "rb") as content:
                 if not clone(content.fileno(), target.fileno()):
@@ -350,7 +374,7 @@ class _Walk:
             os.close(folder)
         return True
 
-    def set_attributes(self, change: Change, wanted: Entry) -> None:
+    def set_attributes(self, change: PathChange, wanted: Entry) -> None:
         with self.parent(change) as parent:
             self._attributes(parent, _name(change), wanted)
 
@@ -364,7 +388,7 @@ class _Walk:
         if wanted.kind != "folder":
             _set_times(parent, name, wanted)
 
-    def _temporary(self, parent: int, change: Change) -> str:
+    def _temporary(self, parent: int, change: PathChange) -> str:
         """A name that is the same after the next start, where what was left of it goes away."""
         name = f".forge-{self._id}-{sha256(os.fsencode(_name(change))).hexdigest()[:12]}.tmp"
         with suppress(FileNotFoundError):
@@ -372,7 +396,7 @@ class _Walk:
         return name
 
 
-def _name(change: Change) -> str:
+def _name(change: PathChange) -> str:
     return change.parts[-1] if change.parts else "."
 
 

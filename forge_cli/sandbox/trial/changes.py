@@ -7,10 +7,11 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.sandbox.trial.scratch import is_scratch, may_be_refreshed, says_the_same
 
 _OPAQUE = "user.overlay.opaque"
@@ -18,7 +19,7 @@ Kind = Literal["file", "folder", "link", "pipe"]
 What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linked"]
 
 
-class Unreadable(Exception):
+class UnknownChange(Exception):
     """What a command left cannot be told, or not be done again, such as a device."""
 
 
@@ -40,7 +41,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Change:
+class PathChange:
     """One path with what was there before the command, and after; None where there is nothing."""
 
     zone: str
@@ -74,12 +75,19 @@ def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) ->
     if kind == "link":
         detail = os.readlink(path)
     elif kind == "file" and content:
-        with open(path, "rb", opener=_open_file) as file:
-            detail = file_digest(file, "sha256").hexdigest()
+        detail = _hash_of(path, info.st_size)
     size = info.st_size if kind == "file" else 0
     owner = info.st_uid, info.st_gid
     mode = 0 if kind == "link" else stat.S_IMODE(info.st_mode)
     return Entry(kind, mode, owner, size, detail, info.st_mtime_ns, info.st_ino, info.st_ctime_ns)
+
+
+def _hash_of(path: Path | str, size: int) -> str:
+    """The hash of a file; of a vast one that of its beginning and its size."""
+    with open(path, "rb", opener=_open_file) as file:
+        if size <= READ_MAX:
+            return file_digest(file, "sha256").hexdigest()
+        return sha256(file.read(READ_MAX) + b"%d" % size).hexdigest()
 
 
 def _open_file(path: str, flags: int) -> int:
@@ -95,15 +103,15 @@ def _kind(info: os.stat_result) -> Kind:
         return "link"
     if stat.S_ISFIFO(info.st_mode):
         return "pipe"
-    raise Unreadable("a device or a socket")
+    raise UnknownChange("a device or a socket")
 
 
-def read_changes(zone: Path, upper: Path, *, scratch: bool) -> list[Change]:
+def read_changes(zone: Path, upper: Path, *, scratch: bool) -> list[PathChange]:
     """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
     try:
         return sorted(_Reader(str(zone), scratch).read(upper), key=lambda change: change.parts)
     except OSError as error:
-        raise Unreadable(f"{error.filename}: {error.strerror}") from None
+        raise UnknownChange(f"{error.filename}: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -111,11 +119,11 @@ class _Reader:
     zone: str
     scratch: bool
 
-    def read(self, upper: Path) -> Iterator[Change]:
+    def read(self, upper: Path) -> Iterator[PathChange]:
         yield from self._folder_itself((), upper, os.lstat(upper), os.lstat(self.zone))
         yield from self._read(upper, Path(self.zone), (), opaque=False)
 
-    def _read(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[Change]:
+    def _read(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
         names = set()
         for name in os.listdir(upper):
             names.add(name)
@@ -125,7 +133,7 @@ class _Reader:
                 if name not in names:
                     yield from self._deleted((*parts, name), lower / name)
 
-    def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[Change]:
+    def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
         info, before = os.lstat(upper), _lstat(lower)
         gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
         if not self.scratch and is_scratch(parts[:-1] if gone else parts):
@@ -149,11 +157,11 @@ class _Reader:
         before: os.stat_result | None,
         *,
         opaque: bool,
-    ) -> Iterator[Change]:
+    ) -> Iterator[PathChange]:
         inside = lower if before and stat.S_ISDIR(before.st_mode) else None
         if before is None or inside is None:
             old = entry_of(lower, before) if lower and before else None
-            yield Change(self.zone, parts, old, entry_of(upper, info))
+            yield PathChange(self.zone, parts, old, entry_of(upper, info))
         else:
             yield from self._folder_itself(parts, upper, info, before)
         if not os.access(upper, os.R_OK | os.X_OK):
@@ -162,10 +170,10 @@ class _Reader:
 
     def _folder_itself(
         self, parts: tuple[str, ...], upper: Path, info: os.stat_result, before: os.stat_result
-    ) -> Iterator[Change]:
+    ) -> Iterator[PathChange]:
         now, then = entry_of(upper, info), entry_of(upper, before)
         if (now.mode, now.owner) != (then.mode, then.owner):
-            yield Change(self.zone, parts, then, now)
+            yield PathChange(self.zone, parts, then, now)
 
     def _single(
         self,
@@ -174,7 +182,7 @@ class _Reader:
         parts: tuple[str, ...],
         info: os.stat_result,
         before: os.stat_result | None,
-    ) -> Iterator[Change]:
+    ) -> Iterator[PathChange]:
         if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)
         after = entry_of(upper, info)
@@ -189,17 +197,17 @@ class _Reader:
             and says_the_same(lower, upper)
         ):
             return
-        yield Change(self.zone, parts, old, after)
+        yield PathChange(self.zone, parts, old, after)
 
     def _drops(self, parts: tuple[str, ...]) -> bool:
         return not self.scratch and may_be_refreshed(parts)
 
-    def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[Change]:
+    def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[PathChange]:
         info = os.lstat(lower)
         if stat.S_ISDIR(info.st_mode):
             for name in os.listdir(lower):
                 yield from self._deleted((*parts, name), lower / name)
-        yield Change(self.zone, parts, entry_of(lower, info), None)
+        yield PathChange(self.zone, parts, entry_of(lower, info), None)
 
 
 def _same(one: Entry, other: Entry) -> bool:
@@ -226,17 +234,17 @@ def _lstat(path: Path | None) -> os.stat_result | None:
         return None
 
 
-def dump_change(change: Change) -> dict[str, Any]:
+def dump_change(change: PathChange) -> dict[str, Any]:
     """A change as JSON; names that are not UTF-8 stay what they are."""
     entries = {name: vars(entry) for name in ("before", "after") if (entry := getattr(change, name)) is not None}
     return {"zone": change.zone, "parts": change.parts, **entries}
 
 
-def load_change(data: dict[str, Any]) -> Change:
+def load_change(data: dict[str, Any]) -> PathChange:
     entries = [
         Entry(**{**data[name], "owner": tuple(data[name]["owner"])}) if name in data else None for name in _SIDES
     ]
-    return Change(data["zone"], tuple(data["parts"]), *entries)
+    return PathChange(data["zone"], tuple(data["parts"]), *entries)
 
 
 _SIDES = ("before", "after")

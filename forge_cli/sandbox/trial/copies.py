@@ -24,7 +24,7 @@ from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, found_anew, upper_folder
-from forge_cli.sandbox.trial.changes import Unreadable, read_changes
+from forge_cli.sandbox.trial.changes import UnknownChange, read_changes
 
 _REPORT, _START = "report", "start"
 _LONGEST, _AGAIN = 30, 3
@@ -129,7 +129,7 @@ class AppliedCopies(Copies):
     def appeared(self) -> Sequence[str]:
         try:
             self._apply(self.read(scratch=True))
-        except (ToolError, Unreadable, OSError) as error:
+        except (ToolError, UnknownChange, OSError) as error:
             self.problems.append(str(error))
         drop(self.folder)
         return self.wrap.appeared()

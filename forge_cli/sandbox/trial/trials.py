@@ -18,7 +18,7 @@ from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import Unreadable
+from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.view import SECRETS_AT_MOST, TrialView, Watched
@@ -137,7 +137,7 @@ class Trials:
             raise NotTried("it ended before it could be seen what it did")
         try:
             changes = copies.read()
-        except Unreadable as error:
+        except UnknownChange as error:
             raise NotTried(f"what it left cannot be told: {error}") from None
         if copies.is_overtaken(changes):
             return None

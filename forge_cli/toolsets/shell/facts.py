@@ -11,7 +11,7 @@ from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.sandbox.protected import protected_among
-from forge_cli.sandbox.trial.changes import Change
+from forge_cli.sandbox.trial.changes import PathChange
 from forge_cli.sandbox.trial.trials import Tried
 from forge_cli.toolsets.shell.outcome import describe_end
 
@@ -56,16 +56,16 @@ def _said(tried: Tried) -> list[str]:
     return [f"  {line}" for line in cut(said, OUTPUT, "middle").split("\n")] if said else []
 
 
-def _in_order(tried: Tried) -> list[Change]:
+def _in_order(tried: Tried) -> list[PathChange]:
     return sorted(tried.changes.changes, key=lambda change: (_why_protected(change) is None, change.parts))
 
 
-def _why_protected(change: Change) -> str | None:
+def _why_protected(change: PathChange) -> str | None:
     found = protected_among(change.parts)
     return found and found[1]
 
 
-def _line(change: Change, workspace: Path) -> str:
+def _line(change: PathChange, workspace: Path) -> str:
     before, after = change.before, change.after
     name = _name(change, workspace)
     what: str = change.what
@@ -82,13 +82,13 @@ def _line(change: Change, workspace: Path) -> str:
     return visible(f"{what:<8} {name}{more}{protected}")
 
 
-def _name(change: Change, workspace: Path) -> str:
+def _name(change: PathChange, workspace: Path) -> str:
     path, kind = change.path, (change.after or change.before)
     name = os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
     return f"{name}/" if kind and kind.kind == "folder" else name
 
 
-def _difference(tried: Tried, change: Change, workspace: Path) -> Sequence[str]:
+def _difference(tried: Tried, change: PathChange, workspace: Path) -> Sequence[str]:
     """The unified diff of a file of text; nothing for others."""
     texts = [_text(tried, change, side) for side in ("before", "after")]
     before, after = texts
@@ -102,7 +102,7 @@ def _difference(tried: Tried, change: Change, workspace: Path) -> Sequence[str]:
     return unified_diff(before, after, old, new)
 
 
-def _text(tried: Tried, change: Change, side: str) -> str | None:
+def _text(tried: Tried, change: PathChange, side: str) -> str | None:
     """The text of a file before or after; None for what is not text, or too much of it."""
     entry = change.before if side == "before" else change.after
     if entry is None:
