@@ -84,7 +84,9 @@ class Consent:
             preview = await self.preview(judged, new_context)
             request = self._request(judged, preview, request_id)
             request_id, stamp = request.request_id, request.stamp
-            decision = self._parked_answer(request, pending) or self._tried(judged, preview)
+            decision = self._parked_answer(request, pending)
+            if decision is None:
+                decision = self._tried(judged, preview)
             if decision is None:
                 may_park, since = judged.call.parent is None, time.monotonic()
                 fingerprint = None if request.once else key
