@@ -316,15 +316,9 @@ class CommandTried(Event):
 
     def sentence(self) -> str:
         """What happened, as a line for people."""
-        ended = f"exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s"
-        match self.outcome:
-            case "noEffect":
-                return f"tried: no effect ({ended})"
-            case "effects":
-                return f"tried: {len(self.changes)} changes ({ended})"
-            case "incomplete":
-                why = "; ".join(filter(None, (*(f"it wanted {each}" for each in self.wanted), self.unsure)))
-                return f"tried: incomplete ({ended}): {why}"
+        lacked = [*(f"it wanted {each}" for each in self.wanted), *filter(None, [self.unsure])]
+        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changes)}"
+        return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,9 @@ class Trace:
                 self._line(3, f"the history holds {event.used} tokens{share}", "dim")
             case ApprovalDecided():
                 self._decided(event)
-            case NetworkAccess() | CommandTried():
+            case CommandTried():  # the prompt shows what a trial changed
+                self._line(2 if event.outcome == "noEffect" else 3, f"  {event.sentence()}", "dim")
+            case NetworkAccess():
                 if event.tool_call_id:
                     self._announce(call_key(event, event.tool_call_id))
                 self._line(2, f"  {event.sentence()}", "dim")
