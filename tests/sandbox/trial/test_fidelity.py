@@ -1,6 +1,6 @@
 """What a command does on copies, applied, is what it would have done; dropped or taken back it leaves nothing.
 
-Covers forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.apply.
+Covers forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.walk.
 """
 
 import random
