@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -110,6 +111,9 @@ class ShellToolset(Toolset):
     def _close_trials(self) -> None:
         if "_trials" in vars(self):
             self._trials.close()
+        if "_keeper" in vars(self) and self._keeper:
+            with suppress(OSError):
+                self._keeper.trials.rmdir()
 
     async def tools(self) -> Sequence[Tool]:
         """What a line did on a copy is dropped as soon as its call has an outcome."""

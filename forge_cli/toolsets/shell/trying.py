@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -44,12 +43,8 @@ class KeptTrials:
         return self.base or Path(tempfile.mkdtemp(prefix="forge-trial-"))
 
     def close(self) -> None:
-        if "folder" in vars(self):
-            if self.base is None:
-                drop(self.folder)
-            else:
-                with suppress(OSError):
-                    self.folder.rmdir()
+        if "folder" in vars(self) and self.base is None:
+            drop(self.folder)
 
     async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try) -> Preview:
         """What a line did when it was tried, now or before the session was parked."""
