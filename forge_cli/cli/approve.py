@@ -16,6 +16,7 @@ from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, 
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
+from forge_cli.cli.trying import try_line
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
@@ -73,8 +74,6 @@ def approve(
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
             if as_try:
-                from forge_cli.cli.trying import try_line
-
                 _tell_trial(try_line(path, folder, str(tool), given, _options(pairs or [])), out, as_json=as_json)
                 return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)
