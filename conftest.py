@@ -23,6 +23,7 @@ from forge_cli.core.text import counted
 from forge_cli.sandbox.isolation.isolation import Mechanism, confines, describe_confinement, mechanisms
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.sandbox.processes.groups import groups_around
+from forge_cli.sandbox.trial.copies import overlay_problem
 
 CI = bool(os.environ.get("CI"))
 REASON = re.compile(r"needs \S+: install ([^\s,]+)")
@@ -75,6 +76,9 @@ NEEDS = {
     "npm-servers": Need(
         lambda: all(shutil.which(f"mcp-server-{name}", path=PATH) for name in ("everything", "filesystem")),
         more="npm install -g @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem",
+    ),
+    "overlay": Need(
+        lambda: mechanism("bwrap") and overlay_problem() is None, more="Linux 5.11, with overlays in user namespaces"
     ),
     "openssl": program("openssl", "openssl"),
     "rg": program("rg", "ripgrep"),

@@ -24,6 +24,7 @@ MEASURED = (
     "gate",
     "shell",
     "process",
+    "trial",
     "parallel",
     "executables",
     "mcp_calls",

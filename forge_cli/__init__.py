@@ -16,9 +16,9 @@ _ROOMS = {
     "core.context": "CallContext Delegation InnerCalls ToolContext",
     "core.errors": "BlockedError ExitCode ForgeError Mark ModelError Stale ToolError ToolInterrupted ToolTimeout"
     " UsageError WorkerError",
-    "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event GrantsEvent"
-    " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent ModeChanged NetworkAccess Origin"
-    " OtherEvent SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult"
+    "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent CommandTried ContextUsage Event"
+    " GrantsEvent InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent ModeChanged NetworkAccess"
+    " Origin OtherEvent SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult"
     " ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.observers": "HookAnswer HookCall Observer",
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd RemoteWork Taken",

@@ -34,6 +34,7 @@ from forge_cli.core.events import ApprovalDecided as ApprovalDecided
 from forge_cli.core.events import ApprovalRequired as ApprovalRequired
 from forge_cli.core.events import ApprovalResponse as ApprovalResponse
 from forge_cli.core.events import CommandEvent as CommandEvent
+from forge_cli.core.events import CommandTried as CommandTried
 from forge_cli.core.events import ContextUsage as ContextUsage
 from forge_cli.core.events import Event as Event
 from forge_cli.core.events import GrantsEvent as GrantsEvent

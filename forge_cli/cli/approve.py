@@ -16,6 +16,7 @@ from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, 
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
+from forge_cli.cli.trying import try_line
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
@@ -45,10 +46,15 @@ def approve(
         str | None,
         typer.Option("--against", metavar="SESSION", help="Judge the calls of a past session once more."),
     ] = None,
+    as_try: Annotated[
+        bool, typer.Option("--try", help="Do a command line on a copy, show what it changed, and drop it.")
+    ] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
 ) -> None:
     """Say what the policy would decide, without a model."""
+    if as_try and tool is None:
+        raise UsageError("--try needs a TOOL", hint="forge approve WORKER shell command=... --try")
     if sum(given is not None for given in (tool, batch, against)) != 1:
         hint = "forge approve WORKER TOOL KEY=VALUE ..."
         if tool is batch is against:
@@ -67,6 +73,9 @@ def approve(
         if lines is None:
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
+            if as_try:
+                _tell_trial(try_line(path, folder, str(tool), given, _options(pairs or [])), out, as_json=as_json)
+                return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)
         else:
             _approve_all(_batch(lines), find_worker(worker), work_folder(directory), out, as_json=True)
@@ -83,6 +92,21 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
     in_loop(judge_all)
 
 
+def _tell_trial(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
+    """The verdict, and what the line did on a copy."""
+    tried = None if as_json else answer.pop("trial", None)
+    _tell(answer, out, as_json=as_json)
+    if tried:
+        out.write(f"{visible(tried['shown'], keep=chr(10))}\ndropped: nothing was changed\n")
+
+
+def _options(pairs: list[str]) -> dict[str, OptionValue]:
+    others, options = parse_arguments(pairs)
+    if others:
+        raise UsageError(f"'{others[0]}' is not KEY=VALUE")
+    return options
+
+
 def _tell(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
     out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer, out))
     out.flush()
@@ -90,10 +114,7 @@ def _tell(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
 
 async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
     """The call of the command line: pairs over the JSON object."""
-    others, options = parse_arguments(pairs)
-    if others:
-        raise UsageError(f"'{others[0]}' is not KEY=VALUE")
-    yield tool, given, options
+    yield tool, given, _options(pairs)
 
 
 @contextmanager
@@ -135,6 +156,7 @@ def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
     lines = [f": {answer['tool']}", f"  reason: {answer['reason']}"]
     lines += [f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
+    lines += [f"  would be tried on a copy first: {answer['tries']}"] if "tries" in answer else []
     hooks = [f"{hook['hook']} ({hook['where']})" for hook in answer.get("hooks", ())]
     lines += [f"  could be made stricter by the hook {hook}, which is not run here" for hook in hooks]
     grants = ["; ".join(grant["rules"]) for grant in answer.get("grants", ())]

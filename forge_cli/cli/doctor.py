@@ -29,7 +29,9 @@ from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
+from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
 app = new_app()
@@ -55,7 +57,7 @@ def doctor(as_json: JsonOption = False) -> None:
     Python, home, terminal, models, plugins and tools of your own, each with a remedy.
     """
     with data_output():
-        own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
+        own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement(), _trial()]
         own += [*_servers(), *_locks(Path.cwd())]
         checks = [*own, *in_loop(_models), *in_loop(_plugins), *_executables(ExecutableManager(forge_home()))]
     if as_json:
@@ -130,6 +132,16 @@ def _confinement() -> DoctorCheck:
     found = mechanism()
     remedy = "install bubblewrap (bwrap) 0.8 or newer, and let it make user namespaces"
     return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
+
+
+def _trial() -> DoctorCheck:
+    """Can a command be done on a copy before anybody is asked?"""
+    found = mechanism()
+    problem = overlay_problem() if isinstance(found, Bubblewrap) else "it needs bwrap"
+    if problem is None:
+        return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
+    remedy = "use Linux 5.11 or newer with bubblewrap, where users may mount overlays in namespaces"
+    return DoctorCheck("trial", False, f"commands are not tried on a copy: {problem}", remedy, essential=False)
 
 
 def _servers() -> list[DoctorCheck]:

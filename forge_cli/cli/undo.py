@@ -13,12 +13,13 @@ from forge_cli.cli.ask import ask
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
-from forge_cli.core.errors import ExitCode, WorkerError
+from forge_cli.core.errors import ExitCode, UsageError, WorkerError
 from forge_cli.core.text import counted, visible
 from forge_cli.record.changes import ChangedFile, change_log
 from forge_cli.record.lock import lock, unlock
-from forge_cli.record.log import LAST, find_kept, session_files
-from forge_cli.record.undo import Undoing, look, undo
+from forge_cli.record.log import LAST, find_kept, read_readable, session_files
+from forge_cli.record.undo import Undoing, find_calls, look, undo
+from forge_cli.sandbox.trial.left import finish_trials
 
 app = new_app()
 
@@ -30,20 +31,27 @@ def undo_session(
     session: Annotated[
         str, typer.Argument(metavar="SESSION", help="A session, by its id, a part of it, or last.")
     ] = LAST,
+    call: Annotated[int | None, typer.Option("--call", metavar="N", help="Only what its Nth call changed.")] = None,
+    turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="Only what its Nth turn changed.")] = None,
     only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Restore the files that a session changed.
 
-    That is what its file tools changed and nobody else has since; what commands did is not undone. Exit code 1 when
-    something was left as it is.
+    That is what its file tools and its commands changed and nobody else has since; what a command did over the network
+    or outside of the zones is not undone. Exit code 1 when something was left as it is.
     """
+    if call is not None and turn is not None:
+        raise UsageError("only one of --call and --turn may be given")
     if session == LAST and not session_files():
         raise WorkerError(None, "there is no session yet", hint="forge run WORKER TASK starts one")
     path = find_kept(session)
+    calls = None if call is turn is None else find_calls(read_readable(path).lines, call=call, turn=turn)
     log, held = change_log(path.stem), lock(path)
     try:
-        found = [look(file) for file in log.changed()] if only_list else undo(log, _confirm)
+        for sentence in finish_trials(path.parent):
+            sys.stderr.write(f"forge: {visible(sentence)}\n")
+        found = [look(file) for file in log.changed(calls)] if only_list else undo(log, _confirm, calls)
     finally:
         unlock(path, held)
     if as_json:

@@ -16,6 +16,7 @@ from forge_cli.ui.terminal.slash import OptionValue, args_from
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
 
+TRIES = "without an effect nobody is asked"
 VerdictAnswer = dict[str, Any]
 
 
@@ -69,6 +70,7 @@ def _answer_on(judged: Judged, offers: Sequence[GrantOffer], hooks: Sequence[Jso
         **({"details": list(verdict.details)} if verdict.details else {}),
         **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
         **({"hooks": hooks} if hooks else {}),
+        **({"tries": TRIES} if verdict.unruled else {}),
     )
 
 

@@ -153,6 +153,8 @@ class Verdict:
     """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
     grants: Needs = field(default=(), compare=False, repr=False)
     """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
+    unruled: bool = False
+    """It asks because nobody has said anything of it: where a trial shows no effect, nobody need be asked."""
 
 
 @dataclass(frozen=True)

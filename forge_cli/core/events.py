@@ -298,6 +298,30 @@ class NetworkAccess(Event):
 
 
 @dataclass(frozen=True)
+class CommandTried(Event):
+    """A command was done on copies of the zones, before anybody was asked."""
+
+    type: ClassVar[str] = "trial"
+    tool_call_id: str
+    outcome: Literal["noEffect", "effects", "incomplete"]
+    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real."""
+    exit_code: int | None
+    duration_ms: int
+    changes: tuple[str, ...] = ()
+    """A line for each path that it changed, protected names first."""
+    wanted: tuple[str, ...] = ()
+    """What it reached for in vain."""
+    unsure: str | None = None
+    """Why it may have ended otherwise than the command would."""
+
+    def sentence(self) -> str:
+        """What happened, as a line for people."""
+        lacked = [*(f"it wanted {each}" for each in self.wanted), *filter(None, [self.unsure])]
+        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changes)}"
+        return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
+
+
+@dataclass(frozen=True)
 class WorkerUpdate(Event):
     """A child worker has started or ended; the envelope says which one, and how deep."""
 
@@ -462,6 +486,7 @@ DISPLAY = (
     GrantsEvent,
     ModeChanged,
     NetworkAccess,
+    CommandTried,
     WorkerUpdate,
     ContextUsage,
     ManualToolsAvailable,
@@ -486,6 +511,7 @@ AnyEvent = (
     | GrantsEvent
     | ModeChanged
     | NetworkAccess
+    | CommandTried
     | WorkerUpdate
     | ContextUsage
     | ManualToolsAvailable

@@ -35,6 +35,8 @@ from forge_cli.core.zones import Access
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from forge_cli.core.events import CommandTried
+
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict
 NeedsApproval = (
@@ -81,6 +83,8 @@ class Preview:
     """How much it shows, in a few words; that of a ``Diff`` is counted."""
     runs: CommandRun | None = None
     """Where a command would run, if the call starts one."""
+    tried: CommandTried | None = None
+    """What came of a trial; without an effect nobody need be asked, unless a rule says so."""
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,8 +14,9 @@ from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from forge_cli.core.context import current_call
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify
 from forge_cli.files.clone import clone
@@ -24,9 +26,16 @@ from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.log import session_file
 from forge_cli.sandbox.files.held import KEPT_MAX, READ_MAX, HeldFile
+from forge_cli.sandbox.trial.left import SUFFIX
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.trial.apply import ChangeSet
+    from forge_cli.sandbox.trial.changes import Entry, PathChange
 
 SESSION_MAX = 100 * 1024 * 1024
 """Bytes of all files of a session that are kept."""
+COMMANDS_MAX = 1024 * 1024 * 1024
+"""The same for what commands change, of which another name is enough."""
 _INDEX = "changes.jsonl"
 _DIGEST = 64
 """Characters of the name of what is kept by its content; that of a clone has more."""
@@ -52,10 +61,24 @@ class ChangedFile:
     """Why the content from before is not there."""
     others: bool = False
     """Whether somebody else changed the file between two changes of the session."""
+    call: str | None = None
+    """The call that changed it."""
+    after_mode: int | None = None
+    """The mode that a command left, where that is known."""
 
     @property
     def path(self) -> Path:
         return Path(self.zone, *self.parts)
+
+    @property
+    def differs(self) -> bool:
+        """Is it another file than before?"""
+        return self.after != self.before or self.after_mode not in (None, self.mode)
+
+    def then(self, later: ChangedFile) -> ChangedFile:
+        """This change and a later one of the same path, as one."""
+        others = self.others or later.others or self.after != later.before
+        return replace(self, after=later.after, after_mode=later.after_mode, others=others, call=later.call)
 
     @property
     def attributes(self) -> os.stat_result:
@@ -71,7 +94,9 @@ class ChangeLog:
     """The session's own, beside which it is kept."""
     notify: Notify | None = None
     """Gets a sentence of what cannot be kept, before that is changed."""
-    _known: dict[Path, ChangedFile] | None = None
+    commands: bool = False
+    """Whether commands work on copies, so that what they change can be kept as well."""
+    _known: dict[tuple[Path, str | None], ChangedFile] | None = None
     _size: int | None = None
     """Bytes of all files that are kept; counted with the first one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,12 +105,17 @@ class ChangeLog:
     def folder(self) -> Path:
         return self.log.with_suffix(".undo")
 
+    @property
+    def trials(self) -> Path:
+        """Where commands that were tried, and that somebody may still approve, are kept."""
+        return self.log.with_suffix(SUFFIX)
+
     @contextmanager
     def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:
         """Keep what is there before it is changed, and note what will be; a file is kept once."""
         with self._lock:
             known = self._load()
-            entry = known.get(held.place.real) or self._keep(held)
+            entry = known.get((held.place.real, current_call())) or self._keep(held)
             if not entry.others and state_of(held) != entry.after:
                 entry = replace(entry, others=True)
             self._write(known, replace(entry, after=None if data is None else ("file", _hash_of(data))))
@@ -96,9 +126,24 @@ class ChangeLog:
                 self._write(known, entry)
             raise
 
-    def changed(self) -> list[ChangedFile]:
-        """What the session changed and left different, in the order of the first changes."""
-        return [entry for entry in self._load().values() if entry.after != entry.before]
+    def keep(self, changes: ChangeSet) -> None:
+        """Keep what a command is about to change, all of it at once."""
+        with self._lock:
+            known = self._load()
+            entries = [self._of_command(changes, change) for change in changes.changes]
+            for entry in entries:
+                earlier = known.get((entry.path, entry.call))
+                known[entry.path, entry.call] = earlier.then(entry) if earlier else entry
+            self._append(known[entry.path, entry.call] for entry in entries)
+
+    def changed(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
+        """What the session changed and left different, or these calls of it, in the order of the first changes."""
+        found: dict[Path, ChangedFile] = {}
+        for entry in self._load().values():
+            if calls is None or entry.call in calls:
+                first = found.get(entry.path)
+                found[entry.path] = first.then(entry) if first else entry
+        return [entry for entry in found.values() if entry.differs]
 
     @contextmanager
     def kept(self, file: ChangedFile, digest: str) -> Iterator[bytes | BufferedReader]:
@@ -118,12 +163,13 @@ class ChangeLog:
         with os.fdopen(held.open(), "rb") as source, TemporaryFile(dir=self.log.parent) as target:
             return clone(source.fileno(), target.fileno())
 
-    def forget(self, restored: Iterable[Path]) -> None:
-        """These are as they were: what happens to them next is a first change."""
-        known = self._load()
-        for path in restored:
-            known.pop(path, None)
-        if any(entry.after != entry.before for entry in known.values()):
+    def forget(self, restored: Iterable[Path], calls: Container[str | None] | None = None) -> None:
+        """These are as they were before these calls, or all: what happens to them next is a first change."""
+        known, paths = self._load(), set(restored)
+        for path, call in list(known):
+            if path in paths and (calls is None or call in calls):
+                del known[path, call]
+        if any(entry.differs for entry in known.values()):
             replace_file(self.folder / _INDEX, "".join(map(_dump, known.values())), mode=0o600)
         else:
             self.remove()
@@ -138,7 +184,7 @@ class ChangeLog:
 
     def _keep(self, held: HeldFile) -> ChangedFile:
         place = held.place
-        entry = ChangedFile(str(place.zone.path), place.parts, made=len(place.missing))
+        entry = ChangedFile(str(place.zone.path), place.parts, made=len(place.missing), call=current_call())
         if place.info is None:
             return entry
         state, data = _look(held)
@@ -148,6 +194,51 @@ class ChangeLog:
         if unkept and self.notify:
             self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
         return replace(entry, unkept=unkept)
+
+    def _of_command(self, changes: ChangeSet, change: PathChange) -> ChangedFile:
+        """One change of a command; the content from before is taken from where it was kept."""
+        before, after = change.before, change.after
+        entry = ChangedFile(
+            change.zone,
+            change.parts,
+            before=_state(before),
+            after=_state(after),
+            mode=before.mode if before else 0,
+            owner=before.owner if before else (0, 0),
+            call=current_call(),
+            after_mode=after.mode if before and after and after.kind != "link" else None,
+        )
+        if before is None or before.kind != "file" or before.detail == (after and after.detail):
+            return entry
+        unkept = self._adopt(changes.source(change, "before"), before)
+        if unkept and self.notify:
+            self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
+        return replace(entry, unkept=unkept)
+
+    def _adopt(self, source: Path, before: Entry) -> str | None:
+        """Keep a file of which there is another name, or a copy, for this purpose; why that was not possible."""
+        file = self.folder / before.detail
+        if before.size > READ_MAX:
+            return f"files of more than {READ_MAX >> 20} MB are not kept"
+        try:
+            make_private(self.folder)
+            if not file.exists():
+                if self._kept() + before.size > COMMANDS_MAX:
+                    return f"{COMMANDS_MAX >> 20} MB of this session were kept already"
+                try:
+                    os.link(source, file)
+                except OSError:
+                    shutil.copyfile(source, file)
+                self._size = self._kept() + before.size
+        except OSError as error:
+            return f"it could not be kept: {error.strerror}"
+        return None
+
+    def _kept(self) -> int:
+        """Bytes of all files that are kept."""
+        if self._size is None:
+            self._size = sum(each.stat().st_size for each in self.folder.iterdir() if len(each.name) == _DIGEST)
+        return self._size
 
     def _clone_of(self, path: Path, digest: str) -> Path:
         """By its path, too: the hash of a vast file is that of its beginning."""
@@ -164,40 +255,46 @@ class ChangeLog:
             file = self.folder / state[1]
             if file.exists():
                 return None
-            if self._size is None:
-                kept = (each.stat().st_size for each in self.folder.iterdir() if len(each.name) == _DIGEST)
-                self._size = sum(kept)
-            if self._size + len(data) > SESSION_MAX:
+            if self._kept() + len(data) > SESSION_MAX:
                 return f"{SESSION_MAX >> 20} MB of this session were kept already"
             replace_file(file, data, mode=0o600)
-            self._size += len(data)
+            self._size = self._kept() + len(data)
         except OSError as error:
             return f"it could not be kept: {error.strerror}"
         return None
 
-    def _load(self) -> dict[Path, ChangedFile]:
+    def _load(self) -> dict[tuple[Path, str | None], ChangedFile]:
         if self._known is None:
             self._known = {}
             for line in _lines(self.folder / _INDEX):
                 entry = _parse(line)
-                self._known[entry.path] = entry
+                self._known[entry.path, entry.call] = entry
         return self._known
 
-    def _write(self, known: dict[Path, ChangedFile], entry: ChangedFile) -> None:
+    def _write(self, known: dict[tuple[Path, str | None], ChangedFile], entry: ChangedFile) -> None:
         """Note an entry; where that is not possible the work goes on, and nothing can be restored."""
-        known[entry.path] = entry
+        known[entry.path, entry.call] = entry
         try:
-            make_private(self.folder)
-            with closing(LineFile(self.folder / _INDEX)) as index:
-                index.append(_dump(entry).encode())
-                index.sync()
+            self._append([entry])
         except OSError:
-            known[entry.path] = replace(entry, unkept=entry.unkept or "it could not be kept")
+            known[entry.path, entry.call] = replace(entry, unkept=entry.unkept or "it could not be kept")
+
+    def _append(self, entries: Iterable[ChangedFile]) -> None:
+        make_private(self.folder)
+        with closing(LineFile(self.folder / _INDEX)) as index:
+            index.append("".join(map(_dump, entries)).encode())
+            index.sync()
 
 
 def change_log(session: str) -> ChangeLog:
     """What was kept of a session's files."""
     return ChangeLog(session_file(session))
+
+
+def _state(entry: Entry | None) -> State:
+    """What a command found or left, as the file tools see it."""
+    kinds = {"folder": "directory", "pipe": "special"}
+    return None if entry is None else (kinds.get(entry.kind, entry.kind), entry.detail)
 
 
 def state_of(held: HeldFile) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
@@ -13,7 +14,9 @@ def remove_session(path: Path) -> None:
     """Delete the session of this log; one that is in use stays, which is an error."""
     held = lock(path, hint="end that process, or wait for it, and remove the session then")
     try:
-        change_log(path.stem).remove()
+        changes = change_log(path.stem)
+        changes.remove()
+        shutil.rmtree(changes.trials, ignore_errors=True)
         path.unlink()
     except OSError as error:
         raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None

@@ -15,6 +15,7 @@ from forge_cli.core.events import (
     ApprovalRequired,
     ApprovalResponse,
     CommandEvent,
+    CommandTried,
     ContextUsage,
     GrantsEvent,
     InputPrompt,
@@ -265,7 +266,7 @@ class _Reader:
                 pass
             case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent() | GrantsEvent():
                 pass
-            case ModeChanged():
+            case ModeChanged() | CommandTried():
                 pass
             case _:
                 assert_never(event)

@@ -15,6 +15,7 @@ from forge_cli.core.events import (
     ApprovalRequired,
     ApprovalResponse,
     CommandEvent,
+    CommandTried,
     ContextUsage,
     GrantsEvent,
     InputPrompt,
@@ -99,6 +100,8 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield message
         case NetworkAccess(host=host):
             yield host
+        case CommandTried(changes=changes):
+            yield from changes
         case InputPrompt(prompt=prompt):
             yield prompt
         case UserInput(content=content):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forge_cli.core.errors import ForgeError, ToolError
+from forge_cli.core.errors import ForgeError, ToolError, UsageError
+from forge_cli.core.events import ToolStarted, TurnStart
+from forge_cli.core.text import counted
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
+from forge_cli.record.line import Line
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.place import make_parent
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -34,6 +37,25 @@ class Undoing:
     """Why it is left as it is."""
 
 
+def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | None = None) -> frozenset[str]:
+    """The ids of one call of the root worker, or of all calls of a turn, with all that were made inside of them."""
+    numbers = {"call": 0, "turn": 0}
+    wanted, number = ("call", call) if call is not None else ("turn", turn or 0)
+    found: set[str] = set()
+    for line in lines:
+        is_root = line.delegation is None
+        match line.event:
+            case TurnStart() if is_root:
+                numbers["turn"] += 1
+            case ToolStarted(tool_call_id=id, parent_call_id=parent):
+                numbers["call"] += is_root and parent is None
+                if numbers[wanted] == number:
+                    found.add(id)
+    if number is None or not 1 <= number <= numbers[wanted]:
+        raise UsageError(f"the session has no {wanted} {number}", hint=f"it has {counted(numbers[wanted], wanted)}")
+    return frozenset(found)
+
+
 def look(file: ChangedFile) -> Undoing:
     """What undoing would do to a file, by what is there now."""
     action: Action = "remove" if file.before is None else "restore"
@@ -46,17 +68,28 @@ def look(file: ChangedFile) -> Undoing:
         return Undoing(file, action, left=str(error))
 
 
-def undo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
-    """Restore every file that the session changed, the last change first."""
-    done = [_undo_one(log, look(file), confirm) for file in reversed(log.changed())]
-    log.forget(each.file.path for each in done if each.left is None)
+def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None) -> list[Undoing]:
+    """Restore every file that the session changed, or these calls of it, the last change first.
+
+    What was made goes before anything comes back, and a folder comes back before what lies in it.
+    """
+    last_first = log.changed(calls)[::-1]
+    last_first.sort(key=_depth_if_restored)
+    done = [_undo_one(log, look(file), confirm) for file in last_first]
+    log.forget((each.file.path for each in done if each.left is None), calls)
     return done
+
+
+def _depth_if_restored(file: ChangedFile) -> int:
+    return 0 if file.before is None else len(file.parts)
 
 
 def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
     now = state_of(held)
-    if now == file.before:
+    if now == file.before and not _has_other_mode(file, held):
         return Undoing(file, "nothing")
+    if now == file.before == file.after:
+        return Undoing(file, action)
     if now not in (file.after, None):
         return Undoing(file, action, newer="it was changed after the session")
     if file.others:
@@ -83,7 +116,20 @@ def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
     return plan
 
 
+def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
+    """Did a command change the mode, which is not back?"""
+    info = held.place.info
+    return file.after_mode not in (None, file.mode) and info is not None and info.st_mode & 0o7777 != file.mode
+
+
 def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
+    with _held(file, Access.DELETE) as held:
+        place = held.place
+        if state_of(held) == file.before:
+            os.chmod(place.name, file.mode, dir_fd=place.folder)
+            return
+        if held.kind == "directory" and kind != "directory":
+            held.delete()
     with _held(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":
             with log.kept(file, detail) as data:
@@ -95,7 +141,8 @@ def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
             if kind == "link":
                 os.symlink(detail, held.place.name, dir_fd=folder)
             else:
-                os.mkdir(held.place.name, file.mode, dir_fd=folder)
+                os.mkdir(held.place.name, dir_fd=folder)
+                os.chmod(held.place.name, file.mode, dir_fd=folder)
 
 
 def _remove(file: ChangedFile) -> None:

@@ -26,7 +26,7 @@ name: clerk
 model: script:script.yaml
 toolsets:
   filesystem: {}
-  shell: {rules: [{pattern: pwd, approval: preApproved}]}
+  shell: {try: off, rules: [{pattern: pwd, approval: preApproved}]}
 """
 COMMIT = 'policy.shell.rules: [{pattern: "git commit", approval: preApproved}]'
 TOUCH = "policy.shell.rules: [{pattern: touch, approval: preApproved}]"

@@ -130,6 +130,7 @@ def test_the_names_on_the_wire() -> None:
         "grants",
         "modeChanged",
         "networkAccess",
+        "trial",
         "workerUpdate",
         "contextUsage",
         "manualToolsAvailable",

@@ -34,6 +34,7 @@ from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
+    CommandTried,
     ContextUsage,
     Event,
     InputPrompt,
@@ -208,6 +209,10 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (ContextUsage(1, 2, ("a", "b")), "room was made: the results of 2 calls were taken out of the history"),
         (ContextUsage(1, 2, None, 4), "room was made: a summary stands for 4 messages from here on"),
         (NetworkAccess("a.example", 80, True, "user", "c"), "network: a.example:80 allowed by user"),
+        (
+            CommandTried("c", "incomplete", 7, 100, wanted=("the network",)),
+            "tried: it wanted the network (exit code 7, 0.1 s)",
+        ),
         (InputPrompt("r", "Who?"), "asks: Who?"),
         (UserInput("r", "Me"), None),
         (ContextUsage(0, 2, cleared=True), "the conversation begins anew"),

@@ -13,7 +13,7 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.work import Work
-from forge_cli.cli.work_options import ReadOnlyOption, SharedOptions
+from forge_cli.cli.work_options import LockedOption, ReadOnlyOption, SharedOptions
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.files.worker import Limits, load_worker
@@ -29,6 +29,7 @@ def acp(
         str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
     ] = DEFAULT,
     read_only: ReadOnlyOption = False,
+    locked: LockedOption = False,
     print_config: Annotated[
         Editor | None,
         typer.Option("--print-config", help="Print what to write into the settings of this editor, and end."),
@@ -51,6 +52,7 @@ def acp(
         zones=(),
         plugins=not options.no_plugins,
         read_only=read_only,
+        locked=locked,
     )
     with data_output() as out:
         if print_config is not None:

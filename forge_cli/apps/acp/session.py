@@ -16,7 +16,8 @@ from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
 from forge_cli.apps.acp.servers import Servers, with_servers
 from forge_cli.cli.models.names import model_names
-from forge_cli.cli.work import TalkingRuntime, Work
+from forge_cli.cli.talking_runtime import TalkingRuntime
+from forge_cli.cli.work import Work
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import (

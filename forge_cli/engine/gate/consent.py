@@ -64,7 +64,7 @@ class Consent:
 
     async def park(self, judged: Judged, new_context: NewContext) -> None:
         """Put the request of a call on record, while an earlier call waits."""
-        request = self._request(judged, await self._preview(judged, new_context))
+        request = self._request(judged, await self.preview(judged, new_context))
         await self._get_answer(judged, request, partial(self.controller.request_approval, needs=self.needs(judged)))
 
     async def _get_answer(self, judged: Judged, request: ApprovalRequest, ask: AskFor) -> ApprovalDecision:
@@ -81,9 +81,12 @@ class Consent:
         decision = None if answered else self.controller.settled(key, needs)
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
-            request = self._request(judged, await self._preview(judged, new_context), request_id)
+            preview = await self.preview(judged, new_context)
+            request = self._request(judged, preview, request_id)
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending)
+            if decision is None:
+                decision = self._tried(judged, preview)
             if decision is None:
                 may_park, since = judged.call.parent is None, time.monotonic()
                 fingerprint = None if request.once else key
@@ -109,6 +112,15 @@ class Consent:
             self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
+
+    def _tried(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
+        """The answer that a trial gives: a yes where it had no effect, and no rule says that it asks."""
+        if preview is None or preview.tried is None:
+            return None
+        self.bus.emit(preview.tried)
+        if preview.tried.outcome != "noEffect" or not judged.verdict.unruled:
+            return None
+        return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
 
     def needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -157,13 +169,14 @@ class Consent:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""
         return not judged.tool.read_only and self.reopened.may_have_run(judged.call)
 
-    async def _preview(self, judged: Judged, new_context: NewContext) -> Preview | None:
+    async def preview(self, judged: Judged, new_context: NewContext) -> Preview | None:
         """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
         if judged.tool.preview is None:
             return None
         try:
             shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
-            preview: Preview = await perform_within(TIME_LIMIT, f"the preview of {judged.tool.name}", shown)
+            seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
+            preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
             return _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None

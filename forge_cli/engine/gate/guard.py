@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.context import Delegation, ToolContext
     from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.tool import Preview
     from forge_cli.engine.gate.consent import Consent
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.offer import Offer
@@ -189,6 +190,10 @@ class Guard:
             reason = f"{call.name} was cut off with these arguments: it may have run"
             return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
         return judged
+
+    async def preview(self, judged: Judged) -> Preview | None:
+        """What a call would do, as somebody who is asked about it would see."""
+        return await self._consent.preview(judged, partial(self._context, judged, changes=False))
 
     async def runs_beside(self, call: ToolCall) -> Judged | None:
         """The verdict on a call of the model that only reads and needs no consent; None for any other."""

@@ -70,6 +70,8 @@ class Policy:
             verdict = _join(verdict, max(found, key=lambda path: path.approval.strictness))
         if verdict.approval is not Approval.ASK:
             grants = ()
+        if verdict.unruled and self.named is not None:
+            verdict = replace(verdict, unruled=False)
         if self.caution:
             verdict = replace(verdict, reason=f"{verdict.reason}; {self.caution}")
         return replace(verdict, grants=grants) if grants or verdict.grants else verdict

@@ -283,6 +283,7 @@ class Assembler:
         def open_telling() -> ChangeKeeper:
             keeper = open_changes()
             keeper.notify = self.notify
+            keeper.commands = self.worker.config.undo == "commands"
             return keeper
 
         return open_telling

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,9 +30,9 @@ from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.changes import ChangeLog
-from forge_cli.record.log import find_kept
+from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.overview import overview
-from forge_cli.record.undo import Undoing, look, undo
+from forge_cli.record.undo import Undoing, find_calls, look, undo
 from forge_cli.sandbox.zones.added import added_zone
 
 if TYPE_CHECKING:
@@ -272,14 +272,22 @@ class SessionCommands:
         spec = self._session.opened.spec
         if spec.wiring.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
-        log, only_list = cast(ChangeLog, spec.wiring.open_changes()), list(args) == ["--list"]
-        if args and not only_list:
-            raise UsageError(f"undo takes no '{args[0]}'", hint="undo [--list]")
-        found = [look(file) for file in log.changed()] if only_list else undo(log, lambda file, why: False)
+        log, only_list = cast(ChangeLog, spec.wiring.open_changes()), "--list" in args
+        calls = self._undone_calls([arg for arg in args if arg != "--list"], log)
+        found = [look(file) for file in log.changed(calls)] if only_list else undo(log, lambda file, why: False, calls)
         for each in found:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
         if not found:
             self._say("this session changed no file that is not as it was")
+
+    def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
+        """The calls that are to be undone; None for all."""
+        match args:
+            case []:
+                return None
+            case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
+                return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
+        raise UsageError(f"undo takes no '{' '.join(args)}'", hint="undo [--list] [--call N | --turn N]")
 
 
 def _describe(undoing: Undoing, only_list: bool) -> str:

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from io import BufferedReader
-from typing import BinaryIO, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
@@ -20,6 +21,9 @@ from forge_cli.core.text import counted
 from forge_cli.files.replace import replace_in
 from forge_cli.sandbox.files.place import Place, kind_of, make_parent, state_of
 from forge_cli.sandbox.files.virtual import ParsedPath
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.trial.apply import ChangeSet
 
 READ_MAX = 64 * 1024 * 1024
 """Bytes of a file that is read as a whole."""
@@ -35,6 +39,18 @@ class ChangeKeeper(Protocol):
 
     notify: Notify | None
     """Gets a sentence of what cannot be kept, before that is changed."""
+
+    @property
+    def trials(self) -> Path:
+        """A folder for commands that were tried, and that somebody may still approve."""
+        ...
+
+    commands: bool
+    """Whether commands work on copies, so that what they change can be kept as well."""
+
+    def keep(self, changes: ChangeSet) -> None:
+        """Keep what a command is about to change."""
+        ...
 
     def changing(self, held: HeldFile, data: bytes | None) -> AbstractContextManager[None]:
         """Around a change to ``data``; None deletes."""

@@ -14,6 +14,8 @@ from forge_cli.sandbox.isolation.lookout import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 
+LATE = "late:"
+"""Before the path of what is opened by whoever starts ``bwrap``, since it is mounted only then."""
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
 _POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")
 _HOST = ("--ro-bind", "/", "/")
@@ -103,12 +105,13 @@ class _Mounts:
             case Reach.LINKED:
                 self.options += ["--symlink", os.readlink(rule.path), path]
             case Reach.WRITE | Reach.PINNED:
-                self.options += ["--bind-fd", self._exactly(rule), path]
+                late = rule.source and f"{LATE}{rule.source}"
+                self.options += ["--bind-fd", late or self._exactly(rule), path]
             case Reach.SHOWN | Reach.READ | Reach.PROTECTED:
                 self.options += ["--ro-bind-fd", self._exactly(rule), path]
 
     def _exactly(self, rule: ReachRule) -> str:
-        descriptor = open_exactly(rule.path)
+        descriptor = open_exactly(rule.source or rule.path)
         self._keep(descriptor)
         return str(descriptor)
 

@@ -67,6 +67,8 @@ class ReachRule:
     reach: Reach
     seen_as: Path | None = None
     """Where processes find it, if not by its own path; only for a mechanism that can show it elsewhere."""
+    source: Path | None = None
+    """What they find there, if not what lies at the path; only for a mechanism with mounts of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

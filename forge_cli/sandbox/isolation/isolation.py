@@ -86,6 +86,10 @@ class Confined:
     """Pipes that it can use wherever they lie."""
     proxy: NetworkProxy | None = None
     """The way to a network of which only some names are open."""
+    place: Callable[[ReachRule], ReachRule] | None = None
+    """Puts something else in the place of a rule, such as a copy."""
+    covers: tuple[ReachRule, ...] = ()
+    """What lies over all others."""
     confined: ClassVar[bool] = True
 
     def appeared(self) -> list[str]:
@@ -120,12 +124,14 @@ class Confined:
         self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()
     ) -> AbstractContextManager[Command]:
         rules = self.confinement.rules((*self.readable, *readable), self.writable, self.names)
+        rules += self.covers
         if self.mechanism.shows_names:
             rules += self.confinement.rules_by_name(rules)
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
-        reach = CommandReach(rules=rules, network=network, sockets=named, room=room)
+        placed = rules if self.place is None else [self.place(rule) for rule in rules]
+        reach = CommandReach(rules=placed, network=network, sockets=named, room=room)
         return self.mechanism.wrap(argv, cwd, reach)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from forge_cli.core.events import StatusLevel
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_homes
+from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
@@ -34,6 +35,8 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.start import NetworkProxy
+    from forge_cli.sandbox.trial.apply import ChangeSet
+    from forge_cli.sandbox.trial.trials import Trials
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
 NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
@@ -50,6 +53,16 @@ class StartOptions(TypedDict):
     wrap: Wrap
     feed: bytes | None
     limits: ProcessLimits
+
+
+@dataclass(frozen=True)
+class Undoable:
+    """How a command works on copies, so that what it does can be undone."""
+
+    folder: Path
+    """Where the copies lie."""
+    keep: Callable[[ChangeSet], None]
+    """Gets what will be changed, before it is."""
 
 
 class WorkerProcesses(Processes):
@@ -77,6 +90,8 @@ class WorkerProcesses(Processes):
         self._workspace = workspace
         self._home = home
         self._notify = notify
+        self._copies = True
+        """Whether commands can work on copies, as far as anybody knows."""
         network = sandbox.isolation.network
         self._proxy = None if isinstance(network, bool) else _proxy(network, gate, outside)
 
@@ -112,12 +127,25 @@ class WorkerProcesses(Processes):
         names: bool = False,
         watch: Callable[[str], None] | None = None,
         interrupted: Callable[[Finished], Exception] | None = None,
+        undoable: Undoable | None = None,
     ) -> Finished:
         """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names.
 
-        ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``.
+        ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
+        if that is possible.
         """
         wrap = self.wrap(readable, writable, names=names)
+        if undoable and isinstance(wrap, Confined) and self._copies and trial.trials.copies_problem(wrap) is None:
+            copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep)
+            options = self._options(argv, cwd, env, input, copies)
+            ran = await self.children.run(
+                argv, **options, timeout=timeout, together=together, watch=watch, interrupted=interrupted
+            )
+            if copies.problems:
+                raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
+            if copies.started(ran):
+                return ran
+            self._copies = False
         options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
         return await self.children.run(
             argv,
@@ -242,17 +270,51 @@ class WorkerProcesses(Processes):
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
         self._say("warning" if found.weakness else "info", describe_confinement(found))
-        confinement = confinement_for(
+        return Confined(found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy)
+
+    def _confinement(self, read: Iterable[Path]) -> Confinement:
+        wanted = self._sandbox.isolation
+        return confinement_for(
             self._sandbox.zones,
             workspace=self._workspace,
             user_homes=user_homes(),
             forge_home=self._home,
-            read=wanted.read,
+            read=read,
             protected=existing_files(self._sandbox.protected),
             network=wanted.network is True,
             room=wanted.limits.file_size,
         )
-        return Confined(found, confinement, tell=self._tell, proxy=self._proxy)
+
+    @property
+    def can_try(self) -> bool:
+        """Whether commands are confined by what a trial needs, also where this process only looks."""
+        wrap = self._wrap
+        return isinstance(wrap, Confined) and wrap.mechanism.name == "bwrap"
+
+    @cached_property
+    def trials(self) -> Trials | None:
+        """What can be tried on copies; None where commands are not confined."""
+        wrap, wanted = self.wrap(), self._sandbox.isolation
+        if isinstance(wrap, Unconfined):
+            return None
+        view = trial.view.TrialView(self._confinement(()), tuple(wanted.read))
+        confined = Confined(wrap.mechanism, view.confinement())
+        return trial.trials.Trials(self, confined, view, room=wanted.limits.file_size)
+
+    async def run_wrapped(
+        self,
+        argv: Sequence[str],
+        wrap: Wrap,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float,
+        together: int | None,
+        watch: Callable[[str], None] | None,
+    ) -> Finished:
+        """Run a command in a way that somebody has prepared."""
+        options = self._options(argv, cwd, env, None, wrap)
+        return await self.children.run(argv, **options, timeout=timeout, together=together, watch=watch)
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,7 +21,9 @@ from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import protected_among
+from forge_cli.sandbox.secret import DOT_ENV
 from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.lexer import Unknown
@@ -36,6 +38,7 @@ from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, 
 from forge_cli.toolsets.shell.sets.listings import listed
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow, hidden_reads
 
+TrySetting = Literal["auto", "off", "required"]
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
 _RULES = ("rules", NEW_ENTRY)
@@ -53,6 +56,8 @@ class ShellConfig(ToolsetConfig):
     """Seconds for a command that says nothing else."""
     env: list[str] = Field(default=[])
     """Variables that commands see besides those of every child process."""
+    try_first: TrySetting = Field(default="auto", alias="try")
+    """Whether a command that would ask is done on a copy first; without an effect nobody is asked."""
 
 
 class UserRules(Config):
@@ -60,6 +65,8 @@ class UserRules(Config):
 
     rules: list[ShellRule] = Field(default=[])
     """What to say of commands, whatever the worker; the strictest match counts."""
+    try_first: TrySetting = Field(default="auto", alias="try")
+    """Whether commands are tried on a copy, whatever the worker."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,7 @@ class ShellPolicy:
             parts=parts,
             risk="low" if self._only_reads(found.parts) and not writes else None,
             grants=self._grants(files, found),
+            unruled=self._is_unruled(command, found),
         )
         if found.approval is not Approval.PRE_APPROVED:
             return verdict
@@ -129,6 +137,25 @@ class ShellPolicy:
         used = [sections[str(part.origin)].rules[part.rule].use for part in parts if part.rule is not None]
         return bool(parts) and used == ["reading"] * len(parts) and not any(part.why for part in parts)
 
+    def _is_unruled(self, command: str, found: LineVerdict) -> bool:
+        """Whether a line asks although no rule says so of any command in it, and it names no file of secrets."""
+        if found.approval is not Approval.ASK or DOT_ENV in folded(command):
+            return False
+        sections = dict(self._sections())
+        said = [sections[str(part.origin)].rules[part.rule] for part in found.parts if part.rule is not None]
+        if any(rule.approval is Approval.ASK for rule in said):
+            return False
+        return not self._may_hide(Approval.ASK, found)
+
+    def may_hide_blocked(self, command: str) -> bool:
+        """Whether a line, as far as it can be read, may come to a command that a rule blocks."""
+        return self._may_hide(Approval.BLOCKED, self._judge.judge(command))
+
+    def _may_hide(self, approval: Approval, found: LineVerdict) -> bool:
+        """Whether there is a rule of this approval, and parts of a line that are more than can be read."""
+        stated = any(rule.approval is approval for _, section in self._sections() for rule in section.rules)
+        return stated and (not found.parts or any(part.why for part in found.parts))
+
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
         parts = self._judge.judge(command).parts
@@ -138,6 +165,11 @@ class ShellPolicy:
     def _judge(self) -> LineJudge:
         lists = [RuleList(name, section.rules) for name, section in self._sections()]
         return LineJudge(lists, self.worker.default, readable=[str(zone.path) for zone in self.sandbox.zones])
+
+    @property
+    def try_first(self) -> TrySetting:
+        """Whether commands are tried: what the user says counts unless that is nothing."""
+        return self.worker.try_first if self.user.try_first == "auto" else self.user.try_first
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
         yield _WORKER, self.worker

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import anyio
 from pydantic import Field
 
 from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry, hash_files
 from forge_cli.core.paths import ReadPath
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
-from forge_cli.core.tool import LONGEST, Args, Preview, tool
+from forge_cli.core.tool import LONGEST, Args, Preview, Tool, tool
 from forge_cli.core.toolset import Toolset, ToolsetPlaces
 from forge_cli.core.zones import Access
+from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.isolation.worker import Undoable, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
+from forge_cli.sandbox.secrets import KEY_NAME
+from forge_cli.sandbox.trial.left import finish_trials
+from forge_cli.toolsets import shell
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself
 from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
 from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions
 from forge_cli.toolsets.shell.sets.rows import DATA
+
+if TYPE_CHECKING:
+    from forge_cli.core.calls import OutcomeStatus
+    from forge_cli.sandbox.files.held import ChangeKeeper
+    from forge_cli.sandbox.trial.trials import Tried
+    from forge_cli.toolsets.shell.trying import KeptTrials
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
@@ -68,7 +80,68 @@ class ShellToolset(Toolset):
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         self._sessions = Sessions()
+        self.stack.callback(self._close_trials)
+        for sentence in finish_trials(self.env.home / "sessions"):
+            self.env.notify("warning", sentence)
+        self._check_trials()
         return self
+
+    def _check_trials(self) -> None:
+        """Where commands have to be tried, see to it that they can be."""
+        if self._policy.try_first == "required" and (problem := self._no_trials or trial.copies.overlay_problem()):
+            hint = "say 'try: auto', or see what forge doctor says of trials"
+            raise WorkerError(self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint)
+
+    @property
+    def _no_trials(self) -> str | None:
+        """Why nothing is tried."""
+        if self._policy.try_first == "off":
+            return "try is off"
+        trials = self._processes.trials
+        return "commands are not confined" if trials is None else trials.problem
+
+    @cached_property
+    def _keeper(self) -> ChangeKeeper | None:
+        """What keeps the files that calls change; None where the session is not kept."""
+        open_changes = full_sandbox(self.env).open_changes
+        return open_changes() if open_changes else None
+
+    @cached_property
+    def _trials(self) -> KeptTrials:
+        return shell.trying.KeptTrials(self.env.workspace, self._keeper.trials if self._keeper else None)
+
+    def _undoable(self, command: str, call_id: str) -> Undoable | None:
+        """How a line works so that it can be undone; one that only reads has nothing to undo."""
+        keeper = self._keeper
+        if keeper is None or not keeper.commands or self._policy.verdict(command).risk == "low":
+            return None
+        return Undoable(keeper.trials / sha256(call_id.encode()).hexdigest()[:32], keeper.keep)
+
+    def _close_trials(self) -> None:
+        if "_trials" in vars(self):
+            self._trials.close()
+        if "_keeper" in vars(self) and self._keeper:
+            with suppress(OSError):
+                self._keeper.trials.rmdir()
+
+    async def tools(self) -> Sequence[Tool]:
+        """What a line did on a copy is dropped as soon as its call has an outcome."""
+        found = await super().tools()
+        return [replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found]
+
+    def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
+        if "_trials" in vars(self):
+            self._trials.forget(self._tried_args(args))
+
+    @staticmethod
+    def _tried_args(args: Args) -> Args:
+        return {"command": args["command"], "timeout": args.get("timeout")}
+
+    def _shell_approval(self, args: Args) -> Verdict:
+        """What the rules say; only where lines are tried can a trial answer what they leave open."""
+        verdict = self._line_approval(args)
+        tries = self._policy.try_first != "off" and self._processes.can_try
+        return verdict if tries or not verdict.unruled else replace(verdict, unruled=False)
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
@@ -97,7 +170,7 @@ class ShellToolset(Toolset):
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
-        return self._line_approval(args)
+        return replace(self._line_approval(args), unruled=False)
 
     def _input_approval(self, args: Args) -> Verdict:
         """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
@@ -126,7 +199,7 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_line_approval", preview="_show_place", effects=DOES, timeout=LONGEST, manual="both")
+    @tool(needs_approval="_shell_approval", preview="_try", effects=DOES, timeout=LONGEST, manual="both")
     async def shell(
         self,
         command: CommandArgument,
@@ -136,17 +209,23 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
-        room = OUTPUT_LIMIT - len(command)
-        done = await self._processes.run(
-            bash(command),
-            env=self._environment,
-            timeout=seconds,
-            writable=self._repository(command, self.env.workspace),
-            names=self._policy.names_git(command),
-            together=room,
-            watch=context.show,
-            interrupted=partial(outcome.interrupted, command),
-        )
+        done = None
+        if context.stamp is not None:
+            keeper = self._keeper
+            tried = self._tried_args({"command": command, "timeout": timeout})
+            done = self._trials.take(tried, context.stamp, keeper.keep if keeper else None)
+        if done is None:
+            done = await self._processes.run(
+                bash(command),
+                env=self._environment,
+                timeout=seconds,
+                writable=self._repository(command, self.env.workspace),
+                names=self._policy.names_git(command),
+                together=OUTPUT_LIMIT - len(command),
+                watch=context.show,
+                interrupted=partial(outcome.interrupted, command),
+                undoable=self._undoable(command, context.call_id),
+            )
         tools = next((zone for zone in self.env.sandbox.zones if zone.name == "tools"), None)
         return outcome.result(command, done, seconds, tools=tools)
 
@@ -198,6 +277,52 @@ class ShellToolset(Toolset):
             session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
             await session.write(data)
         return await self._news(session, yield_time_ms, context)
+
+    async def _try(self, args: Args, context: ToolContext) -> Preview:
+        """What the line does on a copy, where that can be found out; else only where it would run."""
+        place, command = await self._show_place(args, context), args["command"]
+        if place.runs is None or self._may_hide_blocked(command):
+            return place
+        if problem := self._no_trials:
+            return self._untried(place, problem)
+        seconds = args.get("timeout") or self.config.timeout
+        attempt = partial(self._attempt, command, seconds, context.show)
+        try:
+            return await self._trials.preview(self._tried_args(args), context.call_id, place.runs, attempt)
+        except trial.trials.NotTried as error:
+            return self._untried(place, str(error))
+
+    def _may_hide_blocked(self, command: str) -> bool:
+        """Whether a line may come to something that this worker or a parent blocks."""
+        parent = self.env.parent
+        above = isinstance(parent, ShellToolset) and parent._may_hide_blocked(command)
+        return above or self._policy.may_hide_blocked(command)
+
+    async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:
+        trials = self._processes.trials
+        if trials is None:
+            raise trial.trials.NotTried("commands are not confined")
+        secret = [name for name in self.config.env if KEY_NAME.search(name)]
+        return await trials.run(
+            bash(command),
+            folder,
+            cwd=self.env.workspace,
+            env=clean_environment([name for name in self.config.env if name not in secret]),
+            timeout=seconds,
+            writable=self._repository(command, self.env.workspace),
+            together=OUTPUT_LIMIT - len(command),
+            watch=watch,
+            withheld=secret,
+        )
+
+    def _untried(self, place: Preview, problem: str) -> Preview:
+        """Only where it would run; why no more is known is said once, unless somebody switched it off."""
+        if self._policy.try_first != "off" and self._processes.confined:
+            sentence = f"commands are not tried on a copy first: {problem}"
+            if sentence not in (notified := full_sandbox(self.env).notified):
+                notified.add(sentence)
+                self.env.notify("info", sentence)
+        return place
 
     async def _show_place(self, args: Args, context: ToolContext) -> Preview:
         """Where the command line would run; the line itself is among the args."""

@@ -13,6 +13,7 @@ from rich.text import Text as Styled
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.events import (
     ApprovalDecided,
+    CommandTried,
     ContextUsage,
     Event,
     ManualToolsAvailable,
@@ -171,6 +172,8 @@ class Trace:
                 self._line(3, f"the history holds {event.used} tokens{share}", "dim")
             case ApprovalDecided():
                 self._decided(event)
+            case CommandTried():  # the prompt shows what a trial changed
+                self._line(2 if event.outcome == "noEffect" else 3, f"  {event.sentence()}", "dim")
             case NetworkAccess():
                 if event.tool_call_id:
                     self._announce(call_key(event, event.tool_call_id))

@@ -13,6 +13,7 @@ from forge_cli.core.events import (
     ApprovalRequired,
     ApprovalResponse,
     CommandEvent,
+    CommandTried,
     ContextUsage,
     GrantsEvent,
     InputPrompt,
@@ -186,7 +187,7 @@ class TranscriptReader:
                 self.parents[line.delegation] = event.parent
                 why = f": {event.error}" if event.error is not None else ""
                 self.note(line, f"{line.worker} {event.status}{why}")
-            case NetworkAccess() as event:
+            case (NetworkAccess() | CommandTried()) as event:
                 self.note(line, event.sentence())
             case StatusEvent(level=level, message=message):
                 self.note(line, f"{level}: {message}" if level in ("warning", "error") else None)

@@ -34,6 +34,7 @@ sandbox:
 toolsets:
   filesystem: {}
   shell:
+    try: off
     rules:
       - {pattern: "git push", approval: ask, reason: people push}
       - {pattern: "git tag", approval: blocked}
@@ -313,7 +314,7 @@ def test_what_a_grant_would_have_covered_so_far_is_counted(coder: Project) -> No
 
 
 def test_a_grant_is_not_for_child_workers(coder: Project) -> None:
-    coder.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {shell: {}}\n")
+    coder.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {shell: {try: off}}\n")
     coder.write("child.script.yaml", "turns:\n  - calls: [{tool: shell, input: {command: ls}}]\n  - text: Done.\n")
     coder.write("worker.yaml", WORKER + "  workers: {allowed: [./child.yaml], approval: {default: preApproved}}\n")
     seen = run(coder, shell("ls -l"), call("child", input="go"), shell("ls"), choose=[1, None])

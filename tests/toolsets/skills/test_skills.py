@@ -93,7 +93,7 @@ def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_wri
 
 @pytest.mark.needs("bash")
 def test_scripts_run_only_by_the_rules_of_the_shell(project: Project) -> None:
-    worker(project, more=', shell: {rules: [{pattern: "bash /skills/a/ok.sh", approval: preApproved}]}')
+    worker(project, more=', shell: {try: off, rules: [{pattern: "bash /skills/a/ok.sh", approval: preApproved}]}')
     skill(project, "a")
     for name in ("ok", "other"):
         project.write(f"skills/a/{name}.sh", "echo ran\n")

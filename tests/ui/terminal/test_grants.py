@@ -20,6 +20,7 @@ sandbox:
 toolsets:
   filesystem: {}
   shell:
+    try: off
     # what it may run
     timeout: 9
 """

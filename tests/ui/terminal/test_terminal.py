@@ -206,7 +206,7 @@ with contextlib.suppress(OSError):
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("patience", [0.2, 60])
 def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writer, patience: float) -> None:
-    rules = "{rules: [{pattern: python3 get.py, approval: preApproved}]}"
+    rules = "{try: off, rules: [{pattern: python3 get.py, approval: preApproved}]}"
     head = "name: w\nmodel: script:script.yaml\nsandbox: {network: []}\n"
     writer.write("worker.yaml", f"{head}toolsets: {{shell: {rules}}}\n")
     writer.write("get.py", GET.format(patience))

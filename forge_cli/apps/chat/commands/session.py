@@ -168,7 +168,9 @@ def _transcript(facts: Facts) -> str:
 
 
 async def undo(chat: Chat, parsed: ParsedCommand) -> None:
-    chat.bus.emit(CommandEvent("undo", ("--list",) if "list" in parsed.options else ()))
+    given = parsed.options
+    numbers = [word for name in ("call", "turn") if name in given for word in (f"--{name}", str(given[name]))]
+    chat.bus.emit(CommandEvent("undo", (*numbers, *(("--list",) if "list" in given else ()))))
 
 
 COMMANDS = (
@@ -204,12 +206,12 @@ COMMANDS = (
     ),
     SlashCommand(
         "undo",
-        "[--list]",
+        "[--list] [--call N | --turn N]",
         "restore files that were changed",
         undo,
-        options=frozenset({"list"}),
-        details="What file tools of this session changed and nobody else has since; --list only says what would be"
-        " done. What commands did is not undone.",
+        options=frozenset({"list", "call", "turn"}),
+        details="What file tools and commands of this session, or its Nth call or turn, changed and nobody else has"
+        " since; --list only says what would be done. What a command did over the network is not undone.",
     ),
     SlashCommand(
         "reload",

@@ -1,0 +1,55 @@
+"""``forge approve WORKER shell command=... --try``: a line done on a copy, shown, and dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from forge_cli.cli.opening import opened
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.verdict import VerdictAnswer, call_of, verdict_on
+from forge_cli.core.approval import Approval
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import StatusEvent
+from forge_cli.core.results import Text
+from forge_cli.core.tool import Preview
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.files.worker import load_worker
+from forge_cli.ui.terminal.slash import OptionValue
+
+
+def try_line(worker: str, workspace: Path, tool: str, args: JsonObject, typed: dict[str, OptionValue]) -> VerdictAnswer:
+    """The verdict on a line, with what it did on a copy as ``trial``; what is blocked is not tried."""
+
+    async def judge_and_try() -> VerdictAnswer:
+        said: list[str] = []
+        bus = EventBus()
+        bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
+        async with opened(load_worker(worker), workspace=workspace, bus=bus) as assembly:
+            guard = assembly.guard
+            call = call_of(guard.offers.get(tool), tool, args, typed)
+            answer = (await verdict_on(guard, call, Caller.MODEL)).answer
+            if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
+                return answer
+            judged = await guard.verdict(call, Caller.MODEL)
+            preview = await guard.preview(judged)
+            if judged.tool.on_outcome:
+                judged.tool.on_outcome(judged.args, "denied")
+            if preview is None or preview.tried is None:
+                raise WorkerError(
+                    None, f"nothing was tried: {said[-1] if said else 'only lines of the tool shell are'}"
+                )
+            return {**answer, "trial": _facts(preview)}
+
+    return in_loop(judge_and_try)
+
+
+def _facts(preview: Preview) -> JsonObject:
+    tried, value = preview.tried, preview.value
+    told = {} if tried is None else {key: found for key, found in tried.payload().items() if key not in _ENVELOPE}
+    return {**json.loads(json.dumps(told)), "shown": value.content if isinstance(value, Text) else ""}
+
+
+_ENVELOPE = ("type", "toolCallId")

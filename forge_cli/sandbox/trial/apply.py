@@ -1,0 +1,219 @@
+"""Applying changes to zones: all of them or none, also where the process is killed in between.
+
+What was there before is kept first, then a journal says that the changes count, and from there on they are carried
+out, again after the next start if need be. The same steps the other way round take them back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.text import counted
+from forge_cli.files.clone import clone
+from forge_cli.files.home import make_private
+from forge_cli.files.replace import replace_file
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, load_change
+from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk
+
+_CHANGES, _JOURNAL = "changes.json", "journal"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ChangeSet:
+    """The changes of one command in a folder of their own, with what is to be written and what was there before."""
+
+    folder: Path
+    changes: tuple[PathChange, ...]
+
+    @classmethod
+    def load(cls, folder: Path) -> ChangeSet:
+        found = json.loads((folder / _CHANGES).read_bytes())
+        return cls(folder, tuple(map(load_change, found)))
+
+    def save(self, *, durable: bool = False) -> None:
+        """Write them down; before they are carried out, so that a power cut does not lose them."""
+        text = json.dumps([dump_change(change) for change in self.changes])
+        replace_file(self.folder / _CHANGES, text, mode=0o600, durable=durable)
+
+    @property
+    def zones(self) -> list[str]:
+        return list(dict.fromkeys(change.zone for change in self.changes))
+
+    def source(self, change: PathChange, side: Side) -> Path:
+        """Where the content lies that a path is to get."""
+        if side == "after":
+            return upper_folder(self.folder, change.zone).joinpath(*change.parts)
+        return self.folder / BEFORE / sha256(os.fsencode(change.path)).hexdigest()
+
+
+def upper_folder(folder: Path, zone: str) -> Path:
+    return folder / sha256(os.fsencode(zone)).hexdigest()[:16] / "upper"
+
+
+def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
+    """Carry out all changes, if everything is still as the command found it; else Stale, and nothing is changed.
+
+    ``keep`` is called before anything is changed, with what was there in its place.
+    """
+    with _locked(changes.folder), ZoneWalk(changes.zones, changes.folder) as walk:
+        walk.check_all(changes.changes)
+        keep_before(changes, walk)
+        if keep:
+            keep(changes)
+        changes.save(durable=True)
+        replace_file(changes.folder / _JOURNAL, "after", mode=0o600)
+        _carry_out(changes, walk, "after")
+
+
+def found_anew(changes: ChangeSet) -> ChangeSet:
+    """The same changes to what is there now, where somebody else was there meanwhile: the later one counts."""
+    with ZoneWalk(changes.zones, changes.folder) as walk:
+        found = [replace(change, before=walk.look(change, content=True)) for change in changes.changes]
+    paths = {change.path for change in found}
+    again = ChangeSet(changes.folder, tuple(change for change in found if _is_possible(change, paths)))
+    again.save()
+    return again
+
+
+def _is_possible(change: PathChange, paths: set[Path]) -> bool:
+    """Whether there is something to do, and no folder would go away with what others have put there."""
+    if change.after is not None:
+        return True
+    kept = change.before is not None and change.before.kind == "folder" and set(change.path.iterdir()) - paths
+    return change.before is not None and not kept
+
+
+def check(changes: ChangeSet) -> None:
+    """Stale where something is not as the command found it."""
+    with ZoneWalk(changes.zones, changes.folder) as walk:
+        walk.check_all(changes.changes)
+
+
+def take_back(changes: ChangeSet) -> None:
+    """Restore what was there before, if everything is still as the command left it; else Stale."""
+    with _locked(changes.folder), ZoneWalk(changes.zones, changes.folder) as walk:
+        for change in changes.changes:
+            if walk.side_of(change) != "after":
+                raise Stale(f"{shown(str(change.path))} was changed since")
+        replace_file(changes.folder / _JOURNAL, "before", mode=0o600)
+        _carry_out(changes, walk, "before")
+
+
+def finish(folder: Path) -> str | None:
+    """Complete what a process that was killed began; a sentence about what came of it, None where nothing was begun."""
+    if not (folder / _JOURNAL).exists():
+        return None
+    with _locked(folder, wait=False) as own:
+        if not own or not (folder / _JOURNAL).exists():
+            return None
+        changes = ChangeSet.load(folder)
+        wanted: Side = "before" if (folder / _JOURNAL).read_text() == "before" else "after"
+        with ZoneWalk(changes.zones, changes.folder) as walk:
+            unknown = [change for change in changes.changes if not walk.is_ours(change)]
+            if not unknown:
+                _carry_out(changes, walk, wanted)
+                count = counted(len(changes.changes), "change")
+                return f"{count} that were cut off are {'done' if wanted == 'after' else 'taken back'} now"
+            with suppress(OSError):  # as much as somebody else's changes let us
+                _steps(walk, [change for change in changes.changes if change not in unknown], "before", changes.source)
+            (folder / _JOURNAL).unlink()
+        return f"changes that were cut off are taken back, but for {shown(str(unknown[0].path))}: it was changed since"
+
+
+def _carry_out(changes: ChangeSet, walk: ZoneWalk, side: Side) -> None:
+    """Do every step; where one fails the others are taken back."""
+    other: Side = "before" if side == "after" else "after"
+    try:
+        _steps(walk, changes.changes, side, changes.source)
+    except OSError as error:
+        _steps(walk, changes.changes, other, changes.source)
+        (changes.folder / _JOURNAL).unlink()
+        raise ToolError(f"nothing was changed: {shown(str(error.filename or ''))}: {error.strerror}") from None
+    walk.sync(changes.folder)
+    (changes.folder / _JOURNAL).unlink()
+
+
+def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:
+    """Keep what will be changed or deleted: a file by another name where that is possible, else by a copy."""
+    kept = changes.folder / BEFORE
+    if kept.exists():
+        shutil.rmtree(kept)
+    make_private(kept)
+    for change in changes.changes:
+        if change.before and change.before.kind == "file" and not _is_kept_by(change):
+            with walk.parent(change) as parent:
+                _keep(parent, change.parts[-1], changes.source(change, "before"))
+
+
+def _is_kept_by(change: PathChange) -> bool:
+    """Whether the file itself stays, and only its mode or times change."""
+    before, after = change.before, change.after
+    return before is not None and after is not None and (before.kind, before.detail) == (after.kind, after.detail)
+
+
+def _keep(parent: int, name: str, target: Path) -> None:
+    info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    if info.st_nlink == 1:
+        with suppress(OSError):
+            os.link(name, target, src_dir_fd=parent, follow_symlinks=False)
+            return
+    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent), "rb") as source:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as copy:
+            if not clone(source.fileno(), copy.fileno()):
+                shutil.copyfileobj(source, copy, _CHUNK)
+
+
+def _steps(
+    walk: ZoneWalk, changes: Sequence[PathChange], side: Side, source: Callable[[PathChange, Side], Path]
+) -> None:
+    """Make every path what it is to be; a step that was done already changes nothing."""
+    wanted: Entry | None
+    for change in changes:
+        wanted = getattr(change, side)
+        if wanted and wanted.kind == "folder" and (now := walk.look(change)) and now.kind == "folder":
+            walk.open_folder(change, wanted)
+    for change in reversed(changes):
+        wanted = getattr(change, side)
+        now = walk.look(change) if wanted is None or change.what == "replaced" else None
+        if now is not None and (wanted is None or wanted.kind != now.kind):
+            walk.remove(change, now)
+    linked: dict[tuple[str, int], PathChange] = {}
+    for change in changes:
+        wanted = getattr(change, side)
+        if wanted is None:
+            continue
+        first = linked.setdefault((change.zone, wanted.number), change) if wanted.kind != "folder" else change
+        if first is not change and side == "after":
+            walk.link(first, change)
+        else:
+            walk.make(change, wanted, source(change, side))
+    for change in reversed(changes):
+        wanted = getattr(change, side)
+        if wanted is not None and wanted.kind == "folder":
+            walk.set_attributes(change, wanted)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    descriptor = os.open(folder, FOLDER)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,250 @@
+"""What a command did to a zone: the upper folder of its overlay, read as changes of single paths."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from forge_cli.sandbox.files.held import READ_MAX
+from forge_cli.sandbox.trial.scratch import is_scratch, may_be_refreshed, says_the_same
+
+_OPAQUE = "user.overlay.opaque"
+Kind = Literal["file", "folder", "link", "pipe"]
+What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linked"]
+
+
+class UnknownChange(Exception):
+    """What a command left cannot be told, or not be done again, such as a device."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A path as it is, or is to be."""
+
+    kind: Kind
+    mode: int
+    owner: tuple[int, int]
+    size: int = 0
+    detail: str = ""
+    """The hash of a file, where it is known, or the target of a link."""
+    modified: int = 0
+    number: int = 0
+    """Which file it is on disk, where it was there before; for one that is to be, the same number means one file."""
+    changed: int = 0
+    """Its time of change: nobody can change a file and keep that."""
+
+
+@dataclass(frozen=True)
+class PathChange:
+    """One path with what was there before the command, and after; None where there is nothing."""
+
+    zone: str
+    parts: tuple[str, ...]
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def path(self) -> Path:
+        return Path(self.zone, *self.parts)
+
+    @property
+    def what(self) -> What:
+        if self.before is None:
+            return "made"
+        if self.after is None:
+            return "deleted"
+        if self.before.kind != self.after.kind:
+            return "replaced"
+        if (self.before.size, self.before.detail) != (self.after.size, self.after.detail):
+            return "changed"
+        if (self.before.mode, self.before.owner) != (self.after.mode, self.after.owner):
+            return "mode"
+        return "linked" if self.before.modified == self.after.modified else "times"
+
+
+def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) -> Entry:
+    """What lies at a path, with the hash of a file unless its content does not matter."""
+    kind = _kind(info)
+    detail = ""
+    if kind == "link":
+        detail = os.readlink(path)
+    elif kind == "file" and content:
+        detail = _hash_of(path, info.st_size)
+    size = info.st_size if kind == "file" else 0
+    owner = info.st_uid, info.st_gid
+    mode = 0 if kind == "link" else stat.S_IMODE(info.st_mode)
+    return Entry(kind, mode, owner, size, detail, info.st_mtime_ns, info.st_ino, info.st_ctime_ns)
+
+
+def _hash_of(path: Path | str, size: int) -> str:
+    """The hash of a file; of a vast one that of its beginning and its size."""
+    with open(path, "rb", opener=_open_file) as file:
+        if size <= READ_MAX:
+            return file_digest(file, "sha256").hexdigest()
+        return sha256(file.read(READ_MAX) + b"%d" % size).hexdigest()
+
+
+def _open_file(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _kind(info: os.stat_result) -> Kind:
+    if stat.S_ISREG(info.st_mode):
+        return "file"
+    if stat.S_ISDIR(info.st_mode):
+        return "folder"
+    if stat.S_ISLNK(info.st_mode):
+        return "link"
+    if stat.S_ISFIFO(info.st_mode):
+        return "pipe"
+    raise UnknownChange("a device or a socket")
+
+
+def read_changes(zone: Path, upper: Path, *, scratch: bool) -> list[PathChange]:
+    """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
+    try:
+        return sorted(_Reader(str(zone), scratch).read(upper), key=lambda change: change.parts)
+    except OSError as error:
+        raise UnknownChange(f"{error.filename}: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    zone: str
+    scratch: bool
+
+    def read(self, upper: Path) -> Iterator[PathChange]:
+        yield from self._folder_itself((), upper, os.lstat(upper), os.lstat(self.zone))
+        yield from self._read(upper, Path(self.zone), (), opaque=False)
+
+    def _read(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
+        names = set()
+        for name in os.listdir(upper):
+            names.add(name)
+            yield from self._entry(upper / name, lower and lower / name, (*parts, name), opaque=opaque)
+        if opaque and lower is not None:
+            for name in os.listdir(lower):
+                if name not in names:
+                    yield from self._deleted((*parts, name), lower / name)
+
+    def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
+        info, before = os.lstat(upper), _lstat(lower)
+        gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        if not self.scratch and is_scratch(parts[:-1] if gone else parts):
+            return
+        if gone:
+            yield from self._deleted(parts, lower) if lower and before else ()
+            return
+        if stat.S_ISDIR(info.st_mode):
+            yield from self._folder(upper, lower, parts, info, before, opaque=opaque)
+            return
+        if before and lower and stat.S_ISDIR(before.st_mode):
+            yield from (change for change in self._deleted(parts, lower) if change.parts != parts)
+        yield from self._single(upper, lower, parts, info, before)
+
+    def _folder(
+        self,
+        upper: Path,
+        lower: Path | None,
+        parts: tuple[str, ...],
+        info: os.stat_result,
+        before: os.stat_result | None,
+        *,
+        opaque: bool,
+    ) -> Iterator[PathChange]:
+        inside = lower if before and stat.S_ISDIR(before.st_mode) else None
+        if before is None or inside is None:
+            old = entry_of(lower, before) if lower and before else None
+            yield PathChange(self.zone, parts, old, entry_of(upper, info))
+        else:
+            yield from self._folder_itself(parts, upper, info, before)
+        if not os.access(upper, os.R_OK | os.X_OK):
+            os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o700)  # a copy: its own mode is in the change
+        yield from self._read(upper, inside, parts, opaque=opaque or _is_opaque(upper))
+
+    def _folder_itself(
+        self, parts: tuple[str, ...], upper: Path, info: os.stat_result, before: os.stat_result
+    ) -> Iterator[PathChange]:
+        now, then = entry_of(upper, info), entry_of(upper, before)
+        if (now.mode, now.owner) != (then.mode, then.owner):
+            yield PathChange(self.zone, parts, then, now)
+
+    def _single(
+        self,
+        upper: Path,
+        lower: Path | None,
+        parts: tuple[str, ...],
+        info: os.stat_result,
+        before: os.stat_result | None,
+    ) -> Iterator[PathChange]:
+        if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
+            os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)
+        after = entry_of(upper, info)
+        old = entry_of(lower, before) if lower and before else None
+        if old and _same(old, after) and info.st_nlink == 1:
+            return
+        if (
+            old
+            and lower
+            and old.kind == after.kind == "file"
+            and may_be_refreshed(parts)
+            and says_the_same(lower, upper)
+        ):
+            return
+        yield PathChange(self.zone, parts, old, after)
+
+    def _drops(self, parts: tuple[str, ...]) -> bool:
+        return not self.scratch and may_be_refreshed(parts)
+
+    def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[PathChange]:
+        info = os.lstat(lower)
+        if stat.S_ISDIR(info.st_mode):
+            for name in os.listdir(lower):
+                yield from self._deleted((*parts, name), lower / name)
+        yield PathChange(self.zone, parts, entry_of(lower, info), None)
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    """Whether nobody could tell them apart: a file is copied up when it is only opened to be written."""
+    return [getattr(one, name) for name in _TOLD] == [getattr(other, name) for name in _TOLD]
+
+
+_TOLD = ("kind", "mode", "owner", "size", "detail", "modified")
+
+
+def _is_opaque(folder: Path) -> bool:
+    try:
+        return os.getxattr(folder, _OPAQUE, follow_symlinks=False) == b"y"
+    except OSError as error:
+        if error.errno in (errno.ENODATA, errno.ENOTSUP):
+            return False
+        raise
+
+
+def _lstat(path: Path | None) -> os.stat_result | None:
+    try:
+        return None if path is None else os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def dump_change(change: PathChange) -> dict[str, Any]:
+    """A change as JSON; names that are not UTF-8 stay what they are."""
+    entries = {name: vars(entry) for name in ("before", "after") if (entry := getattr(change, name)) is not None}
+    return {"zone": change.zone, "parts": change.parts, **entries}
+
+
+def load_change(data: dict[str, Any]) -> PathChange:
+    entries = [
+        Entry(**{**data[name], "owner": tuple(data[name]["owner"])}) if name in data else None for name in _SIDES
+    ]
+    return PathChange(data["zone"], tuple(data["parts"]), *entries)
+
+
+_SIDES = ("before", "after")

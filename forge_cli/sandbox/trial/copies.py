@@ -1,0 +1,194 @@
+"""A command on copies: started with an overlay over each writable zone, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.processes import Finished
+from forge_cli.core.zones import ZoneMode
+from forge_cli.sandbox.isolation.bubblewrap import LATE
+from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.isolation import Confined
+from forge_cli.sandbox.processes.command import Command
+from forge_cli.sandbox.trial import enter
+from forge_cli.sandbox.trial.apply import ChangeSet, apply, found_anew, upper_folder
+from forge_cli.sandbox.trial.changes import UnknownChange, read_changes
+
+_REPORT, _START = "report", "start"
+_LONGEST, _AGAIN = 30, 3
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Starts an argv on copies of the zones, in a folder that keeps what it writes; one command each."""
+
+    folder: Path
+    wrap: Confined
+    network: bool = True
+    """Whether it has the network that ``wrap`` gives; else one with nothing in it."""
+    room: int | None = None
+    confined: ClassVar[bool] = True
+
+    @contextmanager
+    def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
+        for zone in self.zones:
+            self._make_folders(zone)
+        (self.folder / _START).touch()
+        with replace(self.wrap, place=self._on_copy)(argv, cwd) as command:
+            opens: list[str] = []
+            end = list(command.argv).index("--")
+            inner: list[str | int] = list(command.argv)
+            for at, item in enumerate(command.argv[:end]):
+                if item.startswith(LATE):
+                    inner[at] = len(opens)
+                    opens.append(item.removeprefix(LATE))
+            plan: dict[str, object] = {
+                "overlays": [self._places(zone) for zone in self.zones],
+                "opens": opens,
+                "network": self.network,
+                "argv": inner,
+                "room": self.room,
+                "report": str(self.folder / _REPORT),
+            }
+            with _planned(plan) as (start, descriptor):
+                yield replace(command, argv=start, descriptors=(*command.descriptors, descriptor))
+
+    def appeared(self) -> Sequence[str]:
+        return ()
+
+    @cached_property
+    def zones(self) -> list[Path]:
+        """Those that the command may write to; one inside another has a copy of its own."""
+        found = (zone.path for zone in self.wrap.confinement.zones if zone.mode is ZoneMode.RW)
+        return sorted(path for path in dict.fromkeys(found) if path.is_dir())
+
+    def _make_folders(self, zone: Path) -> None:
+        upper = upper_folder(self.folder, str(zone))
+        for place in (upper, upper.with_name("work"), upper.with_name("merged")):
+            place.mkdir(mode=0o700, parents=True)
+        info = zone.stat()
+        if os.geteuid() == 0:
+            os.chown(upper, info.st_uid, info.st_gid)
+        upper.chmod(info.st_mode & 0o7777)
+
+    def _places(self, zone: Path) -> list[str]:
+        upper = upper_folder(self.folder, str(zone))
+        return list(map(str, (zone, upper, upper.with_name("work"), upper.with_name("merged"))))
+
+    def _on_copy(self, rule: ReachRule) -> ReachRule:
+        """A rule for what can be written, on its copy."""
+        if rule.reach not in (Reach.WRITE, Reach.PINNED):
+            return rule
+        zone = max((zone for zone in self.zones if rule.path.is_relative_to(zone)), key=lambda zone: len(zone.parts))
+        merged = upper_folder(self.folder, str(zone)).with_name("merged")
+        return replace(rule, source=merged / rule.path.relative_to(zone))
+
+    def report(self) -> frozenset[str] | None:
+        """Which of ``network`` and ``exceeded`` it was, once everything had ended; None where that never happened."""
+        try:
+            return frozenset((self.folder / _REPORT).read_text().split())
+        except FileNotFoundError:
+            return None
+
+    def read(self, *, scratch: bool = False) -> ChangeSet:
+        """What the command did, kept in the folder; with ``scratch`` also what can be dropped."""
+        uppers = {zone: upper_folder(self.folder, str(zone)) for zone in self.zones}
+        changes = [change for zone, upper in uppers.items() for change in read_changes(zone, upper, scratch=scratch)]
+        found = ChangeSet(self.folder, tuple(changes))
+        found.save()
+        return found
+
+    def is_overtaken(self, changes: ChangeSet) -> bool:
+        """Whether somebody else changed one of the files while the command ran: it may have seen either."""
+        begun = (self.folder / _START).stat().st_ctime_ns
+        before = (change.before for change in changes.changes)
+        return any(entry.changed >= begun for entry in before if entry and entry.kind != "folder")
+
+
+@dataclass(frozen=True)
+class AppliedCopies(Copies):
+    """Copies for a command that was approved: what it did is applied as soon as it has ended, however it has."""
+
+    keep: Callable[[ChangeSet], None] | None = None
+    """Gets what will be changed, before it is."""
+    problems: list[str] = field(default_factory=list)
+    """Why it could not be."""
+
+    def appeared(self) -> Sequence[str]:
+        try:
+            self._apply(self.read(scratch=True))
+        except (ToolError, UnknownChange, OSError) as error:
+            self.problems.append(str(error))
+        drop(self.folder)
+        return self.wrap.appeared()
+
+    def started(self, done: Finished) -> bool:
+        """Whether there was an overlay for it at all: without one nothing was done."""
+        return not (done.exit_code == enter.NOT_MOUNTED and done.stderr.startswith(f"forge: {enter.NOTHING}"))
+
+    def _apply(self, changes: ChangeSet) -> None:
+        for _ in range(_AGAIN):
+            try:
+                return apply(changes, self.keep) if changes.changes else None
+            except Stale:
+                changes = found_anew(changes)
+        raise ToolError("what it changed is lost: somebody else keeps changing the same files")
+
+
+def drop(folder: Path) -> None:
+    """Forget what a command wrote; what it made unreadable for its owner goes as well."""
+    for around, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(around, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def overlay_problem() -> str | None:
+    """Why this machine mounts no overlays for its users; None where one was mounted just now."""
+    if sys.platform != "linux":
+        return "only Linux has overlays"
+    with tempfile.TemporaryDirectory(prefix="forge-probe-") as folder:
+        places = [os.path.join(os.path.realpath(folder), name) for name in ("lower", "upper", "work", "merged")]
+        for place in places:
+            os.mkdir(place)
+        plan = {"overlays": [places], "opens": [], "network": False, "room": None, "report": f"{folder}/report"}
+        with _planned({**plan, "argv": [shutil.which("true", path=os.defpath) or "/bin/true"]}) as (argv, descriptor):
+            done = subprocess.run(argv, pass_fds=[descriptor], capture_output=True, timeout=_LONGEST, check=False)
+    said = done.stderr.decode(errors="replace").strip().removeprefix(f"forge: {enter.NOTHING}: ")
+    return said or "it did not start" if done.returncode else None
+
+
+@contextmanager
+def _planned(plan: dict[str, object]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The argv that does what a plan says, and the descriptor that it reads it from."""
+    descriptor = os.memfd_create("plan")
+    try:
+        os.pwrite(descriptor, marshal.dumps(plan), 0)
+        yield (sys.executable, "-I", "-S", str(enter.__file__), str(descriptor)), descriptor
+    finally:
+        os.close(descriptor)
+
+
+def mounted_below(zones: Sequence[Path]) -> Path | None:
+    """A file system that is mounted inside one of the zones: it would not be seen in a copy."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+        for line in mounts:
+            place = Path(line.split()[4].encode("latin-1", "surrogateescape").decode("unicode_escape"))
+            if any(place != zone and place.is_relative_to(zone) for zone in zones):
+                return place
+    return None

@@ -1,0 +1,180 @@
+"""The first program of a command on copies: it mounts overlays, starts the command, and waits until all of it is gone.
+
+It has a mount namespace of its own, and for a trial a network with nothing in it. When everything has ended it writes
+down whether the command wanted a network, or passed its room. The file is run by itself, by a bare interpreter.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # what lies around these two takes longer than the mounts
+import _socket as socket
+import ctypes
+import fcntl
+import marshal
+import os
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+NOT_STARTED, NOT_MOUNTED = 127, 125
+NOTHING = "nothing was started"
+_NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
+_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_SIOCSIFADDR, _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8916, 0x8913, 0x8914, 1
+_OWN_ADDRESS = "192.0.2.1"
+"""Of those for documentation: programs that find no address but the loopback's would not even try to connect."""
+_WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Ip6OutNoRoutes", "Udp6NoPorts")
+"""Counters of the kernel that move when somebody wants to reach what is not there."""
+_LOOK = 0.25
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(what: str, function: Callable[..., int], *arguments: object) -> None:
+    if function(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def enter_namespaces(*, network: bool) -> None:
+    """Enter a mount namespace, as root where this is root, else by a user namespace; without ``network`` one, too."""
+    wanted = _NEWNS | (0 if network else _NEWNET)
+    user, group = os.geteuid(), os.getegid()
+    if user != 0 or _libc.unshare(wanted) < 0:
+        _call("no namespaces", _libc.unshare, wanted | _NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _call("mounts cannot be made private", _libc.mount, b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+
+
+def open_exactly(path: str) -> int:
+    """A descriptor of the place itself; a link on the way, or in its place, is an error."""
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if os.readlink(f"/proc/self/fd/{descriptor}") != path:
+        raise OSError(0, f"{path} is a link, or behind one, since a moment ago")
+    return descriptor
+
+
+def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
+    """Mount by descriptors: paths may hold any character, and lead elsewhere a moment later."""
+    places = [open_exactly(path) for path in (lower, upper, work, merged)]
+    low, up, scratch, target = (f"/proc/self/fd/{place}" for place in places)
+    options = f"userxattr,lowerdir={low},upperdir={up},workdir={scratch}".encode()
+    _call("no overlay", _libc.mount, b"overlay", target.encode(), b"overlay", 0, options)
+    for place in places:
+        os.close(place)
+
+
+def bring_up_loopback() -> None:
+    any_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    flags = struct.unpack("16xH", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16sH14x", b"lo", 0))[:18])[0]
+    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
+    address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(_OWN_ADDRESS))
+    fcntl.ioctl(any_socket, _SIOCSIFADDR, struct.pack("16s16s8x", b"lo:1", address))
+    any_socket.close()
+
+
+def wanted_network() -> bool:
+    """Whether anything was sent to where nobody is."""
+    counted = dict(_counters())
+    return any(counted.get(name) for name in _WANTED)
+
+
+def _counters() -> Iterator[tuple[str, int]]:
+    with open("/proc/self/net/snmp") as opened:
+        lines = [line.split() for line in opened]
+    for names, values in zip(lines[::2], lines[1::2], strict=True):
+        yield from ((f"{names[0]}{name}", int(value)) for name, value in zip(names[1:], values[1:], strict=True))
+    try:
+        with open("/proc/self/net/snmp6") as opened:
+            yield from ((line.split()[0], int(line.split()[1])) for line in opened)
+    except FileNotFoundError:  # there is no IPv6
+        return
+
+
+def start(argv: list[str]) -> int:
+    """Start the command with the signals and the environment that it would have without Python in between."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        with open("/proc/self/environ", "rb") as given:
+            entries = [entry.partition(b"=") for entry in given.read().split(b"\0")]
+        os.execve(argv[0], argv, {name: value for name, sign, value in entries if sign})  # noqa: S606
+    except OSError as error:
+        os.write(2, f"forge: {argv[0]} cannot be started: {error.strerror}\n".encode(errors="surrogateescape"))
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def wait_for_all(pid: int, uppers: list[str], room: int | None) -> tuple[int, bool]:
+    """Wait for the command and for all that it leaves behind; its exit code, and whether it passed its room."""
+    code, exceeded, pause = NOT_STARTED, False, 0.0
+    while True:
+        try:
+            found, status = os.waitpid(-1, os.WNOHANG if room is not None and not exceeded else 0)
+        except ChildProcessError:
+            return code, exceeded
+        if found == pid:
+            ended = os.waitstatus_to_exitcode(status)
+            code = 128 - ended if ended < 0 else ended
+        elif found == 0 and room is not None:
+            signal.sigtimedwait({signal.SIGCHLD}, max(_LOOK, pause))
+            since = time.monotonic()
+            if sum(map(_size_of, uppers)) > room:
+                exceeded = True
+                os.kill(pid, signal.SIGKILL)
+            pause = 10 * (time.monotonic() - since)
+
+
+def _size_of(folder: str) -> int:
+    total = 0
+    for around, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(around, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def main(plan: dict[str, Any]) -> int:
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    network = bool(plan["network"])
+    try:
+        enter_namespaces(network=network)
+        _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)  # new namespaces forget it
+        for places in plan["overlays"]:
+            mount_overlay(*places)
+        if not network:
+            bring_up_loopback()
+        opened = [open_exactly(path) for path in plan["opens"]]
+    except OSError as error:
+        sys.stderr.write(f"forge: {NOTHING}: {error.strerror}\n")
+        return NOT_MOUNTED
+    for descriptor in opened:
+        os.set_inheritable(descriptor, True)
+    argv = [str(opened[item]) if isinstance(item, int) else item for item in plan["argv"]]
+    pid = start(argv)
+    code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"])
+    found = {"network": not network and wanted_network(), "exceeded": exceeded}
+    with open(plan["report"], "w") as file:
+        file.write(" ".join(name for name, is_so in found.items() if is_so))
+    return code
+
+
+if __name__ == "__main__":
+    with open(int(sys.argv[1]), "rb") as given:
+        told = marshal.load(given)  # noqa: S302
+    sys.exit(main(told))

@@ -1,0 +1,187 @@
+"""Trials: commands that would ask, done on copies without a network, and what is known of them then."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forge_cli.core.processes import Finished
+from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
+from forge_cli.sandbox.isolation.isolation import Confined
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.trial.apply import ChangeSet
+from forge_cli.sandbox.trial.changes import UnknownChange
+from forge_cli.sandbox.trial.copies import Copies, mounted_below
+from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
+from forge_cli.sandbox.trial.view import SECRETS_AT_MOST, TrialView, Watched
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.isolation.worker import WorkerProcesses
+
+AGAIN = 3
+"""How often a command is tried whose files somebody else changes meanwhile."""
+_STAND_INS = "stand-ins"
+
+
+class NotTried(Exception):
+    """Nothing was tried, and why."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A command that was tried: how it ended, what it changed, and what it lacked."""
+
+    done: Finished
+    changes: ChangeSet
+    wanted: tuple[str, ...] = ()
+    """What it reached for that a trial does not have, and the command would."""
+    unsure: str | None = None
+    """Why it may have ended otherwise than the command would, though nobody saw it reach for anything."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether what it did is what the command would do."""
+        return not self.wanted and self.unsure is None
+
+    @property
+    def no_effect(self) -> bool:
+        return self.complete and not self.changes.changes
+
+    @property
+    def stamp(self) -> str:
+        """The identity of what was seen, which a yes is bound to."""
+        return sha256(repr(self.changes.changes).encode(errors="surrogateescape")).hexdigest()
+
+
+def copies_problem(wrap: Confined) -> str | None:
+    """Why commands cannot work on copies, as far as that is known before."""
+    if not isinstance(wrap.mechanism, Bubblewrap):
+        return f"commands are confined by {wrap.mechanism.name}, and copies need bwrap"
+    if place := mounted_below([zone.path for zone in wrap.confinement.zones]):
+        return f"{shown(str(place))} is a file system of its own inside a zone"
+    return None
+
+
+class Trials:
+    """What can be tried of one worker's commands."""
+
+    def __init__(self, processes: WorkerProcesses, wrap: Confined, view: TrialView, *, room: int | None) -> None:
+        self._processes = processes
+        self._wrap = wrap
+        self._view = view
+        self._room = room
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why nothing can be tried, as far as that is known before."""
+        if any(path.is_socket() for path in self._view.named):
+            return "sandbox.read names a socket, and nobody could tell what a command does through it"
+        return copies_problem(self._wrap)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float,
+        writable: Iterable[Path] = (),
+        together: int | None = None,
+        watch: Callable[[str], None] | None = None,
+        withheld: Sequence[str] = (),
+    ) -> Tried:
+        """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail."""
+        for _ in range(AGAIN):
+            shutil.rmtree(folder, ignore_errors=True)
+            tried = await self._run(
+                argv, folder, cwd=cwd, env=env, timeout=timeout, writable=writable, together=together, watch=watch
+            )
+            if tried is not None:
+                return self._doubted(tried, argv, cwd, withheld)
+        raise NotTried("somebody keeps changing the files that it changes")
+
+    async def _run(
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float,
+        writable: Iterable[Path],
+        together: int | None,
+        watch: Callable[[str], None] | None,
+    ) -> Tried | None:
+        """One attempt; None where somebody else changed a file meanwhile."""
+        with self._watched(folder) as watched:
+            names = self._names
+            opened = self._wrap.confinement.opened(writable)
+            wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=watched.rules)
+            copies = Copies(folder, wrap, network=False, room=self._room)
+            done = await self._processes.run_wrapped(
+                argv, copies, cwd=cwd, env=env, timeout=timeout, together=together, watch=watch
+            )
+            report, secrets = copies.report(), watched.opened()
+        if report is None and not done.timed_out and done.exceeded is None:
+            if done.exit_code == NOT_MOUNTED:
+                raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
+            raise NotTried("it ended before it could be seen what it did")
+        try:
+            changes = copies.read()
+        except UnknownChange as error:
+            raise NotTried(f"what it left cannot be told: {error}") from None
+        if copies.is_overtaken(changes):
+            return None
+        wanted = [f"{shown(name)}, which may hold secrets" for name in secrets]
+        if report and "network" in report:
+            wanted.insert(0, "the network, or a server on this machine")
+        unsure = None
+        if report and "exceeded" in report:
+            unsure = "it was stopped: it wrote more than a trial may"
+        elif done.timed_out or done.exit_code is None or report is None:
+            unsure = "it did not come to its end"
+        return Tried(done, changes, tuple(wanted), unsure)
+
+    @contextmanager
+    def _watched(self, folder: Path) -> Iterator[Watched]:
+        secrets = list(dict.fromkeys(self._view.secrets(self._names)))
+        if len(secrets) > SECRETS_AT_MOST:
+            raise NotTried(f"the zones have more than {SECRETS_AT_MOST} files that may hold secrets")
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+            watched = Watched.over(secrets, folder / _STAND_INS)
+        except OSError as error:
+            raise NotTried(f"no copy can be made: {error.strerror}") from None
+        try:
+            yield watched
+        finally:
+            watched.close()
+            shutil.rmtree(folder / _STAND_INS, ignore_errors=True)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self._wrap.confinement.names()
+
+    def _doubted(self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]) -> Tried:
+        """What was tried, with what its words show that it lacked."""
+        done = tried.done
+        said = f"{done.stdout}\n{done.stderr}"
+        lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
+        wanted = (*tried.wanted, *(f"{shown(path)}, which lies outside the zones" for path in list(lacked)[:5]))
+        unsure = tried.unsure
+        if unsure is None and done.exit_code:
+            silent = [*withheld, *map(str, self._view.named)]
+            if os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said:
+                unsure = "a folder cannot be moved on a copy, so it may have failed only there"
+            elif silent:
+                unsure = f"it failed without {', '.join(map(shown, silent[:3]))}, which a trial does not have"
+        return replace(tried, wanted=wanted, unsure=unsure)

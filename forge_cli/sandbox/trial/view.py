@@ -1,0 +1,160 @@
+"""What a command sees while it is tried: no more than may be read without asking.
+
+A trial's output goes to the model although nobody was asked. So it sees the zones, but for files that may hold secrets,
+and the programs and libraries of the system; other folders of the machine are hidden. What is hidden is watched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import stat
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
+from forge_cli.sandbox.isolation.lookout import Lookout
+from forge_cli.sandbox.isolation.toolchains import toolchains
+from forge_cli.sandbox.protected import is_secret
+
+SECRETS_AT_MOST = 200
+_SYSTEM = frozenset(
+    ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "proc", "run", "sbin", "sys", "tmp", "usr")
+)
+_SHOWN = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig")
+_ETC, _DEPTH = "/etc", 4
+_PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"`;|&<>(){},:]*")
+_IN_OPEN, _IN_NONBLOCK, _IN_CLOEXEC = 0x20, 0o4000, 0o2000000
+_EVENT = struct.Struct("iIII")
+
+
+@dataclass
+class TrialView:
+    """What the trials of one worker see, and what they lack in comparison with a command that was approved."""
+
+    around: Confinement
+    """That of the worker's commands, but for ``sandbox.read``."""
+    named: tuple[Path, ...] = ()
+    """What ``sandbox.read`` names."""
+    _lookout: Lookout = field(default_factory=Lookout)
+
+    def confinement(self) -> Confinement:
+        found = self.around
+        own = {*found.homes, *(path for path in found.hidden)}
+        others = [path for path in hidden_folders() if path not in own]
+        search = os.environ.get("PATH", "")
+        programs = {path for root in others for path in toolchains(root, search)}
+        return replace(
+            found,
+            hidden=(*found.hidden, *others),
+            shown=tuple(sorted({*found.shown, *programs, *map(Path, _SHOWN)})),
+            network=True,
+        )
+
+    def secrets(self, names: Iterable[str]) -> Iterator[Path]:
+        """The files and folders in zones that may hold secrets; ``names`` are the protected ones of writable zones."""
+        roots = [self.around.workspace, *(zone.path for zone in self.around.zones)]
+        for name in (*names, *self._lookout.names(map(str, roots), frozenset())):
+            path = Path(name)
+            if is_secret(path.name):
+                real = Path(os.path.realpath(path))
+                if real.exists() and any(real.is_relative_to(root) and real != root for root in roots):
+                    yield real
+            elif path.name != ".git" and path.is_dir():
+                for folder, _, files in os.walk(path):
+                    yield from (Path(folder, file) for file in files if is_secret(file))
+
+    def lacks(self, text: str, folder: Path) -> Iterator[str]:
+        """The paths in a text that exist, and that a trial does not see."""
+        seen = [self.around.workspace, *self.around.shown, *(zone.path for zone in self.around.zones)]
+        hidden = [*hidden_folders(), *self.named]
+        for word in dict.fromkeys(_PATH.findall(text)):
+            path = Path(os.path.normpath(folder / word))
+            is_hidden = any(path.is_relative_to(place) for place in hidden)
+            if is_hidden and not any(path.is_relative_to(place) for place in seen) and os.path.lexists(path):
+                yield str(path)
+
+
+@cache
+def hidden_folders() -> tuple[Path, ...]:
+    """The folders in ``/`` that are not the system's, and what not everybody may read in ``/etc``."""
+    with os.scandir("/") as entries:
+        others = [entry.path for entry in entries if entry.name not in _SYSTEM and entry.is_dir(follow_symlinks=False)]
+    return tuple(map(Path, sorted([*others, *_unreadable(_ETC, _DEPTH)])))
+
+
+def _unreadable(folder: str, depth: int) -> Iterator[str]:
+    """What only its owner and some others may read: root is one of them, and no less curious."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        info = entry.stat(follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
+            continue
+        if not info.st_mode & stat.S_IROTH:
+            yield entry.path
+        elif stat.S_ISDIR(info.st_mode) and depth:
+            yield from _unreadable(entry.path, depth - 1)
+
+
+@dataclass
+class Watched:
+    """Stands for secrets: files of the same size with nothing in them, and who opened one is known."""
+
+    rules: tuple[ReachRule, ...]
+    _names: dict[int, str]
+    _queue: int
+
+    @classmethod
+    def over(cls, secrets: Sequence[Path], folder: Path) -> Watched:
+        """Stand-ins for these, in a folder; an OSError where they cannot be watched."""
+        folder.mkdir(mode=0o700)
+        libc = ctypes.CDLL(None, use_errno=True)
+        queue = libc.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
+        if queue < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        rules, names = [], {}
+        for number, path in enumerate(secrets):
+            stand_in = folder / str(number)
+            _make_like(stand_in, path)
+            watch = libc.inotify_add_watch(queue, os.fsencode(stand_in), ctypes.c_uint32(_IN_OPEN))
+            if watch < 0:
+                os.close(queue)
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            names[watch] = str(path)
+            rules.append(ReachRule(path, Reach.PROTECTED, source=stand_in))
+        return cls(tuple(rules), names, queue)
+
+    def opened(self) -> list[str]:
+        """The secrets that somebody wanted to read."""
+        found: dict[str, None] = {}
+        while True:
+            try:
+                data = os.read(self._queue, 65536)
+            except BlockingIOError:
+                return list(found)
+            at = 0
+            while at < len(data):
+                watch, _, _, length = _EVENT.unpack_from(data, at)
+                at += _EVENT.size + length
+                found[self._names.get(watch, "files that may hold secrets")] = None
+
+    def close(self) -> None:
+        os.close(self._queue)
+
+
+def _make_like(stand_in: Path, path: Path) -> None:
+    info = path.lstat()
+    if stat.S_ISDIR(info.st_mode):
+        stand_in.mkdir(mode=0o755)
+        return
+    with open(stand_in, "wb") as file:
+        file.truncate(info.st_size)
+    stand_in.chmod(0o444)
+    os.utime(stand_in, ns=(info.st_mtime_ns, info.st_mtime_ns))

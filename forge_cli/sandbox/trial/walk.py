@@ -1,0 +1,254 @@
+"""A walk through zones that change: every path is reached from a folder that is held open, and no link is followed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, Self
+
+from forge_cli.core.errors import Stale
+from forge_cli.files.clone import clone
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.trial.changes import Entry, PathChange, entry_of
+
+BEFORE = "before"
+"""The folder of what is kept."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVERLAY = "user.overlay."
+_libc = ctypes.CDLL(None, use_errno=True)
+Side = Literal["before", "after"]
+
+
+class ZoneWalk:
+    """The zones of some changes, held open: every path is walked to from there, and no link is followed."""
+
+    def __init__(self, zones: Iterable[str], folder: Path) -> None:
+        """``folder`` is where the changes lie; names of temporary files are made of it."""
+        self._zones: dict[str, int] = {}
+        self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
+        self._id = sha256(os.fsencode(folder)).hexdigest()[:12]
+        for zone in zones:
+            if os.path.realpath(zone) != zone:
+                raise Stale(f"{zone} leads elsewhere now")
+            self._zones[zone] = os.open(zone, FOLDER)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+        for descriptor in self._zones.values():
+            os.close(descriptor)
+
+    def sync(self, beside: Path) -> None:
+        """See that all is on disk before the journal goes; a file system keeps the order of its own changes itself."""
+        for descriptor in self._zones.values():
+            if os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
+                _libc.syncfs(descriptor)
+
+    @contextmanager
+    def parent(self, change: PathChange) -> Iterator[int]:
+        """The folder that a path lies in; the last one stays open, since its neighbours come next."""
+        key = change.zone, change.parts[:-1]
+        if self._last is None or self._last[0] != key:
+            self.leave()
+            self._last = key, self._open(change)
+        yield self._last[1]
+
+    def leave(self) -> None:
+        """Close the last folder: another one may take its place."""
+        if self._last is not None:
+            os.close(self._last[1])
+            self._last = None
+
+    def _open(self, change: PathChange) -> int:
+        descriptor = os.dup(self._zones[change.zone])
+        for name in change.parts[:-1]:
+            try:
+                below = os.open(name, FOLDER, dir_fd=descriptor)
+            finally:
+                os.close(descriptor)
+            descriptor = below
+        return descriptor
+
+    def look(self, change: PathChange, *, content: bool = False) -> Entry | None:
+        """What is there now."""
+        name = _name(change)
+        try:
+            with self.parent(change) as parent:
+                info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                return entry_of(f"/proc/self/fd/{parent}/{name}", info, content=content)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def check_all(self, changes: Sequence[PathChange]) -> None:
+        """Stale where one is not as the command found it."""
+        paths = {change.path for change in changes}
+        for change in changes:
+            self._check(change, paths)
+
+    def _check(self, change: PathChange, paths: Container[Path]) -> None:
+        """Is it as the command found it, and is nothing in a folder that goes away but what goes with it?"""
+        now = self.look(change)
+        before = change.before
+        if now is None or before is None:
+            same = now is before
+        else:
+            same = (now.kind, now.number, now.changed) == (before.kind, before.number, before.changed)
+        if not same and not (now and before and now.kind == before.kind == "folder" and now.number == before.number):
+            raise Stale(f"{shown(str(change.path))} was changed meanwhile")
+        goes = before and before.kind == "folder" and (change.after is None or change.after.kind != "folder")
+        if goes and (new := next((path for path in change.path.iterdir() if path not in paths), None)):
+            raise Stale(f"{shown(str(new))} is new")
+
+    def is_ours(self, change: PathChange) -> bool:
+        """Is it as it was before or is to be after, or between the two?"""
+        return self.side_of(change) is not None or (change.what == "replaced" and self.look(change) is None)
+
+    def side_of(self, change: PathChange) -> Side | None:
+        """Which of both it is now; None for something else."""
+        now = self.look(change, content=True)
+        if _equal(now, change.after):
+            return "after"
+        return "before" if _equal(now, change.before) else None
+
+    def open_folder(self, change: PathChange, wanted: Entry) -> None:
+        """Let things be written in a folder, until all are."""
+        with self.parent(change) as parent:
+            os.chmod(_name(change), wanted.mode | 0o700, dir_fd=parent)
+
+    def remove(self, change: PathChange, now: Entry) -> None:
+        with self.parent(change) as parent:
+            (os.rmdir if now.kind == "folder" else os.unlink)(_name(change), dir_fd=parent)
+        if now.kind == "folder":
+            self.leave()
+
+    def link(self, first: PathChange, change: PathChange) -> None:
+        """Another name for a file that was made just now."""
+        source = self._open(first)
+        try:
+            with self.parent(change) as target:
+                temporary = self._temporary(target, change)
+                os.link(_name(first), temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+                os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
+                with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
+                    os.unlink(temporary, dir_fd=target)
+        finally:
+            os.close(source)
+
+    def make(self, change: PathChange, wanted: Entry, source: Path) -> None:
+        name, now = _name(change), self.look(change, content=wanted.kind == "file")
+        with self.parent(change) as parent:
+            match wanted.kind:
+                case "folder":
+                    if now is None:
+                        os.mkdir(name, 0o700, dir_fd=parent)
+                case "link":
+                    temporary = self._temporary(parent, change)
+                    os.symlink(wanted.detail, temporary, dir_fd=parent)
+                    os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+                    _set_times(parent, name, wanted)
+                case "pipe":
+                    if now is None:
+                        os.mkfifo(name, wanted.mode, dir_fd=parent)
+                    self._attributes(parent, name, wanted)
+                case "file":
+                    self._file(parent, change, now, wanted, source)
+
+    def _file(self, parent: int, change: PathChange, now: Entry | None, wanted: Entry, source: Path) -> None:
+        name = _name(change)
+        if now is None or (now.kind, now.detail) != (wanted.kind, wanted.detail):
+            if self._move(source, parent, name, wanted):
+                return
+            temporary = self._temporary(parent, change)
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
+            with open(descriptor, "r+b") as target, open(source, "rb") as content:
+                if not clone(content.fileno(), target.fileno()):
+                    _copy_sparse(content.fileno(), target.fileno(), wanted.size)
+                _copy_attributes(content.fileno(), target.fileno())
+            self._attributes(parent, temporary, wanted)
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        else:
+            self._attributes(parent, name, wanted)
+
+    def _move(self, source: Path, parent: int, name: str, wanted: Entry) -> bool:
+        """Put the file itself in its place, which is at once; not what is kept from before, nor across file systems."""
+        if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(parent).st_dev:
+            return False
+        for attribute in os.listxattr(source):
+            if attribute.startswith(_OVERLAY):
+                os.removexattr(source, attribute)
+        folder = os.open(source.parent, FOLDER)
+        try:
+            self._attributes(folder, source.name, wanted)
+            os.rename(source.name, name, src_dir_fd=folder, dst_dir_fd=parent)
+        finally:
+            os.close(folder)
+        return True
+
+    def set_attributes(self, change: PathChange, wanted: Entry) -> None:
+        with self.parent(change) as parent:
+            self._attributes(parent, _name(change), wanted)
+
+    def _attributes(self, parent: int, name: str, wanted: Entry) -> None:
+        info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if (info.st_uid, info.st_gid) != wanted.owner:
+            with suppress(PermissionError):
+                os.chown(name, *wanted.owner, dir_fd=parent, follow_symlinks=False)
+        if stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode) != wanted.mode:
+            os.chmod(name, wanted.mode, dir_fd=parent)
+        if wanted.kind != "folder":
+            _set_times(parent, name, wanted)
+
+    def _temporary(self, parent: int, change: PathChange) -> str:
+        """A name that is the same after the next start, where what was left of it goes away."""
+        name = f".forge-{self._id}-{sha256(os.fsencode(_name(change))).hexdigest()[:12]}.tmp"
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=parent)
+        return name
+
+
+def _name(change: PathChange) -> str:
+    return change.parts[-1] if change.parts else "."
+
+
+def _equal(now: Entry | None, then: Entry | None) -> bool:
+    if now is None or then is None:
+        return now is then
+    if now.kind == then.kind == "folder":
+        return True  # its mode is between the two while things are written in it
+    return (now.kind, now.mode, now.detail) == (then.kind, then.mode, then.detail)
+
+
+def _set_times(parent: int, name: str, wanted: Entry) -> None:
+    os.utime(name, ns=(wanted.modified, wanted.modified), dir_fd=parent, follow_symlinks=False)
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    with suppress(OSError):
+        for name in os.listxattr(source):
+            if name.startswith("user.") and not name.startswith(_OVERLAY):
+                os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _copy_sparse(source: int, target: int, size: int) -> None:
+    """Copy what is written of a file, and leave its holes."""
+    os.truncate(target, size)
+    at = 0
+    while at < size:
+        try:
+            begin = os.lseek(source, at, os.SEEK_DATA)
+        except OSError:  # nothing but a hole behind
+            return
+        end = os.lseek(source, begin, os.SEEK_HOLE)
+        at = begin
+        while at < end:
+            sent = os.copy_file_range(source, target, end - at, at, at)
+            if not sent:
+                return
+            at += sent

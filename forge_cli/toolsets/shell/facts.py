@@ -1,0 +1,117 @@
+"""What a trial showed, for whoever is asked: what it said, what it changed, and what it lacked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from forge_cli.core.difference import unified_diff
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import Text
+from forge_cli.core.text import counted, cut, visible
+from forge_cli.sandbox.protected import protected_among
+from forge_cli.sandbox.trial.changes import PathChange
+from forge_cli.sandbox.trial.trials import Tried
+from forge_cli.toolsets.shell.outcome import describe_end
+
+LISTED, DIFFED, DIFF_BYTES, OUTPUT = 100, 20, 64_000, 2_000
+"""Changes that are listed, files that are compared, bytes of each, and characters of the output that are shown."""
+
+
+def describe(tried: Tried, workspace: Path) -> Text:
+    """All of it as one text: first how it ended and what it said, then the changes, protected names first."""
+    lines = [_state(tried), *_said(tried), *list_changes(tried, workspace, LISTED)]
+    changes = _in_order(tried)
+    for change in changes[:DIFFED]:
+        lines += ["", *difference] if (difference := _difference(tried, change, workspace)) else []
+    return Text("\n".join(lines), display=DisplayHints(language="diff"))
+
+
+def recap(tried: Tried) -> str:
+    """What a yes means."""
+    if tried.complete:
+        return f"yes applies {counted(len(tried.changes.changes), 'change')}" if tried.changes.changes else "no effect"
+    return "yes runs it for real; nothing of the trial is kept"
+
+
+def list_changes(tried: Tried, workspace: Path, at_most: int) -> Iterator[str]:
+    """A line for each change."""
+    changes = _in_order(tried)
+    for change in changes[:at_most]:
+        yield _line(change, workspace)
+    if len(changes) > at_most:
+        yield f"and {len(changes) - at_most} more"
+
+
+def _state(tried: Tried) -> str:
+    done = tried.done
+    ended = f"tried on a copy, without network: {describe_end(done)} after {done.duration_ms / 1000:.1f} s"
+    wanted = f"\nit wanted {'; '.join(tried.wanted)}" if tried.wanted else ""
+    return f"{ended}{wanted}{f'{chr(10)}{tried.unsure}' if tried.unsure else ''}"
+
+
+def _said(tried: Tried) -> list[str]:
+    said = "\n".join(filter(None, (tried.done.stdout.rstrip("\n"), tried.done.stderr.rstrip("\n"))))
+    return [f"  {line}" for line in cut(said, OUTPUT, "middle").split("\n")] if said else []
+
+
+def _in_order(tried: Tried) -> list[PathChange]:
+    return sorted(tried.changes.changes, key=lambda change: (_why_protected(change) is None, change.parts))
+
+
+def _why_protected(change: PathChange) -> str | None:
+    found = protected_among(change.parts)
+    return found and found[1]
+
+
+def _line(change: PathChange, workspace: Path) -> str:
+    before, after = change.before, change.after
+    name = _name(change, workspace)
+    what: str = change.what
+    more = ""
+    if what == "mode" and before and after:
+        more = f" ({before.mode:o} to {after.mode:o})"
+    elif after and after.kind == "link":
+        more = f" (link to {after.detail})"
+    elif after and after.kind == "file" and what in ("made", "changed", "replaced"):
+        more = f" ({counted(after.size, 'byte')})"
+    elif after and after.kind == "pipe":
+        more = " (pipe)"
+    protected = f" PROTECTED: {why}" if (why := _why_protected(change)) else ""
+    return visible(f"{what:<8} {name}{more}{protected}")
+
+
+def _name(change: PathChange, workspace: Path) -> str:
+    path, kind = change.path, (change.after or change.before)
+    name = os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
+    return f"{name}/" if kind and kind.kind == "folder" else name
+
+
+def _difference(tried: Tried, change: PathChange, workspace: Path) -> Sequence[str]:
+    """The unified diff of a file of text; nothing for others."""
+    texts = [_text(tried, change, side) for side in ("before", "after")]
+    before, after = texts
+    if before is None or after is None or before == after:
+        return ()
+    name = _name(change, workspace)
+    old, new = (
+        "/dev/null" if change.before is None else f"a/{name}",
+        "/dev/null" if change.after is None else f"b/{name}",
+    )
+    return unified_diff(before, after, old, new)
+
+
+def _text(tried: Tried, change: PathChange, side: str) -> str | None:
+    """The text of a file before or after; None for what is not text, or too much of it."""
+    entry = change.before if side == "before" else change.after
+    if entry is None:
+        return ""
+    if entry.kind != "file" or entry.size > DIFF_BYTES:
+        return None
+    path = change.path if side == "before" else tried.changes.source(change, "after")
+    try:
+        data = path.read_bytes()
+        return None if b"\0" in data else data.decode()
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,141 @@
+"""``forge undo`` of commands: what they changed is kept and restored, by session, by call and by turn.
+
+Covers forge_cli.sandbox.trial.left.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from forge_cli.testing import Project, call, calls
+
+from .logs import script, sessions
+from .test_undo import tree
+
+pytestmark = pytest.mark.needs("overlay")
+
+WORKER = """
+name: builder
+model: script:script.yaml
+sandbox: {zones: [{name: code, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]}
+toolsets: {filesystem: {}, shell: {}}
+"""
+BUILD = (
+    "mkdir -p dist/deep; echo built > dist/deep/out; sed -i s/one/1/ app.py; rm -r old; chmod 600 mode; "
+    "ln -s app.py link; mv moved elsewhere; rm -rf swap; echo file > swap; rm empty -r; rm target; "
+    "mkdir -p __pycache__; echo x > __pycache__/x"
+)
+
+
+@pytest.fixture
+def builder(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    for name in ("app.py", "old/a", "old/b/c", "mode", "moved/x", "swap/inside"):
+        project.write(name, "one\ntwo\n").chmod(0o644)
+    (project.folder / "empty").mkdir(mode=0o711)
+    (project.folder / "target").symlink_to("app.py")
+    project.write("build.sh", BUILD)
+    project.write("script.yaml", "")
+    return project
+
+
+def work(builder: Project, cli, *turns: object) -> None:
+    script(builder, *turns, "done")
+    done = cli("run", "worker.yaml", "go", "-p", "-y")
+    assert (done.code, done.out) == (0, "done\n"), done
+
+
+def shell(line: str) -> object:
+    return call("shell", command=line)
+
+
+def own(folder: Path) -> dict[str, object]:
+    """The tree but for the script that the model speaks."""
+    return {name: said for name, said in tree(folder).items() if name != "script.yaml"}
+
+
+def test_what_a_command_did_is_undone(builder: Project, cli) -> None:
+    before = own(builder.folder)
+    work(builder, cli, calls(shell("sh build.sh")))
+    assert (builder.folder / "dist/deep/out").read_text() == "built\n"
+    assert (builder.folder / "__pycache__/x").exists()
+    assert not (builder.folder / "old").exists()
+    listed = cli("undo", "--list")
+    assert "restore   app.py" in listed.out
+    assert "remove    dist/deep/out" in listed.out
+    done = cli("undo")
+    assert (done.code, done.err) == (0, ""), done
+    assert own(builder.folder) == before
+    assert not sessions(builder)[0].with_suffix(".undo").exists()
+    assert not sessions(builder)[0].with_suffix(".trials").exists()
+
+
+def test_one_call_or_one_turn_is_undone(builder: Project, cli) -> None:
+    work(
+        builder,
+        cli,
+        calls(shell("sh -c 'echo 1 > first'"), call("write_file", path="second", content="2\n")),
+        calls(shell("sh -c 'echo 3 >> app.py'")),
+        calls(shell("sh -c 'echo 4 >> app.py'")),
+    )
+    assert cli("undo", "--call", "9").code == 2
+    assert cli("undo", "--call", "1", "--turn", "1").code == 2
+    left = cli("undo", "--call", "3")
+    assert left.code == 1
+    assert "app.py: it was changed after the session" in left.out
+    assert cli("undo", "--call", "4").out == "restored  app.py\n"
+    assert builder.read("app.py") == "one\ntwo\n3\n"
+    assert sorted(cli("undo", "--turn", "1").out.split()) == ["first", "removed", "removed", "second"]
+    assert cli("undo").out == "restored  app.py\n"
+    assert builder.read("app.py") == "one\ntwo\n"
+
+
+def test_what_somebody_changed_since_stays(builder: Project, cli) -> None:
+    work(builder, cli, calls(shell("sh build.sh")))
+    builder.write("app.py", "mine\n")
+    done = cli("undo")
+    assert (done.code, builder.read("app.py")) == (1, "mine\n")
+    assert (builder.folder / "old/b/c").exists()
+
+
+def test_a_command_that_fails_or_is_stopped_leaves_what_it_did(builder: Project, cli) -> None:
+    before = own(builder.folder)
+    slow = call("shell", command="sh -c 'echo half > half; sleep 60'", timeout=1)
+    work(builder, cli, calls(shell("sh -c 'echo x > made; exit 3'"), slow))
+    assert (builder.read("made"), builder.read("half")) == ("x\n", "half\n")
+    assert cli("undo").code == 0
+    assert own(builder.folder) == before
+
+
+def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
+    builder.write("worker.yaml", f"{WORKER}undo: files\n")
+    work(builder, cli, calls(shell("sh -c 'echo x > made'")))
+    assert "changed no file" in cli("undo").err
+    assert builder.read("made") == "x\n"
+
+
+def test_a_trial_that_was_approved_is_undone_as_well(builder: Project) -> None:
+    before = own(builder.folder)
+    script(builder, calls(shell("sh build.sh")), "done")
+    assert builder.forge("run", "worker.yaml", "go", "-p", "--on-ask", "park").returncode == 10
+    assert builder.forge("run", "worker.yaml", "-r", "last", "-p", "-y").returncode == 0
+    assert not (builder.folder / "old").exists()
+    assert builder.forge("undo").returncode == 0
+    builder.write("worker.yaml", WORKER)
+    assert own(builder.folder) == before
+
+
+def test_changes_that_were_cut_off_are_completed_by_the_next_start(builder: Project, cli) -> None:
+    work(builder, cli, calls(shell("sh -c 'echo x > made'")))
+    log = sessions(builder)[0]
+    trial = log.with_suffix(".trials") / "call"
+    trial.mkdir(parents=True)
+    zone = str(builder.folder)
+    after = {"kind": "folder", "mode": 0o755, "owner": [os.getuid(), os.getgid()]}
+    (trial / "changes.json").write_text(json.dumps([{"zone": zone, "parts": ["begun"], "after": after}]), "utf-8")
+    (trial / "journal").write_text("after")
+    told = cli("undo", "--list")
+    assert "1 change that were cut off are done now" in told.err
+    assert (builder.folder / "begun").is_dir()

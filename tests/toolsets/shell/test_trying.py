@@ -1,0 +1,197 @@
+"""A line that would ask is tried first: without an effect nobody is asked, and a yes applies what was shown.
+
+Covers forge_cli.toolsets.shell.facts, forge_cli.sandbox.trial.trials, forge_cli.sandbox.trial.view,
+forge_cli.sandbox.trial.scratch, forge_cli.cli.trying.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from forge_cli import ApprovalDecision, ApprovalRequest, Text
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, CommandTried, ToolResult
+from forge_cli.testing import Project, Seen, call, calls
+
+pytestmark = pytest.mark.needs("overlay")
+
+WORKER = "name: w\ntoolsets: {shell: {}}\n"
+BUILD = "#!/bin/sh\nmkdir -p dist\necho built > dist/out\nsed -i s/hello/bye/ notes.txt\nrm old\necho done\n"
+
+
+@pytest.fixture
+def shell(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("notes.txt", "hello\nworld\n")
+    project.write("old", "old\n")
+    project.write("build.sh", BUILD).chmod(0o755)
+    return project
+
+
+def tree(folder: Path) -> dict[str, object]:
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def run(project: Project, line: str, **options: object) -> Seen:
+    return project.run(calls(call("shell", command=line)), "done", timeout=60, **options)
+
+
+def tried(seen: Seen) -> CommandTried:
+    (found,) = seen.of(CommandTried)
+    return found
+
+
+def status(seen: Seen) -> str:
+    return seen.of(ToolResult)[0].status
+
+
+def shown(seen: Seen) -> str:
+    (asked,) = seen.of(ApprovalRequired)
+    assert isinstance(asked.request, ApprovalRequest)
+    assert isinstance(asked.request.preview, Text)
+    return asked.request.preview.content
+
+
+def test_a_line_without_effect_is_its_result_and_nobody_is_asked(shell: Project) -> None:
+    before = tree(shell.folder)
+    seen = run(shell, "wc -l < notes.txt; python3 -c 'import json'")
+    assert seen.of(ApprovalRequired) == []
+    assert tried(seen).outcome == "noEffect"
+    decided = seen.of(ApprovalDecided)[0]
+    assert (decided.verdict, decided.approved, decided.by) == ("ask", True, "tool")
+    assert "tried: no effect (exit code 0, " in str(decided.reason)
+    assert seen.of(ToolResult)[0].value.data["stdout"] == "2\n"  # type: ignore[union-attr]
+    assert tree(shell.folder) == before
+
+
+def test_a_line_that_fails_by_itself_is_its_result_as_well(shell: Project) -> None:
+    seen = run(shell, "grep nothing notes.txt")
+    assert (seen.of(ApprovalRequired), status(seen)) == ([], "error")
+    assert tried(seen).exit_code == 1
+
+
+def test_a_yes_applies_what_was_shown(shell: Project) -> None:
+    seen = run(shell, "./build.sh", answers=[True])
+    assert tried(seen).outcome == "effects"
+    assert list(tried(seen).changes) == [
+        "made     dist/",
+        "made     dist/out (6 bytes)",
+        "changed  notes.txt (10 bytes)",
+        "deleted  old",
+    ]
+    text = shown(seen)
+    assert "-hello\n+bye\n" in text
+    assert "  done\n" in text
+    assert (shell.read("notes.txt"), shell.read("dist/out")) == ("bye\nworld\n", "built\n")
+    assert not (shell.folder / "old").exists()
+    assert seen.of(ToolResult)[0].value.data["stdout"] == "done\n"  # type: ignore[union-attr]
+
+
+def test_a_no_changes_nothing(shell: Project) -> None:
+    before = tree(shell.folder)
+    seen = run(shell, "./build.sh", answers=[False])
+    assert status(seen) == "denied"
+    assert tree(shell.folder) == before
+
+
+def test_with_nobody_to_ask_effects_are_denied(shell: Project) -> None:
+    before = tree(shell.folder)
+    seen = run(shell, "./build.sh")
+    assert (status(seen), tried(seen).outcome) == ("denied", "effects")
+    assert tree(shell.folder) == before
+
+
+def test_a_file_that_changes_while_somebody_thinks_is_tried_again(shell: Project) -> None:
+    def answer(request: ApprovalRequest) -> bool:
+        if len(asked) == 0:
+            shell.write("notes.txt", "hello\nmoon\n")
+        asked.append(request)
+        return True
+
+    asked: list[ApprovalRequest] = []
+    seen = run(shell, "./build.sh", approval_callback=answer)
+    assert (len(asked), status(seen)) == (2, "success")
+    assert "was changed meanwhile" in asked[1].reason
+    assert shell.read("notes.txt") == "bye\nmoon\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "line"),
+    [
+        ("rules: [{pattern: wc, approval: ask}]", "wc -l notes.txt"),
+        ("rules: [{pattern: wc, approval: ask}]", "true; wc -l notes.txt"),
+        ("approval: {tools: {shell: ask}}", "wc -l notes.txt"),
+        ("rules: []", "wc -c .env.sample"),
+        ("rules: [{pattern: wc, approval: ask}]", 'eval "w""c" notes.txt; fi'),
+    ],
+)
+def test_what_a_rule_says_asks_without_effect_too(shell: Project, rules: str, line: str) -> None:
+    shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{{rules}}}}}\n")
+    seen = run(shell, line, answers=[False])
+    assert (len(seen.of(ApprovalRequired)), status(seen)) == (1, "denied")
+
+
+def test_blocked_is_never_tried(shell: Project) -> None:
+    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: wc, approval: blocked}]}}\n")
+    for line in ("wc notes.txt", "$(echo w)c notes.txt", "x=w; ${x}c notes.txt", 'eval "w"c notes.txt'):
+        seen = run(shell, line, answers=[False])
+        assert seen.of(CommandTried) == [], line
+        assert status(seen) in ("blocked", "denied")
+
+
+def test_try_off_asks_as_before(shell: Project) -> None:
+    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
+    seen = run(shell, "wc -l notes.txt", answers=[True])
+    assert (len(seen.of(ApprovalRequired)), seen.of(CommandTried), status(seen)) == (1, [], "success")
+
+
+def test_scratch_is_dropped_and_does_not_ask(shell: Project) -> None:
+    shell.write("pkg/mod.py", "x = 1\n")
+    seen = run(shell, "python3 -c 'import pkg.mod' && mkdir -p .pytest_cache/v && echo 1 > .pytest_cache/v/x")
+    assert (tried(seen).outcome, seen.of(ApprovalRequired)) == ("noEffect", [])
+    assert not list(shell.folder.rglob("__pycache__"))
+    assert not (shell.folder / ".pytest_cache").exists()
+
+
+def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -> None:
+    shell.write(".env", "TOKEN=abc\n")
+    secret = 'python3 -c \'print(open(".e" + "nv").read())\''
+    seen = run(shell, secret, answers=[True])
+    assert tried(seen).outcome == "incomplete"
+    assert tried(seen).wanted == (f"'{shell.folder / '.env'}', which may hold secrets",)
+    assert "it wanted" in shown(seen)
+    assert "abc" not in shown(seen)
+    assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
+
+
+def test_a_session_that_is_parked_keeps_what_was_seen(shell: Project) -> None:
+    shell.write("worker.yaml", f"{WORKER}model: script:script.yaml\n")
+    turns = [calls(call("shell", command="./build.sh")), {"text": "done"}]
+    shell.write("script.yaml", json.dumps({"turns": turns}))
+    parked = shell.forge("run", "worker.yaml", "go", "-p", "--on-ask", "park")
+    assert parked.returncode == 10, parked
+    (kept,) = (shell.home / "sessions").glob("*.trials/*")
+    listed = shell.forge("approvals", "list", "--json")
+    (waiting,) = json.loads(listed.stdout)
+    os.utime(shell.folder / "worker.yaml")
+    assert shell.forge("approvals", "answer", waiting["session"], waiting["request"], "yes").returncode == 0
+    done = shell.forge("run", "worker.yaml", "-r", waiting["session"], "-p")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done
+    assert shell.read("dist/out") == "built\n"
+    assert not kept.exists()
+
+
+def test_a_yes_for_the_session_is_for_the_line(shell: Project) -> None:
+    seen = shell.run(
+        calls(call("shell", command="./build.sh")),
+        calls(call("shell", command="./build.sh")),
+        "done",
+        answers=[ApprovalDecision(True, remember="session")],
+        timeout=60,
+    )
+    assert [result.status for result in seen.of(ToolResult)] == ["success", "success"]
+    assert len(seen.of(CommandTried)) == 1
