@@ -20,6 +20,8 @@ StatusLevel = Literal["debug", "info", "warning", "error"]
 VERSION = 1
 CLIENTS = "MCP clients"
 """Takes the place of the model in a session whose calls are made by clients of ``forge serve``."""
+OTHER_TOOLS = "other tools"
+"""Takes it where another program makes them itself, and the gate only judges."""
 
 
 @dataclass(frozen=True)
