@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from forge_cli.cli.opening import opened
 from process import compare, milliseconds
 from table import Row, cpu_seconds, main, take_turns
 
-from forge_cli.cli.opening import opened
 from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from forge_cli.cli.opening import opened
 from mcp import Client, StdioServerParameters
 from table import Row, main
 
-from forge_cli.cli.opening import opened
 from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker

@@ -46,7 +46,9 @@ def uninstall(tool: ToolArgument, *, project: ProjectOption = False, user: UserO
 
 
 @app.command()
-def status(tool: Annotated[str | None, typer.Argument(metavar="|".join(TARGETS), help="Only this tool.")] = None) -> None:
+def status(
+    tool: Annotated[str | None, typer.Argument(metavar="|".join(TARGETS), help="Only this tool.")] = None,
+) -> None:
     """Say which tools ask forge, and by which policy."""
     policy = policy_file()
     typer.echo(f"policy    {policy}{'' if policy.exists() else ' (not there: forge guard install writes it)'}")

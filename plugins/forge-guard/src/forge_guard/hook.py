@@ -3,13 +3,12 @@
 It runs before every call of a tool, so it imports next to nothing: ``socket`` alone takes as long as Python to start.
 """
 
+import _signal
+import _socket
 import binascii
 import fcntl
 import os
 import sys
-
-import _signal
-import _socket
 
 LIMIT = 25
 """Seconds for an answer; then this process ends, and the hook's own line says no."""
@@ -76,7 +75,10 @@ def identity() -> int:
     ]
     counts += [sys.executable, sys.version, str(os.stat(__file__).st_mtime_ns)]
     library = os.path.join(
-        os.path.dirname(os.path.dirname(sys.executable)), "lib", "python{}.{}".format(*sys.version_info), "site-packages"
+        os.path.dirname(os.path.dirname(sys.executable)),
+        "lib",
+        "python{}.{}".format(*sys.version_info),
+        "site-packages",
     )
     counts += [str(os.stat(library).st_mtime_ns)] if os.path.isdir(library) else []
     return binascii.crc32("\0".join(counts).encode("utf-8", "surrogateescape"))

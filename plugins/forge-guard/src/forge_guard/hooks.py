@@ -71,9 +71,31 @@ CLAUDE = Hook(
         "WebSearch": lambda place, given: iter([("search_web", {"query": text_of(given, "query")})]),
     },
     own=frozenset(
-        "Agent Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoWrite AskUserQuestion"
-        " EnterPlanMode ExitPlanMode Skill ToolSearch BashOutput KillShell KillBash ListMcpResources"
-        " ListMcpResourcesTool ReportFindings StructuredOutput CronList ScheduleWakeup".split()
+        [
+            "Agent",
+            "Task",
+            "TaskCreate",
+            "TaskGet",
+            "TaskList",
+            "TaskOutput",
+            "TaskStop",
+            "TaskUpdate",
+            "TodoWrite",
+            "AskUserQuestion",
+            "EnterPlanMode",
+            "ExitPlanMode",
+            "Skill",
+            "ToolSearch",
+            "BashOutput",
+            "KillShell",
+            "KillBash",
+            "ListMcpResources",
+            "ListMcpResourcesTool",
+            "ReportFindings",
+            "StructuredOutput",
+            "CronList",
+            "ScheduleWakeup",
+        ]
     ),
     mcp=_mcp_of_claude,
     project="CLAUDE_PROJECT_DIR",

@@ -38,9 +38,7 @@ class Gates:
         if key in self._open:
             await self._open.pop(key)[1].aclose()
         async with AsyncExitStack() as stack:
-            gate = await stack.enter_async_context(
-                open_gate(load_worker(policy_file()), workspace=project, maker=tool)
-            )
+            gate = await stack.enter_async_context(open_gate(load_worker(policy_file()), workspace=project, maker=tool))
             self._open[key] = gate, stack.pop_all()
         return gate
 
