@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ class Machine:
 
     home: Path
     project: Path
+    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def env(self) -> dict[str, str]:
@@ -56,7 +57,9 @@ class Machine:
         return done.returncode, done.stdout, done.stderr
 
     def settings(self, tool: str) -> Path:
-        return {"claude": self.project / ".claude/settings.local.json"}[tool]
+        return self.project / {"claude": ".claude/settings.local.json", "codex": ".codex/hooks.json"}.get(
+            tool, f".{tool}/settings.json"
+        )
 
     def asked(self, name: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
         """What Claude Code gives its hook."""

@@ -11,7 +11,7 @@ import typer
 
 from forge_cli import UsageError, load_worker
 from forge_guard import hook
-from forge_guard.installing import TARGETS, Target, read_settings, write_settings
+from forge_guard.installing import TARGETS, Target, write_settings
 from forge_guard.policy import default_policy, policy_file
 
 app = typer.Typer(help="Put forge's gate before the calls of other coding tools.", no_args_is_help=True)
@@ -29,8 +29,8 @@ def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOpt
     if not policy.exists():
         _change(policy, "", default_policy())
     load_worker(policy)
-    before = read_settings(file)
-    if not _change(file, before, target.installed(before)):
+    before = target.read(file)
+    if target.is_installed(before) or not _change(file, before, target.installed(before)):
         typer.echo(f"{tool} asks forge already: {file}")
     if target.told:
         typer.echo(target.told)
@@ -40,7 +40,7 @@ def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOpt
 def uninstall(tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False) -> None:
     """Take the hook of a tool away; the policy stays."""
     target, file = _target(tool, project, user)
-    before = read_settings(file)
+    before = target.read(file)
     if not _change(file, before, target.removed(before)):
         typer.echo(f"{tool} does not ask forge: {file}")
 
@@ -55,7 +55,7 @@ def status(
     for target in [_named(tool)] if tool else TARGETS.values():
         for project in (False, True):
             file = target.file(project=project)
-            text = read_settings(file)
+            text = target.read(file)
             stands = "asks" if target.is_installed(text) else "outdated" if target.removed(text) != text else "-"
             typer.echo(f"{target.tool:9} {'project' if project else 'user':8} {stands:9} {file}")
 
@@ -92,11 +92,6 @@ def _change(file: Path, before: str, after: str) -> bool:
     typer.echo("".join(lines), nl=False)
     if sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Write it?"):
         raise typer.Exit(1)
-    write_settings(file, after) if file.suffix == ".json" else _write_policy(file, after)
-    typer.echo(f"written to {file}")
+    write_settings(file, after)
+    typer.echo(f"{'written to' if after.strip() else 'removed'} {file}")
     return True
-
-
-def _write_policy(file: Path, text: str) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")

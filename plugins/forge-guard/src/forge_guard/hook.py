@@ -3,7 +3,7 @@
 It runs before every call of a tool, so it imports next to nothing: ``socket`` alone takes as long as Python to start.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import binascii
 import fcntl
@@ -119,7 +119,7 @@ def start(name: str) -> "_socket.socket":
 
 def run(module: str, *args: str, standard: "tuple[int | None, int | None, str | int | None]") -> int:
     """Start a module of forge with these as standard streams; None is nowhere. Returns its process id."""
-    actions = []
+    actions: list[tuple[object, ...]] = []
     for number, stream in enumerate(standard):
         if isinstance(stream, int):
             actions.append((os.POSIX_SPAWN_DUP2, stream, number))

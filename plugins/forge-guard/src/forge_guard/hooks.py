@@ -1,109 +1,217 @@
-"""The tools whose hooks are known: how each asks, and in which words it takes an answer."""
+"""The tools whose hooks are known: which calls of forge's own tools are behind those of each."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from forge_guard.questions import Call, Hook, Json, NotUnderstood, Place, Question, place_of, text_of
+from forge_guard.questions import Call, Hook, NotUnderstood, Place, Question, Reader, place_of, text_of
 
-Decision = Literal["allow", "ask", "deny"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a hook gives back: standard output, standard error and exit code."""
-
-    out: str = ""
-    err: str = ""
-    code: int = 0
+_ADDRESS = re.compile(r"\S*://\S+")
+UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
+"""Modes of Claude Code in which calls are made that no person has said yes to."""
 
 
-def _written(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
-    yield place.write(text_of(given, "file_path"), text_of(given, "content"))
+def _runs(line: str, *folder: str) -> Reader:
+    """A command line, and where it runs."""
+
+    def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+        yield place.shell(text_of(given, line), _optional(given, *folder))
+
+    return read
 
 
-def _edited(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
-    yield place.write(text_of(given, "file_path"), text_of(given, "new_string"))
+def _reads(*path: str) -> Reader:
+    return lambda place, given: iter([place.read(text_of(given, *path))])
+
+
+def _lists(*path: str) -> Reader:
+    return lambda place, given: iter([place.list(_optional(given, *path) or ".")])
+
+
+def _finds(*path: str) -> Reader:
+    return lambda place, given: iter([place.find(text_of(given, "pattern"), _optional(given, *path) or ".")])
+
+
+def _searches(*path: str) -> Reader:
+    return lambda place, given: iter([place.search(text_of(given, "pattern"), _optional(given, *path) or ".")])
+
+
+def _writes(path: str, content: str) -> Reader:
+    return lambda place, given: iter([place.write(text_of(given, path), _optional(given, content) or "")])
+
+
+def _patches(*text: str) -> Reader:
+    """A patch in the form that codex made up, which forge's own tool takes as well."""
+
+    def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+        if place.cwd != place.project:
+            raise NotUnderstood("a patch is only judged in the project's own folder")
+        yield "apply_patch", {"input": text_of(given, *text)}
+
+    return read
+
+
+def _opens(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    yield "open_url", {"url": text_of(given, "url")}
+
+
+def _asks_the_web(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    yield "search_web", {"query": text_of(given, "query")}
+
+
+def _optional(given: Mapping[str, Any], *names: str) -> str | None:
+    return text_of(given, *names) if any(given.get(name) is not None for name in names) else None
 
 
 def _edited_often(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
     edits = [each for each in given.get("edits") or () if isinstance(each, dict)]
-    yield place.write(text_of(given, "file_path"), "\n".join(text_of(each, "new_string") for each in edits))
+    new = "\n".join(text_of(each, "new_string", "newString") for each in edits)
+    yield place.write(text_of(given, "file_path", "filePath"), new)
 
 
 def _watched(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
     if "command" in given:
         yield place.shell(text_of(given, "command"))
     if isinstance(given.get("ws"), dict):
-        yield "open_url", {"url": text_of(given["ws"], "url")}
+        yield from _opens(place, given["ws"])
     elif "command" not in given:
         raise NotUnderstood("it watches neither a command nor an address")
 
 
-def _mcp_of_claude(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+def _addresses_in(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    """Every address in a prompt, of which Gemini CLI fetches each."""
+    found = _ADDRESS.findall(text_of(given, "prompt", "url"))
+    if not found:
+        raise NotUnderstood("there is no address in it")
+    yield from (("open_url", {"url": each}) for each in found)
+
+
+def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    wanted = given.get("include")
+    if not isinstance(wanted, list) or not wanted:
+        raise NotUnderstood("'include' is not a list")
+    for each in wanted:
+        pattern = text_of({"include": each}, "include")
+        yield place.find(pattern, ".") if any(mark in pattern for mark in "*?[{") else place.read(pattern)
+
+
+def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """``mcp__SERVER__TOOL``, as Claude Code and codex write it; resources by their server."""
     given = data.get("tool_input")
-    if name in ("ReadMcpResourceTool", "ReadMcpResourceDirTool", "ReadMcpResource", "ReadMcpResourceDir"):
-        return (text_of(given, "server") if isinstance(given, dict) else "?"), "resources"
+    if name.startswith("ReadMcpResource") and isinstance(given, dict):
+        return text_of(given, "server"), "resources"
     server, parted, tool = name.removeprefix("mcp__").partition("__")
     return (server, tool) if name.startswith("mcp__") and parted else None
 
 
+def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Gemini CLI says beside the name whose tool it is."""
+    context = data.get("mcp_context")
+    return (text_of(context, "server_name"), text_of(context, "tool_name")) if isinstance(context, dict) else None
+
+
+def _one_line(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """``SERVER_TOOL``, as opencode writes it."""
+    server, parted, tool = name.partition("_")
+    return (server, tool) if parted and name not in OPENCODE.readers else None
+
+
 CLAUDE = Hook(
     readers={
-        "Bash": lambda place, given: iter([place.shell(text_of(given, "command"))]),
+        "Bash": _runs("command"),
         "Monitor": _watched,
-        "Read": lambda place, given: iter([place.read(text_of(given, "file_path"))]),
-        "NotebookRead": lambda place, given: iter([place.read(text_of(given, "notebook_path"))]),
-        "LS": lambda place, given: iter([place.list(text_of(given, "path"))]),
-        "Glob": lambda place, given: iter([place.find(text_of(given, "pattern"), given.get("path") or ".")]),
-        "Grep": lambda place, given: iter([place.search(text_of(given, "pattern"), given.get("path") or ".")]),
-        "Write": _written,
-        "Edit": _edited,
+        "Read": _reads("file_path"),
+        "NotebookRead": _reads("notebook_path"),
+        "LS": _lists("path"),
+        "Glob": _finds("path"),
+        "Grep": _searches("path"),
+        "Write": _writes("file_path", "content"),
+        "Edit": _writes("file_path", "new_string"),
         "MultiEdit": _edited_often,
-        "NotebookEdit": lambda place, given: iter(
-            [place.write(text_of(given, "notebook_path"), str(given.get("new_source", "")))]
-        ),
-        "WebFetch": lambda place, given: iter([("open_url", {"url": text_of(given, "url")})]),
-        "WebSearch": lambda place, given: iter([("search_web", {"query": text_of(given, "query")})]),
+        "NotebookEdit": _writes("notebook_path", "new_source"),
+        "WebFetch": _opens,
+        "WebSearch": _asks_the_web,
     },
-    own=frozenset(
-        [
-            "Agent",
-            "Task",
-            "TaskCreate",
-            "TaskGet",
-            "TaskList",
-            "TaskOutput",
-            "TaskStop",
-            "TaskUpdate",
-            "TodoWrite",
-            "AskUserQuestion",
-            "EnterPlanMode",
-            "ExitPlanMode",
-            "Skill",
-            "ToolSearch",
-            "BashOutput",
-            "KillShell",
-            "KillBash",
-            "ListMcpResources",
-            "ListMcpResourcesTool",
-            "ReportFindings",
-            "StructuredOutput",
-            "CronList",
-            "ScheduleWakeup",
-        ]
-    ),
-    mcp=_mcp_of_claude,
-    project="CLAUDE_PROJECT_DIR",
+    own="Agent Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoWrite AskUserQuestion EnterPlanMode"
+    " ExitPlanMode Skill ToolSearch BashOutput KillShell KillBash ListMcpResources ListMcpResourcesTool ReportFindings"
+    " StructuredOutput CronList ScheduleWakeup",
+    mcp=_two_lines,
+    project=lambda data, env: env.get("CLAUDE_PROJECT_DIR"),
+    shell_of=lambda env: env.get("CLAUDE_CODE_SHELL") or env.get("SHELL"),
+    event="PreToolUse",
 )
 
-HOOKS = {"claude": CLAUDE}
-BYPASSED = frozenset({"bypassPermissions", "dontAsk", "auto"})
-"""Modes of Claude Code in which a call is made that no person has said yes to."""
+
+def _start_of_codex(data: Mapping[str, Any], env: Mapping[str, str]) -> str:
+    """The folder that a session began in: ``cwd`` is that of the command, which the model chooses."""
+    try:
+        with open(text_of(data, "transcript_path"), encoding="utf-8") as transcript:
+            first = json.loads(transcript.readline())
+        return text_of(first["payload"], "cwd")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotUnderstood("the folder that the session began in cannot be found") from error
+
+
+CODEX = Hook(
+    readers={
+        "Bash": _runs("command"),
+        "apply_patch": _patches("command", "input", "patch"),
+        "view_image": _reads("path"),
+    },
+    own="update_plan request_user_input get_goal create_goal update_goal",
+    mcp=_two_lines,
+    project=_start_of_codex,
+    shell_of=lambda env: env.get("SHELL"),
+    event="PreToolUse",
+)
+GEMINI = Hook(
+    readers={
+        "run_shell_command": _runs("command", "dir_path", "directory"),
+        "read_file": _reads("file_path", "absolute_path"),
+        "read_many_files": _read_many,
+        "list_directory": _lists("dir_path", "path"),
+        "glob": _finds("dir_path", "path"),
+        "grep_search": _searches("dir_path", "path"),
+        "search_file_content": _searches("dir_path", "path"),
+        "write_file": _writes("file_path", "content"),
+        "replace": _writes("file_path", "new_string"),
+        "web_fetch": _addresses_in,
+        "google_web_search": _asks_the_web,
+    },
+    own="update_topic write_todos enter_plan_mode exit_plan_mode invoke_agent activate_skill ask_user complete_task"
+    " get_internal_docs list_background_processes read_background_output list_mcp_resources tracker_create_task"
+    " tracker_update_task tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize",
+    mcp=_named_beside,
+    shell_of=lambda env: "bash",
+    event="BeforeTool",
+)
+OPENCODE = Hook(
+    readers={
+        "bash": _runs("command", "workdir"),
+        "read": _reads("filePath"),
+        "list": _lists("path"),
+        "glob": _finds("path"),
+        "grep": _searches("path"),
+        "write": _writes("filePath", "content"),
+        "edit": _writes("filePath", "newString"),
+        "multiedit": _edited_often,
+        "apply_patch": _patches("patchText"),
+        "patch": _patches("patchText"),
+        "webfetch": _opens,
+        "websearch": _asks_the_web,
+    },
+    own="skill task todowrite todoread question plan_enter plan_exit invalid list_mcp_resources",
+    mcp=_one_line,
+    shell_of=lambda env: env.get("SHELL"),
+    event="tool.execute.before",
+)
+HOOKS = {"claude": CLAUDE, "codex": CODEX, "gemini": GEMINI, "opencode": OPENCODE}
 
 
 def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
@@ -114,33 +222,24 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
         raise NotUnderstood("the hook's input is not JSON") from None
     if not isinstance(data, dict):
         raise NotUnderstood("the hook's input is not an object")
-    hook = HOOKS[tool]
-    event, session = text_of(data, "hook_event_name"), str(data.get("session_id", ""))
-    place = place_of(data, env.get(hook.project) if hook.project else None)
-    asked = Question(tool, event, place.project, session, (), made=event == "PostToolUse")
-    if asked.made and data.get("permission_mode") in BYPASSED:
+    hook, event = HOOKS[tool], text_of(data, "hook_event_name")
+    place = place_of(data, hook.project(data, env))
+    asked = Question(tool, event, place.project, str(data.get("session_id")), (), made=event == "PostToolUse")
+    if asked.made and data.get("permission_mode") in UNASKED:
         return asked
     try:
         calls = hook.calls(place, data)
     except NotUnderstood as doubt:  # judged by a name that no tool of forge has, so that it is on record
         unknown = f"{tool}:{data.get('tool_name')}", {"input": data.get("tool_input")}
         return replace(asked, calls=(unknown,), doubt=str(doubt))
-    shell = any(name == "shell" for name, _ in calls)
-    return replace(asked, calls=calls, doubt=_other_shell(tool, env) if shell else None)
+    shell = hook.shell_of(env) if any(name == "shell" for name, _ in calls) else "bash"
+    return replace(asked, calls=calls, doubt=_other_shell(tool, shell))
 
 
-def _other_shell(tool: str, env: Mapping[str, str]) -> str | None:
+def _other_shell(tool: str, shell: str | None) -> str | None:
     """Why a command line may mean something else than the rules think: they read bash."""
-    shell = env.get("CLAUDE_CODE_SHELL") or env.get("SHELL") or ""
-    if os.path.basename(shell) == "bash":
+    if shell and os.path.basename(shell) == "bash":
         return None
-    used = f"{tool} may run commands with {shell or 'another shell'}"
-    return f"the rules read bash, and {used}: set {'CLAUDE_CODE_SHELL' if tool == 'claude' else 'SHELL'}=/bin/bash"
-
-
-def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer:
-    """An answer in the words of a tool; None leaves it to the tool's own rules."""
-    if decision is None or event == "PostToolUse":
-        return Answer()
-    said: Json = {"hookEventName": event, "permissionDecision": decision, "permissionDecisionReason": reason}
-    return Answer(json.dumps({"hookSpecificOutput": said}) + "\n")
+    remedy = "CLAUDE_CODE_SHELL" if tool == "claude" else "SHELL"
+    used = Path(shell).name if shell else "another shell"
+    return f"the rules read bash, and {tool} may run this with {used}: set {remedy}=/bin/bash"

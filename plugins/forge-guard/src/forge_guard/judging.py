@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli import ForgeError, Gate, load_worker, open_gate
-from forge_guard.hooks import Answer, Decision, read_question, say
+from forge_guard.answers import Answer, Decision, say
+from forge_guard.hooks import HOOKS, read_question
 from forge_guard.policy import policy_file
 from forge_guard.questions import NotUnderstood, Question
 
@@ -50,7 +51,7 @@ class Gates:
 
 async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> Answer:
     """What the hook of a tool gives back to it."""
-    event = "PreToolUse"
+    event = HOOKS[tool].event
     try:
         question = read_question(tool, text, env)
         event = question.event

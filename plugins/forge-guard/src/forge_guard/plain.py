@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 
-from forge_guard.hooks import Answer
+from forge_guard.answers import Answer
 from forge_guard.judging import Gates, answer
 
 

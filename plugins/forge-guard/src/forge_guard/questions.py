@@ -43,12 +43,6 @@ def text_of(given: Mapping[str, Any], *names: str) -> str:
     raise NotUnderstood(f"there is no '{names[0]}'")
 
 
-def project_of(cwd: Path, stated: str | None) -> Path:
-    """The folder that the policy is about: the tool's project around its working directory, else that itself."""
-    project = Path(stated) if stated else cwd
-    return project if project.is_absolute() and cwd.is_relative_to(project) else cwd
-
-
 @dataclass(frozen=True)
 class Place:
     """Where a tool works: files and commands are judged from the project's folder."""
@@ -70,7 +64,7 @@ class Place:
 
     def shell(self, command: str, folder: str | None = None) -> Call:
         """A command line; one that runs below the project's folder is judged as if it went there first."""
-        inside = self.path(folder) if folder else os.path.relpath(self.cwd, self.project)
+        inside = self.path(folder or ".")
         return "shell", {"command": command if inside == "." else f"cd {shlex.quote(inside)}\n{command}"}
 
     def read(self, path: str) -> Call:
@@ -107,17 +101,21 @@ class Hook:
     """How one tool asks: the calls behind its tools' names, and which of its tools are none of the gate's business."""
 
     readers: Mapping[str, Reader]
-    own: frozenset[str]
+    own: str
     """Tools that touch nothing themselves: the tool's own rules decide."""
     mcp: Callable[[str, Mapping[str, Any]], tuple[str, str] | None]
     """Server and tool behind the name of an MCP tool, or None."""
-    project: str | None = None
-    """The variable that names the project's folder."""
+    shell_of: Callable[[Mapping[str, str]], str | None]
+    """The shell that runs its command lines."""
+    event: str
+    """What its hook is called, where the input does not say."""
+    project: Callable[[Mapping[str, Any], Mapping[str, str]], str | None] = lambda data, env: None
+    """The folder that the tool was started for, where that may be another than its working directory."""
 
     def calls(self, place: Place, data: Mapping[str, Any]) -> tuple[Call, ...]:
         """The calls that a question is about."""
         name, given = text_of(data, "tool_name"), data.get("tool_input")
-        if name in self.own:
+        if name in self.own.split():
             return ()
         if named := self.mcp(name, data):
             return (("call_mcp", {"server": named[0], "tool": named[1]}),)
@@ -128,8 +126,10 @@ class Hook:
         return tuple(reader(place, given))
 
 
-def place_of(data: Mapping[str, Any], stated: str | None) -> Place:
+def place_of(data: Mapping[str, Any], project: str | None) -> Place:
+    """Where a tool works; the policy is about the folder that it was started for, wherever it went since."""
     cwd = Path(text_of(data, "cwd"))
-    if not cwd.is_absolute():
+    place = Place(Path(project or cwd), cwd)
+    if not (place.project.is_absolute() and cwd.is_absolute()):
         raise NotUnderstood(f"the working directory '{cwd}' is not absolute")
-    return Place(project_of(cwd, stated), cwd)
+    return place

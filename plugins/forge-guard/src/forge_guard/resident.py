@@ -7,8 +7,8 @@ import socket
 import sys
 from dataclasses import dataclass, field
 
+from forge_guard.answers import Answer
 from forge_guard.hook import is_ours
-from forge_guard.hooks import Answer
 from forge_guard.judging import Gates, answer
 
 IDLE = float(os.environ.get("FORGE_GUARD_IDLE") or 900)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from json.decoder import scanstring
 from typing import Any
 
 Span = tuple[int, int]
@@ -78,7 +77,7 @@ def _members(text: str, start: int) -> Iterator[tuple[str | int, Span, int]]:
     while text[place] not in "}]":
         begin, name = place, number
         if in_object:
-            name, place = scanstring(text, place + 1)
+            name, place = _decoder.raw_decode(text, place)
             place = _skip(text, _skip(text, place) + 1)
         _, end = _decoder.raw_decode(text, place)
         yield name, (place, end), begin

@@ -19,8 +19,8 @@ Rules = dict[str, Approval]
 class GuardConfig(ToolsetConfig):
     """What is said of hosts and of MCP tools; the strictest pattern that fits counts, and what none fits asks."""
 
-    hosts: Annotated[Rules, Field(description="Approval by host; `*.example.org` is every name below it.")] = {}
-    mcp: Annotated[Rules, Field(description="Approval by SERVER/TOOL, in which `*` is anything.")] = {}
+    hosts: Rules = Field(default_factory=dict, description="Approval by host; `*.example.org` is every name below it.")
+    mcp: Rules = Field(default_factory=dict, description="Approval by SERVER/TOOL, in which `*` is anything.")
 
 
 class GuardToolset(Toolset[GuardConfig]):
