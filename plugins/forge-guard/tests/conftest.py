@@ -26,7 +26,7 @@ class Machine:
     def env(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
         own = {"HOME": str(self.home), "SHELL": "/bin/bash", "FORGE_GUARD_IDLE": "20"}
-        return {**kept, **own, "CLAUDE_PROJECT_DIR": str(self.project)}
+        return {**kept, **own, "CLAUDE_PROJECT_DIR": str(self.project), **self.extra}
 
     def run(self, *command: str, text: str = "", **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

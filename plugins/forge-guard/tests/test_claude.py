@@ -21,7 +21,12 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Read", {"file_path": "~/b.txt"}, "ask", "may mean a home"),
         ("Write", {"file_path": file, "content": "x"}, "allow", "pre-approves write"),
         ("Write", {"file_path": f"{machine.project}/.git/config", "content": "x"}, "ask", "protected name"),
-        ("Edit", {"file_path": str(machine.settings("claude")), "new_string": ""}, "ask", "zone 'claude'"),
+        (
+            "Edit",
+            {"file_path": str(machine.settings("claude")), "new_string": ""},
+            "ask",
+            "'.claude' is a protected",
+        ),
         ("Edit", {"file_path": str(machine.policy), "new_string": ""}, "ask", "is in no zone"),
         ("MultiEdit", {"file_path": file, "edits": [{"new_string": "x"}]}, "allow", "pre-approves write"),
         ("NotebookEdit", {"notebook_path": outside, "new_source": "x"}, "ask", "is in no zone"),

@@ -27,7 +27,7 @@ class Tool:
     prepare: Callable[[Machine, Script], list[str]]
     run: Callable[[str], Call]
     write: Callable[[Path], Call]
-    reads_ahead: Callable[[Path], list[Call]] = lambda file: []
+    read: Callable[[Path], Call]
 
 
 def _claude(machine: Machine, script: Script) -> list[str]:
@@ -65,33 +65,34 @@ def _opencode(machine: Machine, script: Script) -> list[str]:
     return ["opencode", "run", "do it", "-m", "script/m"]
 
 
-
 TOOLS = [
     Tool(
         "claude",
         _claude,
         lambda line: ("Bash", {"command": line, "description": "x"}),
         lambda file: ("Write", {"file_path": str(file), "content": "changed\n"}),
-        lambda file: [("Read", {"file_path": str(file)})],
+        lambda file: ("Read", {"file_path": str(file)}),
     ),
     Tool(
         "codex",
         _codex,
         lambda line: ("exec_command", {"cmd": line}),
         lambda file: ("exec_command", {"cmd": f"tee {file} < .git/HEAD"}),
+        lambda file: ("exec_command", {"cmd": f"cat {file}"}),
     ),
     Tool(
         "gemini",
         _gemini,
         lambda line: ("run_shell_command", {"command": line}),
         lambda file: ("write_file", {"file_path": str(file), "content": "changed\n"}),
+        lambda file: ("read_file", {"file_path": str(file)}),
     ),
     Tool(
         "opencode",
         _opencode,
         lambda line: ("bash", {"command": line, "description": "x"}),
         lambda file: ("write", {"filePath": str(file), "content": "changed\n"}),
-        lambda file: [("read", {"filePath": str(file)})],
+        lambda file: ("read", {"filePath": str(file)}),
     ),
 ]
 
@@ -104,11 +105,13 @@ def test_a_real_tool_does_what_the_policy_says(machine: Machine, tool: Tool) -> 
     kept = machine.project / "kept" / "a.txt"
     kept.parent.mkdir()
     kept.write_text("as it was\n")
-    free = machine.project / "free.txt"
+    free, secret = machine.project / "free.txt", machine.project / ".env"
+    secret.write_text("hidden-value\n")
     calls = [
         tool.run("git status"),
         tool.run("git log --output=stolen.txt"),
-        *tool.reads_ahead(kept),
+        tool.read(secret),
+        tool.read(kept),
         tool.write(kept),
         *([] if tool.name == "codex" else [tool.write(free)]),
     ]
@@ -120,7 +123,7 @@ def test_a_real_tool_does_what_the_policy_says(machine: Machine, tool: Tool) -> 
         done = subprocess.run(
             command,
             cwd=machine.project,
-            env={**machine.env, **machine.extra},
+            env=machine.env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -132,6 +135,9 @@ def test_a_real_tool_does_what_the_policy_says(machine: Machine, tool: Tool) -> 
     assert "--output=stolen.txt writes" in told
     assert not (machine.project / "stolen.txt").exists()
     assert kept.read_text() == "as it was\n"
+    assert "hidden-value" not in told
+    if tool.name != "gemini":  # which does not read such a file by itself
+        assert "may hold secrets" in told
     if tool.name != "codex":
         assert "zone 'kept' blocks write" in told
         assert free.read_text() == "changed\n"

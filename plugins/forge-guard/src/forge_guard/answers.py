@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Decision = Literal["allow", "ask", "deny"]
-ASKING = frozenset({"claude", "gemini"})
-"""Tools that ask their person when a hook says so; the others only know no."""
+ASKING = frozenset({"claude"})
+"""Tools that ask their person when a hook says so.
+
+Gemini CLI 0.61 takes ``ask``, too, which its documentation does not have: it reads files all the same, and without a
+terminal it waits for ever.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,7 @@ def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer
         case "codex":  # it has no word for yes here
             return SILENCE if decision == "allow" else _decided(event, decision, reason)
         case "gemini":
-            told = {"systemMessage": reason} if decision == "ask" else {}
-            return Answer.json({"decision": decision, "reason": reason, **told})
+            return Answer.json({"decision": decision, "reason": reason})
         case _:
             return SILENCE if decision == "allow" else Answer(err=f"{reason}\n", code=2)
 

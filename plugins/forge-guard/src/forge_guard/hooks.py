@@ -7,11 +7,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from forge_guard.questions import Call, Hook, NotUnderstood, Place, Question, Reader, place_of, text_of
 
+_OWN: dict[str, list[str]] = json.loads(files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8"))
+"""Tools that touch nothing themselves, by the tool that has them."""
 _ADDRESS = re.compile(r"\S*://\S+")
 UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
 """Modes of Claude Code in which calls are made that no person has said yes to."""
@@ -138,9 +141,7 @@ CLAUDE = Hook(
         "WebFetch": _opens,
         "WebSearch": _asks_the_web,
     },
-    own="Agent Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoWrite AskUserQuestion EnterPlanMode"
-    " ExitPlanMode Skill ToolSearch BashOutput KillShell KillBash ListMcpResources ListMcpResourcesTool ReportFindings"
-    " StructuredOutput CronList ScheduleWakeup",
+    own=_OWN["claude"],
     mcp=_two_lines,
     project=lambda data, env: env.get("CLAUDE_PROJECT_DIR"),
     shell_of=lambda env: env.get("CLAUDE_CODE_SHELL") or env.get("SHELL"),
@@ -154,7 +155,7 @@ def _start_of_codex(data: Mapping[str, Any], env: Mapping[str, str]) -> str:
         with open(text_of(data, "transcript_path"), encoding="utf-8") as transcript:
             first = json.loads(transcript.readline())
         return text_of(first["payload"], "cwd")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, NotUnderstood) as error:
         raise NotUnderstood("the folder that the session began in cannot be found") from error
 
 
@@ -164,7 +165,7 @@ CODEX = Hook(
         "apply_patch": _patches("command", "input", "patch"),
         "view_image": _reads("path"),
     },
-    own="update_plan request_user_input get_goal create_goal update_goal",
+    own=_OWN["codex"],
     mcp=_two_lines,
     project=_start_of_codex,
     shell_of=lambda env: env.get("SHELL"),
@@ -184,9 +185,7 @@ GEMINI = Hook(
         "web_fetch": _addresses_in,
         "google_web_search": _asks_the_web,
     },
-    own="update_topic write_todos enter_plan_mode exit_plan_mode invoke_agent activate_skill ask_user complete_task"
-    " get_internal_docs list_background_processes read_background_output list_mcp_resources tracker_create_task"
-    " tracker_update_task tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize",
+    own=_OWN["gemini"],
     mcp=_named_beside,
     shell_of=lambda env: "bash",
     event="BeforeTool",
@@ -206,7 +205,7 @@ OPENCODE = Hook(
         "webfetch": _opens,
         "websearch": _asks_the_web,
     },
-    own="skill task todowrite todoread question plan_enter plan_exit invalid list_mcp_resources",
+    own=_OWN["opencode"],
     mcp=_one_line,
     shell_of=lambda env: env.get("SHELL"),
     event="tool.execute.before",

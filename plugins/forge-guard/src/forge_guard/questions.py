@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,12 +59,15 @@ class Place:
         if ".." in Path(whole).parts and os.path.realpath(whole) != os.path.realpath(plain):
             raise NotUnderstood(f"'{given}' leads through a link and back, which programs read in different ways")
         if Path(plain).is_relative_to(self.project):
-            return os.path.relpath(plain, self.project)
-        return os.path.relpath(os.path.realpath(plain), os.path.realpath(self.project))
+            inside = os.path.relpath(plain, self.project)
+        else:
+            inside = os.path.relpath(os.path.realpath(plain), os.path.realpath(self.project))
+        before, after = "./" if inside.startswith("~") else "", "/" if given.endswith(("/", "/.")) else ""
+        return f"{before}{inside}{after}"
 
     def shell(self, command: str, folder: str | None = None) -> Call:
         """A command line; one that runs below the project's folder is judged as if it went there first."""
-        inside = self.path(folder or ".")
+        inside = self.path(folder or ".").rstrip("/")
         return "shell", {"command": command if inside == "." else f"cd {shlex.quote(inside)}\n{command}"}
 
     def read(self, path: str) -> Call:
@@ -101,7 +104,7 @@ class Hook:
     """How one tool asks: the calls behind its tools' names, and which of its tools are none of the gate's business."""
 
     readers: Mapping[str, Reader]
-    own: str
+    own: Collection[str]
     """Tools that touch nothing themselves: the tool's own rules decide."""
     mcp: Callable[[str, Mapping[str, Any]], tuple[str, str] | None]
     """Server and tool behind the name of an MCP tool, or None."""
@@ -115,7 +118,7 @@ class Hook:
     def calls(self, place: Place, data: Mapping[str, Any]) -> tuple[Call, ...]:
         """The calls that a question is about."""
         name, given = text_of(data, "tool_name"), data.get("tool_input")
-        if name in self.own.split():
+        if name in self.own:
             return ()
         if named := self.mcp(name, data):
             return (("call_mcp", {"server": named[0], "tool": named[1]}),)
