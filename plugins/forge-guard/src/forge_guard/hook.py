@@ -58,10 +58,10 @@ def ask_resident(request: bytes) -> bytes:
 
 def enter_folder() -> None:
     """Go to where the sockets are: a folder of this user alone; the path of a socket may not be long."""
-    folder = os.path.join(os.environ.get("FORGE_HOME") or os.path.expanduser("~/.forge"), "guard")
+    folder = os.path.join(os.path.expanduser(os.environ.get("FORGE_HOME") or "~/.forge"), "guard")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     found = os.lstat(folder)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o77 or os.path.islink(folder):
+    if found.st_uid != os.geteuid() or found.st_mode & 0o77:
         raise PermissionError(f"{folder} is not this user's alone")
     os.chdir(folder)
 

@@ -16,6 +16,8 @@ from forge_guard.questions import NotUnderstood, Question
 
 Verdict = Mapping[str, Any]
 Judge = Callable[[Question], Awaitable[list[Verdict]]]
+MOST = 16
+"""Gates that are open at a time; the one that was asked longest ago goes."""
 STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
 MEANS: dict[str, Decision] = {"preApproved": "allow", "ask": "ask", "blocked": "deny", "refused": "ask"}
 """What a verdict means to a tool; a call that the policy has no place for is for the person to decide."""
@@ -34,10 +36,14 @@ class Gates:
 
     async def _gate(self, tool: str, session: str, project: Path) -> Gate:
         key = (tool, session, project)
-        if key in self._open and not self._open[key][0].stale:
-            return self._open[key][0]
         if key in self._open:
-            await self._open.pop(key)[1].aclose()
+            kept = self._open.pop(key)
+            if not kept[0].stale:
+                self._open[key] = kept  # the last
+                return kept[0]
+            await kept[1].aclose()
+        elif len(self._open) >= MOST:
+            await self._open.pop(next(iter(self._open)))[1].aclose()
         async with AsyncExitStack() as stack:
             gate = await stack.enter_async_context(open_gate(load_worker(policy_file()), workspace=project, maker=tool))
             self._open[key] = gate, stack.pop_all()
