@@ -12,6 +12,8 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
         ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[4]"),
         ("Bash", {"command": 5}, "ask", "'command' is not a text"),
+        ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "ask", "leave the sandbox of claude"),
+        ("Bash", {"command": "sudo ls", "dangerouslyDisableSandbox": True}, "deny", "sudo"),
         ("Monitor", {"command": "sudo ls"}, "deny", "sudo"),
         ("Monitor", {"ws": {"url": "wss://example.org"}}, "ask", "host cannot be told"),
         ("Read", {"file_path": file}, "allow", "inside zone 'project'"),
@@ -47,3 +49,24 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         if said[0] != decision or reason not in said[1]:
             failures.append((name, given, said))
     assert failures == []
+
+
+def test_files_are_found_through_a_link_to_the_project(machine: Machine) -> None:
+    machine.forge("guard", "install", "claude", "--project")
+    link = machine.home / "link"
+    link.symlink_to(machine.project)
+    (machine.project / ".env").symlink_to("other.txt")
+    (machine.project / "out").symlink_to(machine.home)
+    machine.extra["CLAUDE_PROJECT_DIR"] = str(link)
+    expected = [
+        (f"{link}/a.txt", "allow"),
+        (f"{machine.project}/a.txt", "allow"),
+        (f"{link}/.env", "ask"),
+        (f"{link}/out/b.txt", "ask"),
+        (f"{link}/out/../b.txt", "ask"),
+        (f"{machine.home}/b.txt", "ask"),
+        (f"{link}/~/b.txt", "allow"),
+        ("a.txt", "allow"),
+    ]
+    said = [(path, machine.claude("Read", {"file_path": path}, cwd=str(link))[0]) for path, _ in expected]
+    assert said == expected

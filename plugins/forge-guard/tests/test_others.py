@@ -61,8 +61,10 @@ def test_codex(guarded: Machine) -> None:
     assert "is not known here" in refused(ask("spawn_everything", {}))
     patch = "*** Begin Patch\n*** Add File: {}\n+hi\n*** End Patch\n"
     assert ask("apply_patch", {"command": patch.format("new.txt")}) is None
-    assert "protected name" in refused(ask("apply_patch", {"command": patch.format(".git/config")}))
-    assert "is in no zone" in refused(ask("apply_patch", {"command": patch.format("/etc/new.txt")}))
+    assert "protected name" in refused(ask("apply_patch", {"command": patch.format(".git/hooks/new")}))
+    assert "is in no zone" in refused(ask("apply_patch", {"command": patch.format("../new.txt")}))
+    for path in ("/etc/new.txt", "/project/new.txt", "~/new.txt"):
+        assert "begin in the project's folder" in refused(ask("apply_patch", {"command": patch.format(path)}))
     assert ask("mcp__github__get_me", {}) is None
     assert "github/delete_*" in refused(ask("mcp__github__delete_repo", {}))
     assert ask("update_plan", {}) is None

@@ -16,6 +16,7 @@ from forge_guard.questions import Call, Hook, NotUnderstood, Place, Question, Re
 _OWN: dict[str, list[str]] = json.loads(files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8"))
 """Tools that touch nothing themselves, by the tool that has them."""
 _ADDRESS = re.compile(r"\S*://\S+")
+_ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
 UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
 """Modes of Claude Code in which calls are made that no person has said yes to."""
 
@@ -55,7 +56,10 @@ def _patches(*text: str) -> Reader:
     def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
         if place.cwd != place.project:
             raise NotUnderstood("a patch is only judged in the project's own folder")
-        yield "apply_patch", {"input": text_of(given, *text)}
+        patch = text_of(given, *text)
+        if _ABSOLUTE.search(patch):  # whose first part the gate could take for the name of a zone
+            raise NotUnderstood("a patch is only judged with paths that begin in the project's folder")
+        yield "apply_patch", {"input": patch}
 
     return read
 
@@ -223,7 +227,8 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
         raise NotUnderstood("the hook's input is not an object")
     hook, event = HOOKS[tool], text_of(data, "hook_event_name")
     place = place_of(data, hook.project(data, env))
-    asked = Question(tool, event, place.project, str(data.get("session_id")), (), made=event == "PostToolUse")
+    project, session = Path(os.path.realpath(place.project)), str(data.get("session_id"))
+    asked = Question(tool, event, project, session, (), made=event == "PostToolUse")
     if asked.made and data.get("permission_mode") in UNASKED:
         return asked
     try:
@@ -232,7 +237,10 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
         unknown = f"{tool}:{data.get('tool_name')}", {"input": data.get("tool_input")}
         return replace(asked, calls=(unknown,), doubt=str(doubt))
     shell = hook.shell_of(env) if any(name == "shell" for name, _ in calls) else "bash"
-    return replace(asked, calls=calls, doubt=_other_shell(tool, shell))
+    given = data.get("tool_input")
+    unconfined = isinstance(given, dict) and bool(given.get("dangerouslyDisableSandbox"))
+    why = f"it wants to leave the sandbox of {tool}" if unconfined else _other_shell(tool, shell)
+    return replace(asked, calls=calls, doubt=why)
 
 
 def _other_shell(tool: str, shell: str | None) -> str | None:
