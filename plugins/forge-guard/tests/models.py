@@ -32,10 +32,9 @@ class Script:
         """The call that comes next in this conversation; small questions on the side get no call."""
         if not (body.get("tools") or body.get("request", {}).get("tools")):
             return None
-        done = json.dumps(body).count("call-of-the-script")
         self.seen.append(body)
         made = len({part for part in json.dumps(body).split('"') if part.startswith("call-of-the-script-")})
-        return self.calls[made] if made < len(self.calls) and done >= 0 else None
+        return self.calls[made] if made < len(self.calls) else None
 
 
 def _anthropic(call: Call | None, number: int, body: Any) -> Iterator[tuple[str, Any]]:
