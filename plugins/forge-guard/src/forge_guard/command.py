@@ -14,7 +14,12 @@ from forge_guard import hook
 from forge_guard.installing import TARGETS, Target, write_settings
 from forge_guard.policy import default_policy, policy_file
 
-app = typer.Typer(help="Put forge's gate before the calls of other coding tools.", no_args_is_help=True)
+app = typer.Typer(
+    help="Put forge's gate before the calls of other coding tools.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 ToolArgument = Annotated[str, typer.Argument(metavar="|".join(TARGETS), help="The tool.")]
 ProjectOption = Annotated[bool, typer.Option("--project", help="In the settings of this folder only.")]
