@@ -22,6 +22,7 @@ MEASURED = (
     "files",
     "search",
     "gate",
+    "guard",
     "shell",
     "process",
     "trial",

@@ -75,6 +75,7 @@ from forge_cli.core.hints import DisplayHints as DisplayHints
 from forge_cli.core.hookspecs import Renderer as Renderer
 from forge_cli.core.hookspecs import hookimpl as hookimpl
 from forge_cli.core.interrupt import InterruptSignal as InterruptSignal
+from forge_cli.core.locking import LockEntry as LockEntry
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import Image as Image
 from forge_cli.core.messages import Attachment as Attachment
@@ -149,9 +150,12 @@ from forge_cli.engine.batch.parcel import missing_here as missing_here
 from forge_cli.engine.gate.controller import ApprovalController as ApprovalController
 from forge_cli.engine.replay.drift import Drift as Drift
 from forge_cli.engine.replay.repeat import replay as replay
+from forge_cli.engine.runtime.judging import Gate as Gate
+from forge_cli.engine.runtime.judging import open_gate as open_gate
 from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
 from forge_cli.engine.sync import run_sync as run_sync
+from forge_cli.files.home import forge_home as forge_home
 from forge_cli.files.key_store import ProviderKey as ProviderKey
 from forge_cli.files.key_store import find_key as find_key
 from forge_cli.files.worker import Limits as Limits

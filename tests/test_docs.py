@@ -39,7 +39,8 @@ import typer
 import yaml
 
 from forge_cli import __version__
-from forge_cli.cli.commands import COMMANDS, lazy_commands
+from forge_cli.cli.commands import lazy_commands
+from forge_cli.cli.overview import COMMANDS
 
 from .warm import Warm
 

@@ -14,13 +14,13 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
-from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.calls import PastCall, PastVerdict, past_calls

@@ -17,13 +17,13 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
 from forge_cli.cli.trying import try_line
-from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import wrong_path
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
 
 app = new_app()

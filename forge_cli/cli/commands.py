@@ -22,79 +22,6 @@ if TYPE_CHECKING:
     from forge_cli.cli.report import ResultReport
 
 
-COMMANDS = {
-    "run": "Run a worker on one task.",
-    "chat": "Talk with a worker.",
-    "web": "Talk with workers in a browser, and watch them there.",
-    "batch": "Run a worker on many inputs; the same command again resumes it.",
-    "batch status": "Say how a batch stands.",
-    "tools list": "List every tool, and what is broken.",
-    "tools show": "Show one tool, or a toolset with its settings.",
-    "tools call": "Call one tool by hand, through the same gate as the model's calls.",
-    "tools new": "Make a new tool in ~/.forge/tools.",
-    "tools build": "Compile a tool, or read its script for errors.",
-    "tools test": "Check tools, and run the examples of a tool.yaml.",
-    "tools diff": "Show what changed since a tool was last approved.",
-    "tools remove": "Delete a tool, without asking.",
-    "tools suggest": "Name shell commands that recur in your sessions.",
-    "plugins list": "List every package with plugins, and what it offers.",
-    "plugins new": "Make a package with a plugin, in a new folder.",
-    "plugins check": "Load a plugin in a process of its own, and say what is wrong with it.",
-    "plugins install": "Install a package with plugins, or bring it up to date.",
-    "plugins uninstall": "Remove a package with plugins, without asking.",
-    "worker new": "Make a worker file, by four questions or by flags.",
-    "worker list": "List the workers that can be named, and where they are.",
-    "worker check": "Say whether a worker file is sound.",
-    "worker show": "Show what a worker is, may do and is told.",
-    "worker schema": "Print the JSON Schema of worker files, for editors.",
-    "mcp list": "List MCP servers, without starting any.",
-    "mcp test": "Connect to MCP servers, and list what they offer.",
-    "mcp login": "Log in to an MCP server, in a browser.",
-    "mcp logout": "Forget the login to an MCP server, without asking.",
-    "mcp add": "Define an MCP server in your own config.yaml.",
-    "mcp remove": "Delete an MCP server from your own config.yaml, without asking.",
-    "serve acp": "Put a worker into editors that speak the Agent Client Protocol.",
-    "serve mcp": "Offer a worker's tools, and the worker itself, to MCP clients.",
-    "models list": "List the models that -m takes, with their prices and windows.",
-    "keys set": "Store the key of a provider.",
-    "keys list": "List keys, and where each comes from.",
-    "keys remove": "Forget a stored key, without asking.",
-    "config show": "Show every setting that holds here, and where it comes from.",
-    "lock": "Write what a worker consists of to a file, for a review.",
-    "trust": "Trust the workers, settings, skills and more of a folder.",
-    "doctor": "Check that everything is there that forge needs.",
-    "sessions list": "List sessions, the one that was worked on last first.",
-    "sessions show": "Show what was said and done in a session.",
-    "sessions search": "Look for TEXT in what was said, in calls and in their results.",
-    "sessions export": "Write a session as Markdown, as a page that loads nothing, or its decisions as csv.",
-    "sessions verify": "Check that no line of a log was changed, dropped or moved.",
-    "sessions rm": "Delete sessions, without asking; one that is in use stays.",
-    "approvals list": "List the requests that wait for an answer, of parked sessions and of those at work.",
-    "approvals answer": "Answer a request of a parked session, or of one at work.",
-    "approvals review": "Answer what waits, one request after the other, as at a prompt.",
-    "approvals audit": "List rules that no call of your past sessions has met.",
-    "approvals suggest": "Suggest rules that would have answered past questions with yes.",
-    "replay": "Do a session again without a model, and say where it differs.",
-    "undo": "Restore the files that a session changed.",
-    "test": "Replay the recorded tests of workers.",
-    "approve": "Say what the policy would decide, without a model.",
-    "docs": "Read the documentation, which comes with forge.",
-    "help": "Show the help of a command, or of forge.",
-}
-"""What the help of forge says of its own commands; entry points ``command.NAME`` say where they are."""
-
-GROUPS = {
-    "tools": "List, show, call, make and test tools.",
-    "plugins": "List, make, check, install and remove packages with plugins.",
-    "worker": "Make, list, check and show workers.",
-    "models": "List models.",
-    "keys": "Store, list and remove the keys of providers.",
-    "config": "Show settings.",
-    "mcp": "List, test, add and remove MCP servers, and log in to them.",
-    "serve": "Offer workers to other programs.",
-    "sessions": "List, show, search, export, verify and delete sessions.",
-    "approvals": "Answer what waits, and find rules that save questions.",
-}
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -111,6 +38,13 @@ class WithExamples:
 
 class CommandGroup(WithExamples, TyperGroup):
     """A group of commands whose help ends with examples."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return cli.overview.GROUPS.get(self.name or "", "Commands of a package.")
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        self.help = self.help or self.get_short_help_str()
+        super().format_help_text(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         cli.overview.write_overview(self.commands, formatter, by_sections=ctx.parent is None)
@@ -144,11 +78,14 @@ class LazyCommand(TyperCommand):
 
     def __init__(self, path: str, plugins: list[Plugin]) -> None:
         """``plugins`` are all that offer it: with more than one it cannot be called."""
-        help_text = COMMANDS[path] if plugins[0].distribution == OWN else plugins[0].summary
-        super().__init__(path.split()[-1], short_help=help_text, rich_markup_mode=None)
+        super().__init__(path.split()[-1], rich_markup_mode=None)
         self.path, self.plugins = path, plugins
         self.inner: dict[str, LazyCommand] = {}
         """Commands that are named by its first argument, as in ``batch status``."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        known = cli.overview.COMMANDS
+        return known[self.path] if self.plugins[0].distribution == OWN else self.plugins[0].summary
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         if args and (inner := self.inner.get(args[0])):
@@ -174,8 +111,7 @@ def lazy_commands() -> dict[str, LazyCommand]:
     for plugin in found:
         if plugin.distribution == OWN or not any(takes_name(plugin, each) for each in own):
             offered.setdefault(kind_and_name(plugin.name)[1], []).append(plugin)
-    order = [*COMMANDS, *offered]
-    return {path: LazyCommand(path, offered[path]) for path in sorted(offered, key=order.index)}
+    return {path: LazyCommand(path, plugins) for path, plugins in offered.items()}
 
 
 def app_module(command: str) -> Any:
@@ -198,9 +134,8 @@ def _inside(tree: TyperGroup, groups: list[str]) -> MutableMapping[str, Any]:
     commands: MutableMapping[str, Any] = tree.commands
     for group in groups:
         if group not in commands:
-            help_text = GROUPS.get(group, "Commands of a package.")
             commands[group] = CommandGroup(
-                name=group, help=help_text, no_args_is_help=True, context_settings=HELP, rich_markup_mode=None
+                name=group, no_args_is_help=True, context_settings=HELP, rich_markup_mode=None
             )
         outer = commands[group]
         commands = outer.inner if isinstance(outer, LazyCommand) else outer.commands

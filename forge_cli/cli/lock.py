@@ -45,7 +45,7 @@ def lock(
     ] = False,
     directory: DirectoryOption = None,
 ) -> None:
-    """Write what a worker consists of to a file beside it.
+    """Write what a worker consists of to a file, for a review.
 
     The worker is opened for that: its code is imported and its servers are started; no model is asked. Where there is a
     lock already, what differs is told, and the exit code is 8.

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.opening import opened
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
@@ -21,6 +20,7 @@ from forge_cli.engine.lock.compare import Difference, differences
 from forge_cli.engine.lock.gather import WorkerParts, offered_parts
 from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
 from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.files.worker import Worker, load_worker

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from forge_cli.cli.opening import opened
+from forge_cli.cli.looking.gate import call_of
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.verdict import VerdictAnswer, call_of, verdict_on
 from forge_cli.core.approval import Approval
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import WorkerError
@@ -15,7 +14,9 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Text
 from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.answer import VerdictAnswer, verdict_on
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.ui.terminal.slash import OptionValue
 

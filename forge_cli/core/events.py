@@ -18,8 +18,8 @@ from forge_cli.core.wire import JsonObject, wire
 StatusLevel = Literal["debug", "info", "warning", "error"]
 
 VERSION = 1
-CLIENTS = "MCP clients"
-"""Takes the place of the model in a session whose calls are made by clients of ``forge serve``."""
+CLIENTS, OTHER_TOOLS = "MCP clients", "other tools"
+"""Take the place of the model where calls come from clients of ``forge serve``, or are only judged for a program."""
 
 
 @dataclass(frozen=True)

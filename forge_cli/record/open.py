@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli import record
 from forge_cli.core.errors import UsageError, WorkerError
-from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
+from forge_cli.core.events import CLIENTS, OTHER_TOOLS, VERSION, ApprovalResponse, SessionEnd
 from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
@@ -199,7 +199,7 @@ def _resumed(read: Log, past: Past) -> Resumed:
     return record.resume.Resumed(
         past,
         read.lines[-1],
-        model=start.model if start and start.model != CLIENTS else None,
+        model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
         chosen_model=update.model,
         output_schema=schema,
         title=update.title,
@@ -224,7 +224,7 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
     here = clean_text(str(workspace))
     with record.overview.SessionIndex() as index:
         for path, seen in index.readable():
-            if seen.model == CLIENTS:  # nothing was said in it that could be resumed
+            if seen.model in (CLIENTS, OTHER_TOOLS):  # nothing was said in it that could be resumed
                 continue
             if seen.worker == worker.name and seen.workspace == here:
                 return path

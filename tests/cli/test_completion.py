@@ -7,8 +7,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from forge_cli.cli.commands import COMMANDS
 from forge_cli.cli.completion import SCRIPTS, complete
+from forge_cli.cli.overview import COMMANDS
 
 from ..rows import each_row
 

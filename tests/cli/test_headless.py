@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.cli import commands
+from forge_cli.cli import overview
 from forge_cli.cli.commands import LazyCommand, command_tree
 
 ENOUGH = 40
@@ -100,7 +100,7 @@ def ends(project, args: tuple[str, ...], stdin: str) -> None:
 
 
 def test_the_whole_tree_is_in_the_table() -> None:
-    assert {" ".join(path) for path in COMMANDS} == set(commands.COMMANDS)
+    assert {" ".join(path) for path in COMMANDS} == set(overview.COMMANDS)
 
 
 @pytest.mark.few(45)

@@ -10,8 +10,9 @@ from contextlib import suppress
 import pytest
 import typer
 
-from forge_cli.cli.commands import COMMANDS, GROUPS, lazy_commands
+from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.examples import EXAMPLES, examples_of
+from forge_cli.cli.overview import COMMANDS, GROUPS
 from forge_cli.cli.tools.call import read_invocation
 
 from ..rows import each_row

@@ -21,6 +21,7 @@ name: builder
 model: script:script.yaml
 sandbox: {zones: [{name: code, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]}
 toolsets: {filesystem: {}, shell: {}}
+undo: commands
 """
 BUILD = (
     "mkdir -p dist/deep; echo built > dist/deep/out; sed -i s/one/1/ app.py; rm -r old; chmod 600 mode; "
@@ -110,7 +111,7 @@ def test_a_command_that_fails_or_is_stopped_leaves_what_it_did(builder: Project,
 
 
 def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
-    builder.write("worker.yaml", f"{WORKER}undo: files\n")
+    builder.write("worker.yaml", WORKER.replace("undo: commands", "undo: files"))
     work(builder, cli, calls(shell("sh -c 'echo x > made'")))
     assert "changed no file" in cli("undo").err
     assert builder.read("made") == "x\n"

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.looking.past import judge_gates, past_gates
 from forge_cli.cli.notices import warn
-from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
@@ -21,6 +20,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.runtime.facts import Facts, policy_of
+from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_user_settings
 from forge_cli.files.worker import load_worker

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Protocol
 
 from forge_cli.cli.looking.left_out import why_missing
-from forge_cli.cli.opening import opened
-from forge_cli.cli.verdict import Outlook, answer_of, call_of, verdict_on
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.answer import Outlook, answer_of, verdict_on
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.terminal.slash import OptionValue
+from forge_cli.ui.terminal.slash import OptionValue, args_from
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """What a child has opened; it ends with them open."""
@@ -84,3 +86,13 @@ async def _judge(
     if tool not in guard.offers and (why := why_missing(assembly.toolbox, tool)):
         return Outlook(answer_of(tool, "refused", why))
     return await verdict_on(guard, call_of(guard.offers.get(tool), tool, args, typed), Caller(caller))
+
+
+def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
+    """A call by the name of its tool and its args, or their text where that is not a JSON object.
+
+    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
+    """
+    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
+    unreadable = args if isinstance(args, str) else None
+    return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)

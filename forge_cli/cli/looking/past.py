@@ -9,9 +9,9 @@ from pathlib import Path
 
 from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.record import workspace_of
-from forge_cli.cli.verdict import Outlook
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
+from forge_cli.engine.gate.answer import Outlook
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker

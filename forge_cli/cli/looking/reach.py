@@ -34,7 +34,7 @@ from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zone, open_zones
 from forge_cli.sandbox.zones.zones import declared_zones as zones_of_file
 
-OWN = ("config.yaml", "trust.json", "tools", "skills", "cache")
+OWN = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
 HIDDEN_VALUE = "hidden"
 ROOM = 2**28
@@ -63,7 +63,8 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
         room=ROOM,
     )
     own = Path(os.path.realpath(forge_home()))
-    readable = (*(own / name for name in OWN), *(zone for zone in zones if own in zone.parents))
+    kept_here = (*zones, *_own_workers(worker))
+    readable = (*(own / name for name in OWN), *(path for path in kept_here if own in path.parents))
     return Confined(found, replace(confinement, private=(*confinement.homes, own)), readable=readable)
 
 
@@ -197,6 +198,12 @@ def allowed_workers(worker: Worker) -> list[Worker]:
                     found[child.path] = child
                     waiting.append(child)
     return list(found.values())[1:]
+
+
+def _own_workers(worker: str | Path | None) -> Iterator[Path]:
+    """The files of the worker and of those that it may call, as they may lie in forge's own folder."""
+    for found in _read(worker) if worker else ():
+        yield from (Path(os.path.realpath(each.path)) for each in (found, *allowed_workers(found)))
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.opening import bare_worker
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.text import did_you_mean, visible
+from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers, trusted_server

@@ -61,7 +61,7 @@ def export(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to FILE, not to standard output.")
     ] = None,
 ) -> None:
-    """Write a session as Markdown, or as a page that loads nothing and runs nothing; or its decisions as csv."""
+    """Write a session as Markdown, as a page that loads nothing, or its decisions as csv."""
     endings = {".html": ExportFormat.html, ".htm": ExportFormat.html, ".csv": ExportFormat.csv}
     form = format or endings.get(output.suffix.lower() if output else "", ExportFormat.md)
     if (session is None) != every or (every and form is not ExportFormat.csv):

@@ -13,7 +13,6 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from forge_cli.cli.opening import opened
 from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop, interruptible
@@ -32,6 +31,7 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, Unreadable
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker

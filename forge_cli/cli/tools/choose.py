@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.opening import bare_worker
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
@@ -16,6 +15,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.source import OWN
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 

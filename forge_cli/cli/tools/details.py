@@ -10,7 +10,6 @@ from typing import Any
 
 from forge_cli.cli.looking.left_out import why_missing
 from forge_cli.cli.looking.looker import Looker, look
-from forge_cli.cli.opening import opened
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sections import settings_of
 from forge_cli.cli.signals import in_loop
@@ -27,6 +26,7 @@ from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 
 Details = dict[str, Any]

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 
 from forge_cli.cli.looking.left_out import left_out
 from forge_cli.cli.models.names import defer_tools
-from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.sections import settings_of
 from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
@@ -19,6 +18,7 @@ from forge_cli.engine.gate.offer import Offer, definition_tokens
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from forge_cli.cli.looking.looker import ThirdPartyError, look
-from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import empty_folder, needs_settings
 from forge_cli.cli.worker.find import find_worker
@@ -27,6 +26,7 @@ from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule

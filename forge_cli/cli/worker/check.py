@@ -8,7 +8,6 @@ from pathlib import Path
 from forge_cli.cli.looking.left_out import servers_left_out
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.models.names import check_model, check_script
-from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
@@ -20,6 +19,7 @@ from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.organisation import Organisation
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker

@@ -13,7 +13,6 @@ import typer
 
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.models.names import defer_tools
-from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import Column, print_json, print_table
@@ -28,6 +27,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.engine.runtime.surroundings import environment_of
+from forge_cli.engine.runtime.without_model import opened
 from forge_cli.engine.turns.environment import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.guidance import guidance_for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,6 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.grants import GrantOffer, offers_for
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.judge import Caller, Judged, Refusal
-from forge_cli.engine.gate.offer import Offer
-from forge_cli.ui.terminal.slash import OptionValue, args_from
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
@@ -33,23 +31,22 @@ class Outlook:
         return str(self.answer["verdict"])
 
 
-def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
-    """A call by the name of its tool and its args, or their text where that is not a JSON object.
-
-    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
-    """
-    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
-    unreadable = args if isinstance(args, str) else None
-    return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
-
-
 async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
     """The verdict with every reason for it; ``refused`` when the call could not run at all."""
     try:
-        judged = await guard.verdict(call, caller)
+        return outlook_of(guard, await guard.verdict(call, caller))
     except Refusal as refusal:
-        kind = "blocked" if refusal.status == "blocked" else "refused"
-        return Outlook(answer_of(call.name, kind, refusal.sentence, by=refusal.by))
+        return Outlook(refused(call, refusal))
+
+
+def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
+    """The answer on a call that nobody is asked about."""
+    kind = "blocked" if refusal.status == "blocked" else "refused"
+    return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
+
+
+def outlook_of(guard: Guard, judged: Judged) -> Outlook:
+    """What is said of a call that can run."""
     verdict, offers = judged.verdict, tuple(offers_for(judged.verdict.grants))
     places = [verdict.where, *(where for part in verdict.parts for where in (part.where, *part.met))]
     met = dict.fromkeys(str(where) for where in places if where)

@@ -1,0 +1,148 @@
+"""The gate of a worker before calls that another program makes: it judges them, and puts each on record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode
+from forge_cli.core.bus import new_id
+from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.events import OTHER_TOOLS, Event, SessionEnd, SessionStart, SessionUpdate, ToolResult, ToolStarted
+from forge_cli.core.results import Text
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.answer import VerdictAnswer, outlook_of, refused
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller, Judged, Refusal
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.prepared import protected_files
+from forge_cli.engine.runtime.result import Ending, WorkerResult
+from forge_cli.engine.runtime.without_model import opened
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import POLICY, POLICY_VARIABLE, project_file
+from forge_cli.files.worker import Worker
+from forge_cli.record.open import open_session
+from forge_cli.record.recorder import Recorder
+from forge_cli.sandbox.secrets import own_redactor
+
+Stamp = tuple[int, int, int] | None
+Note = Callable[[Event], None]
+
+
+@asynccontextmanager
+async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None) -> AsyncIterator[Gate]:
+    """The gate of a worker whose calls another program makes: it says of each what ``forge approve`` says.
+
+    Nothing is executed, no model is asked and no zone is made. Plugins run in this process, as when the worker runs.
+    ``maker`` is the program that makes the calls: then every one is kept, in a session that ends with the gate.
+    """
+    stamps = {file: _stamp(file) for file in _files(worker, workspace)}  # before they are read
+    async with opened(worker, workspace=workspace, make_zones=False) as assembly:
+        with ExitStack() as stack:
+            begin = (lambda name: stack.enter_context(_recorded(worker, workspace, name))) if maker else None
+            yield Gate(assembly.guard, stamps, maker or "", begin)
+
+
+@dataclass
+class Gate:
+    """Judges calls by the policy of one worker in one folder."""
+
+    _guard: Guard
+    _stamps: dict[Path, Stamp]
+    _maker: str
+    _begin: Callable[[str], Note] | None
+    _note: Note | None = field(default=None, init=False)
+
+    @property
+    def stale(self) -> bool:
+        """Has a file changed since then that says what is allowed? Then it is time for another gate."""
+        return any(_stamp(file) != stamp for file, stamp in self._stamps.items())
+
+    async def judge(self, tool: str, args: JsonObject, *, made: bool = False) -> VerdictAnswer:
+        """The verdict with its reason, rule and place: the object that ``forge approve --json`` prints.
+
+        ``made`` says that the call was made since, so that a person has said yes where the policy asks.
+        """
+        call = ToolCall(new_id("call"), tool, args)
+        try:
+            judged = await self._guard.verdict(call, Caller.MODEL)
+        except Refusal as refusal:
+            self._keep(ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by))
+            return refused(call, refusal)
+        self._keep(*self._decided(judged, made=made))
+        return outlook_of(self._guard, judged).answer
+
+    def _decided(self, judged: Judged, *, made: bool) -> tuple[ToolOutcome, Event]:
+        """What becomes of a call here, and the decision behind it; its maker makes it."""
+        call, verdict = judged.call, judged.verdict
+        match verdict.approval:
+            case Approval.PRE_APPROVED:
+                decision = ApprovalDecision(True, by=verdict.by)
+                return ToolOutcome(call, "success", Text(f"left to {self._maker}")), judged.decided(decision)
+            case Approval.ASK if made:
+                decision = ApprovalDecision(True, by="user", via=self._maker)
+                return ToolOutcome(call, "success", Text(f"made by {self._maker}")), judged.decided(decision)
+            case Approval.ASK:
+                left = f"whether it is made is up to {self._maker}"
+                decision = ApprovalDecision(False, by="headless", note=left)
+                return ToolOutcome.failed(call, "denied", left, by="headless"), judged.decided(decision)
+            case Approval.BLOCKED:
+                decision = ApprovalDecision(False, by=verdict.by)
+                return ToolOutcome.failed(call, "blocked", verdict.reason, by=verdict.by), judged.decided(decision)
+
+    def _keep(self, outcome: ToolOutcome, decided: Event | None = None) -> None:
+        """Put a call on record; the session starts with the first."""
+        if self._begin is None:
+            return
+        self._note = note = self._note or self._begin(self._maker)
+        call = outcome.call
+        note(ToolStarted(call.id, call.name, call.args))
+        if decided:
+            note(decided)
+        note(ToolResult(call.id, call.name, outcome.status, outcome.value, 0, outcome.error))
+
+
+@contextmanager
+def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
+    """A session of calls that ``maker`` makes."""
+    with open_session(worker, workspace=workspace) as session:
+        note = Recorder(session=session.id, worker=worker.name, depth=0, redactor=own_redactor())
+        for sink in session.sinks:
+            note.add_sink(sink)
+        mode = ApprovalMode.INTERACTIVE.value
+        note(SessionStart(OTHER_TOOLS, str(workspace), mode, worker_file=str(worker.path)))
+        note(SessionUpdate(title=maker))
+        calls = 0
+
+        def count(event: Event) -> None:
+            nonlocal calls
+            calls += isinstance(event, ToolStarted)
+            note(event)
+
+        yield count
+        done = WorkerResult.without_work(Ending(""), session_id=session.id, worker=worker.name, model=OTHER_TOOLS)
+        note(SessionEnd(replace(done, tool_calls=calls).wire()))
+
+
+def _files(worker: Worker, workspace: Path) -> Iterable[Path]:
+    """What says what is allowed: the worker's own files, the user's, the project's, the organisation's, and trust."""
+    home = forge_home()
+    return (
+        *protected_files(worker, PluginHost()),
+        home / "config.yaml",
+        home / "trust.json",
+        project_file(workspace),
+        POLICY,
+        Path(os.environ.get(POLICY_VARIABLE) or POLICY),
+    )
+
+
+def _stamp(file: Path) -> Stamp:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

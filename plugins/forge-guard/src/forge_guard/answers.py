@@ -1,0 +1,57 @@
+"""Answers in the words of each tool: allow, ask and deny, as far as it has them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Decision = Literal["allow", "ask", "deny"]
+ASKING = frozenset({"claude"})
+"""Tools that ask their person when a hook says so.
+
+Gemini CLI 0.61 takes ``ask``, too, which its documentation does not have: it reads files all the same, and without a
+terminal it waits for ever.
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a hook gives back: standard output, standard error and exit code."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+    @classmethod
+    def json(cls, said: dict[str, Any]) -> Answer:
+        return cls(f"{json.dumps(said)}\n")
+
+
+SILENCE = Answer()
+"""Leaves a call to the tool's own rules."""
+
+
+def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer:
+    """An answer in the words of a tool; None leaves it to the tool's own rules."""
+    if decision is None or event == "PostToolUse":
+        return SILENCE
+    if decision == "ask" and tool not in ASKING:
+        decision, reason = "deny", f"{reason}; {tool} cannot ask about it, so a person has to do or to allow it"
+    match tool:
+        case "claude":
+            return _decided(event, decision, reason)
+        case "codex" if event == "PermissionRequest":
+            behavior = {"behavior": decision} | ({"message": reason} if decision == "deny" else {})
+            return Answer.json({"hookSpecificOutput": {"hookEventName": event, "decision": behavior}})
+        case "codex":  # it has no word for yes here
+            return SILENCE if decision == "allow" else _decided(event, decision, reason)
+        case "gemini":
+            return Answer.json({"decision": decision, "reason": reason})
+        case _:
+            return SILENCE if decision == "allow" else Answer(err=f"{reason}\n", code=2)
+
+
+def _decided(event: str, decision: Decision, reason: str) -> Answer:
+    said = {"hookEventName": event, "permissionDecision": decision, "permissionDecisionReason": reason}
+    return Answer.json({"hookSpecificOutput": said})

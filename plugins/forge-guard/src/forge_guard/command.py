@@ -1,0 +1,102 @@
+"""``forge guard``: put the gate before the calls of another tool, take it away, look how things stand, try it."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli import UsageError, load_worker
+from forge_guard import hook
+from forge_guard.installing import TARGETS, Target, write_settings
+from forge_guard.policy import default_policy, policy_file
+
+app = typer.Typer(
+    help="Put forge's gate before the calls of other coding tools.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+ToolArgument = Annotated[str, typer.Argument(metavar="|".join(TARGETS), help="The tool.")]
+ProjectOption = Annotated[bool, typer.Option("--project", help="In the settings of this folder only.")]
+UserOption = Annotated[bool, typer.Option("--user", help="In your own settings, for every folder (the default).")]
+
+
+@app.command()
+def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False) -> None:
+    """Install the hook of a tool, and the policy where there is none; every change is shown first."""
+    target, file = _target(tool, project, user)
+    policy = policy_file()
+    if not policy.exists():
+        _change(policy, "", default_policy())
+    load_worker(policy)
+    before = target.read(file)
+    if target.is_installed(before) or not _change(file, before, target.installed(before)):
+        typer.echo(f"{tool} asks forge already: {file}")
+    if target.told:
+        typer.echo(target.told)
+
+
+@app.command()
+def uninstall(tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False) -> None:
+    """Take the hook of a tool away; the policy stays."""
+    target, file = _target(tool, project, user)
+    before = target.read(file)
+    if not _change(file, before, target.removed(before)):
+        typer.echo(f"{tool} does not ask forge: {file}")
+
+
+@app.command()
+def status(
+    tool: Annotated[str | None, typer.Argument(metavar="|".join(TARGETS), help="Only this tool.")] = None,
+) -> None:
+    """Say which tools ask forge, and by which policy."""
+    policy = policy_file()
+    typer.echo(f"policy    {policy}{'' if policy.exists() else ' (not there: forge guard install writes it)'}")
+    for target in [_named(tool)] if tool else TARGETS.values():
+        for project in (False, True):
+            file = target.file(project=project)
+            text = target.read(file)
+            stands = "asks" if target.is_installed(text) else "outdated" if target.removed(text) != text else "-"
+            typer.echo(f"{target.tool:9} {'project' if project else 'user':8} {stands:9} {file}")
+
+
+@app.command()
+def check(
+    tool: Annotated[str, typer.Argument(metavar="|".join(TARGETS), help="The tool that asks.")] = "claude",
+) -> None:
+    """Answer the JSON of a hook on standard input, in that tool's own form."""
+    _named(tool)
+    raise typer.Exit(hook.main(tool))
+
+
+def _named(tool: str) -> Target:
+    if tool not in TARGETS:
+        raise UsageError(f"'{tool}' is no tool that can ask forge", hint=f"there are: {', '.join(TARGETS)}")
+    return TARGETS[tool]
+
+
+def _target(tool: str, project: bool, user: bool) -> tuple[Target, Path]:
+    target = _named(tool)
+    if project and user:
+        raise UsageError("--project and --user contradict each other; keep one")
+    return target, target.file(project=project)
+
+
+def _change(file: Path, before: str, after: str) -> bool:
+    """Show a change of a file, and make it; on a terminal a person says whether."""
+    if before == after:
+        return False
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{file} (now)", f"{file} (then)"
+    )
+    typer.echo("".join(lines), nl=False)
+    if sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Write it?"):
+        raise typer.Exit(1)
+    write_settings(file, after)
+    typer.echo(f"{'written to' if after.strip() else 'removed'} {file}")
+    return True

@@ -1,0 +1,152 @@
+"""The program that a hook starts: it hands the question to the resident gate, which it starts where there is none.
+
+It runs before every call of a tool, so it imports next to nothing: ``socket`` alone takes as long as Python to start.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import binascii
+import fcntl
+import os
+import sys
+
+LIMIT = 25
+"""Seconds for an answer; then this process ends, and the hook's own line says no."""
+SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+MATTERS = ("HOME", "PATH", "XDG_CONFIG_HOME")
+SENT = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CLAUDE_CODE_SHELL", "SHELL")
+"""What of the environment says how a tool works."""
+
+
+def main(tool: str) -> int:
+    """Answer the question on standard input."""
+    _signal.alarm(LIMIT)
+    text = sys.stdin.buffer.read()
+    try:
+        reply = ask_resident(request_of(tool, text))
+    except OSError:
+        reply = b""
+    code, parted, said = reply.partition(b"\0")
+    if not parted:
+        return answer_plainly(tool, text)
+    out, _, err = said.partition(b"\0")
+    sys.stdout.buffer.write(out)
+    sys.stderr.buffer.write(err)
+    return int(code)
+
+
+def request_of(tool: str, text: bytes) -> bytes:
+    """The tool, what counts of its environment, an empty part, and the hook's input as it is."""
+    named = [os.fsencode(f"{name}={os.environ[name]}") for name in SENT if name in os.environ]
+    return b"\0".join([tool.encode(), *named, b"", text])
+
+
+def ask_resident(request: bytes) -> bytes:
+    """What the resident gate says; nothing where it ended meanwhile."""
+    enter_folder()
+    name = f"{identity():08x}.sock"
+    gate = connect(name) or start(name)
+    if not is_ours(gate):
+        return b""
+    gate.sendall(request)
+    gate.shutdown(_socket.SHUT_WR)
+    pieces = []
+    while piece := gate.recv(65536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def enter_folder() -> None:
+    """Go to where the sockets are: a folder of this user alone; the path of a socket may not be long."""
+    folder = os.path.join(os.path.expanduser(os.environ.get("FORGE_HOME") or "~/.forge"), "guard")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    found = os.lstat(folder)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o77:
+        raise PermissionError(f"{folder} is not this user's alone")
+    os.chdir(folder)
+
+
+def identity() -> int:
+    """Differs where another gate would be another one: its user's folders, secrets to hide, and installed code."""
+    counts = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name in MATTERS or name.startswith("FORGE_") or any(word in name for word in SECRETS)
+    ]
+    counts += [sys.executable, sys.version, str(os.stat(__file__).st_mtime_ns)]
+    library = os.path.join(
+        os.path.dirname(os.path.dirname(sys.executable)),
+        "lib",
+        "python{}.{}".format(*sys.version_info),
+        "site-packages",
+    )
+    counts += [str(os.stat(library).st_mtime_ns)] if os.path.isdir(library) else []
+    return binascii.crc32("\0".join(counts).encode("utf-8", "surrogateescape"))
+
+
+def connect(name: str) -> "_socket.socket | None":
+    """The socket of the resident gate; None where nobody listens."""
+    gate = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        gate.connect(name)
+    except (FileNotFoundError, ConnectionRefusedError):
+        gate.close()
+        return None
+    return gate
+
+
+def start(name: str) -> "_socket.socket":
+    """Start a resident gate that listens already, and connect to it."""
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if gate := connect(name):
+            return gate
+        if os.path.lexists(name):
+            os.unlink(name)
+        listening = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        listening.bind(name)
+        listening.listen(64)
+        run("forge_guard.resident", name, standard=(listening.fileno(), None, "log"))
+        gate = connect(name)
+        listening.close()
+    finally:
+        os.close(lock)
+    if gate is None:
+        raise ConnectionError("the resident gate has ended")
+    return gate
+
+
+def run(module: str, *args: str, standard: "tuple[int | None, int | None, str | int | None]") -> int:
+    """Start a module of forge with these as standard streams; None is nowhere. Returns its process id."""
+    actions: list[tuple[object, ...]] = []
+    for number, stream in enumerate(standard):
+        if isinstance(stream, int):
+            actions.append((os.POSIX_SPAWN_DUP2, stream, number))
+        else:
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC if stream else os.O_RDWR
+            actions.append((os.POSIX_SPAWN_OPEN, number, stream or os.devnull, flags, 0o600))
+    # -P: nothing is imported from the folder that this is called in
+    return os.posix_spawn(sys.executable, [sys.executable, "-P", "-m", module, *args], os.environ, file_actions=actions)
+
+
+def is_ours(gate: "_socket.socket") -> bool:
+    """Is this user at the other end? Where the system cannot say, the folder's mode has to do."""
+    if not hasattr(_socket, "SO_PEERCRED"):
+        return True
+    found = gate.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    return int.from_bytes(found[4:8], sys.byteorder) == os.geteuid()
+
+
+def answer_plainly(tool: str, text: bytes) -> int:
+    """The same without a resident gate: forge is started for this one answer."""
+    reading, writing = os.pipe()
+    child = run("forge_guard.plain", tool, standard=(reading, 1, 2))
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(text)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:2]))

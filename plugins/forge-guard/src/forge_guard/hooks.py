@@ -1,0 +1,252 @@
+"""The tools whose hooks are known: which calls of forge's own tools are behind those of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from forge_guard.questions import Call, Hook, NotUnderstood, Place, Question, Reader, place_of, text_of
+
+_OWN: dict[str, list[str]] = json.loads(files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8"))
+"""Tools that touch nothing themselves, by the tool that has them."""
+_ADDRESS = re.compile(r"\S*://\S+")
+_ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
+UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
+"""Modes of Claude Code in which calls are made that no person has said yes to."""
+
+
+def _runs(line: str, *folder: str) -> Reader:
+    """A command line, and where it runs."""
+
+    def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+        yield place.shell(text_of(given, line), _optional(given, *folder))
+
+    return read
+
+
+def _reads(*path: str) -> Reader:
+    return lambda place, given: iter([place.read(text_of(given, *path))])
+
+
+def _lists(*path: str) -> Reader:
+    return lambda place, given: iter([place.list(_optional(given, *path) or ".")])
+
+
+def _finds(*path: str) -> Reader:
+    return lambda place, given: iter([place.find(text_of(given, "pattern"), _optional(given, *path) or ".")])
+
+
+def _searches(*path: str) -> Reader:
+    return lambda place, given: iter([place.search(text_of(given, "pattern"), _optional(given, *path) or ".")])
+
+
+def _writes(path: str, content: str) -> Reader:
+    return lambda place, given: iter([place.write(text_of(given, path), _optional(given, content) or "")])
+
+
+def _patches(*text: str) -> Reader:
+    """A patch in the form that codex made up, which forge's own tool takes as well."""
+
+    def read(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+        if place.cwd != place.project:
+            raise NotUnderstood("a patch is only judged in the project's own folder")
+        patch = text_of(given, *text)
+        if _ABSOLUTE.search(patch):  # whose first part the gate could take for the name of a zone
+            raise NotUnderstood("a patch is only judged with paths that begin in the project's folder")
+        yield "apply_patch", {"input": patch}
+
+    return read
+
+
+def _opens(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    yield "open_url", {"url": text_of(given, "url")}
+
+
+def _asks_the_web(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    yield "search_web", {"query": text_of(given, "query")}
+
+
+def _optional(given: Mapping[str, Any], *names: str) -> str | None:
+    return text_of(given, *names) if any(given.get(name) is not None for name in names) else None
+
+
+def _edited_often(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    edits = [each for each in given.get("edits") or () if isinstance(each, dict)]
+    new = "\n".join(text_of(each, "new_string", "newString") for each in edits)
+    yield place.write(text_of(given, "file_path", "filePath"), new)
+
+
+def _watched(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    if "command" in given:
+        yield place.shell(text_of(given, "command"))
+    if isinstance(given.get("ws"), dict):
+        yield from _opens(place, given["ws"])
+    elif "command" not in given:
+        raise NotUnderstood("it watches neither a command nor an address")
+
+
+def _addresses_in(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    """Every address in a prompt, of which Gemini CLI fetches each."""
+    found = _ADDRESS.findall(text_of(given, "prompt", "url"))
+    if not found:
+        raise NotUnderstood("there is no address in it")
+    yield from (("open_url", {"url": each}) for each in found)
+
+
+def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
+    wanted = given.get("include")
+    if not isinstance(wanted, list) or not wanted:
+        raise NotUnderstood("'include' is not a list")
+    for each in wanted:
+        pattern = text_of({"include": each}, "include")
+        yield place.find(pattern, ".") if any(mark in pattern for mark in "*?[{") else place.read(pattern)
+
+
+def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """``mcp__SERVER__TOOL``, as Claude Code and codex write it; resources by their server."""
+    given = data.get("tool_input")
+    if name.startswith("ReadMcpResource") and isinstance(given, dict):
+        return text_of(given, "server"), "resources"
+    server, parted, tool = name.removeprefix("mcp__").partition("__")
+    return (server, tool) if name.startswith("mcp__") and parted else None
+
+
+def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Gemini CLI says beside the name whose tool it is."""
+    context = data.get("mcp_context")
+    return (text_of(context, "server_name"), text_of(context, "tool_name")) if isinstance(context, dict) else None
+
+
+def _one_line(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """``SERVER_TOOL``, as opencode writes it."""
+    server, parted, tool = name.partition("_")
+    return (server, tool) if parted and name not in OPENCODE.readers else None
+
+
+CLAUDE = Hook(
+    readers={
+        "Bash": _runs("command"),
+        "Monitor": _watched,
+        "Read": _reads("file_path"),
+        "NotebookRead": _reads("notebook_path"),
+        "LS": _lists("path"),
+        "Glob": _finds("path"),
+        "Grep": _searches("path"),
+        "Write": _writes("file_path", "content"),
+        "Edit": _writes("file_path", "new_string"),
+        "MultiEdit": _edited_often,
+        "NotebookEdit": _writes("notebook_path", "new_source"),
+        "WebFetch": _opens,
+        "WebSearch": _asks_the_web,
+    },
+    own=_OWN["claude"],
+    mcp=_two_lines,
+    project=lambda data, env: env.get("CLAUDE_PROJECT_DIR"),
+    shell_of=lambda env: env.get("CLAUDE_CODE_SHELL") or env.get("SHELL"),
+    event="PreToolUse",
+)
+
+
+def _start_of_codex(data: Mapping[str, Any], env: Mapping[str, str]) -> str:
+    """The folder that a session began in: ``cwd`` is that of the command, which the model chooses."""
+    try:
+        with open(text_of(data, "transcript_path"), encoding="utf-8") as transcript:
+            first = json.loads(transcript.readline())
+        return text_of(first["payload"], "cwd")
+    except (OSError, ValueError, KeyError, TypeError, NotUnderstood) as error:
+        raise NotUnderstood("the folder that the session began in cannot be found") from error
+
+
+CODEX = Hook(
+    readers={
+        "Bash": _runs("command"),
+        "apply_patch": _patches("command", "input", "patch"),
+        "view_image": _reads("path"),
+    },
+    own=_OWN["codex"],
+    mcp=_two_lines,
+    project=_start_of_codex,
+    shell_of=lambda env: env.get("SHELL"),
+    event="PreToolUse",
+)
+GEMINI = Hook(
+    readers={
+        "run_shell_command": _runs("command", "dir_path", "directory"),
+        "read_file": _reads("file_path", "absolute_path"),
+        "read_many_files": _read_many,
+        "list_directory": _lists("dir_path", "path"),
+        "glob": _finds("dir_path", "path"),
+        "grep_search": _searches("dir_path", "path"),
+        "search_file_content": _searches("dir_path", "path"),
+        "write_file": _writes("file_path", "content"),
+        "replace": _writes("file_path", "new_string"),
+        "web_fetch": _addresses_in,
+        "google_web_search": _asks_the_web,
+    },
+    own=_OWN["gemini"],
+    mcp=_named_beside,
+    shell_of=lambda env: "bash",
+    event="BeforeTool",
+)
+OPENCODE = Hook(
+    readers={
+        "bash": _runs("command", "workdir"),
+        "read": _reads("filePath"),
+        "list": _lists("path"),
+        "glob": _finds("path"),
+        "grep": _searches("path"),
+        "write": _writes("filePath", "content"),
+        "edit": _writes("filePath", "newString"),
+        "multiedit": _edited_often,
+        "apply_patch": _patches("patchText"),
+        "patch": _patches("patchText"),
+        "webfetch": _opens,
+        "websearch": _asks_the_web,
+    },
+    own=_OWN["opencode"],
+    mcp=_one_line,
+    shell_of=lambda env: env.get("SHELL"),
+    event="tool.execute.before",
+)
+HOOKS = {"claude": CLAUDE, "codex": CODEX, "gemini": GEMINI, "opencode": OPENCODE}
+
+
+def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
+    """The question in a hook's input; NotUnderstood where it is none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise NotUnderstood("the hook's input is not JSON") from None
+    if not isinstance(data, dict):
+        raise NotUnderstood("the hook's input is not an object")
+    hook, event = HOOKS[tool], text_of(data, "hook_event_name")
+    place = place_of(data, hook.project(data, env))
+    project, session = Path(os.path.realpath(place.project)), str(data.get("session_id"))
+    asked = Question(tool, event, project, session, (), made=event == "PostToolUse")
+    if asked.made and data.get("permission_mode") in UNASKED:
+        return asked
+    try:
+        calls = hook.calls(place, data)
+    except NotUnderstood as doubt:  # judged by a name that no tool of forge has, so that it is on record
+        unknown = f"{tool}:{data.get('tool_name')}", {"input": data.get("tool_input")}
+        return replace(asked, calls=(unknown,), doubt=str(doubt))
+    shell = hook.shell_of(env) if any(name == "shell" for name, _ in calls) else "bash"
+    given = data.get("tool_input")
+    unconfined = isinstance(given, dict) and bool(given.get("dangerouslyDisableSandbox"))
+    why = f"it wants to leave the sandbox of {tool}" if unconfined else _other_shell(tool, shell)
+    return replace(asked, calls=calls, doubt=why)
+
+
+def _other_shell(tool: str, shell: str | None) -> str | None:
+    """Why a command line may mean something else than the rules think: they read bash."""
+    if shell and os.path.basename(shell) == "bash":
+        return None
+    remedy = "CLAUDE_CODE_SHELL" if tool == "claude" else "SHELL"
+    used = Path(shell).name if shell else "another shell"
+    return f"the rules read bash, and {tool} may run this with {used}: set {remedy}=/bin/bash"

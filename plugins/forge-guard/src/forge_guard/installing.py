@@ -1,0 +1,179 @@
+"""Where the hook of each tool is installed, and what stands there then."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from forge_cli import ForgeError
+from forge_guard import hook
+from forge_guard.answers import SILENCE, say
+from forge_guard.settings import with_entry, without_entries
+
+MARK = os.path.join("forge_guard", "hook.py")
+"""What tells our entries from others."""
+FAILED = "forge guard cannot be started: forge guard status says more"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A tool with JSON settings: where they are, and what stands beside our command in the list of each event."""
+
+    tool: str
+    user: str
+    project: str
+    events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    home: str | None = None
+    """The variable that names the tool's own folder."""
+    timeout: int = 30
+    """For an answer, in the tool's own unit."""
+    told: str = ""
+    """What else a person has to do."""
+
+    def file(self, *, project: bool) -> Path:
+        """The settings that are meant."""
+        if project:
+            return Path.cwd() / self.project
+        named = os.environ.get(self.home) if self.home else None
+        own, _, rest = self.user.partition("/")
+        return Path(named) / rest if named else Path.home() / own / rest
+
+    def read(self, file: Path) -> str:
+        """The text of the settings; nothing where there are none."""
+        text = _text_of(file)
+        try:
+            found = json.loads(text) if text.strip() else {}
+        except ValueError as error:
+            raise ForgeError(f"{file} is not plain JSON: {error}", hint="take comments out, and try again") from None
+        hooks = found.get("hooks", {}) if isinstance(found, dict) else None
+        if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in self.events):
+            raise ForgeError(f"{file}: 'hooks' is not an object of lists", hint="repair it, and try again")
+        return text
+
+    def installed(self, text: str) -> str:
+        """The settings with our hook, once."""
+        text = self.removed(text)
+        for event, more in self.events.items():
+            run = {"type": "command", "command": command_line(self.tool, event), "timeout": self.timeout}
+            text = with_entry(text, ("hooks", event), {**more, "hooks": [run]})
+        return text
+
+    def removed(self, text: str) -> str:
+        """The settings as they were before."""
+        for event in self.events:
+            text = without_entries(text, ("hooks", event), _is_ours)
+        return "" if text.strip() == "{}" else text
+
+    def is_installed(self, text: str) -> bool:
+        """Is our hook there, as this version of it writes it?"""
+        hooks = json.loads(text).get("hooks", {}) if text.strip() else {}
+        return all(
+            any(_command_of(each) == command_line(self.tool, event) for each in hooks.get(event, ()))
+            for event in self.events
+        )
+
+
+@dataclass(frozen=True)
+class PluginFile(Target):
+    """A tool that loads a program of ours."""
+
+    def read(self, file: Path) -> str:
+        return _text_of(file)
+
+    def installed(self, text: str) -> str:
+        source = files("forge_guard").joinpath(f"{self.tool}.js").read_text(encoding="utf-8")
+        return source.replace("COMMAND", json.dumps(_program(self.tool)))
+
+    def removed(self, text: str) -> str:
+        return ""
+
+    def is_installed(self, text: str) -> bool:
+        return text == self.installed(text)
+
+
+def command_line(tool: str, event: str) -> str:
+    """What a hook runs; where even Python cannot be started, it still does not say yes."""
+    line, failed = shlex.join(_program(tool)), say(tool, event, "ask", FAILED)
+    return line if failed == SILENCE else f"{line} || echo {shlex.quote(failed.out.strip())}"
+
+
+def _program(tool: str) -> list[str]:
+    return [sys.executable, "-I", "-S", hook.__file__, tool]
+
+
+def _command_of(entry: Any) -> str | None:
+    hooks = entry.get("hooks") if isinstance(entry, dict) else None
+    first = hooks[0] if isinstance(hooks, list) and hooks else None
+    command = first.get("command") if isinstance(first, dict) else None
+    return command if isinstance(command, str) else None
+
+
+def _is_ours(entry: Any) -> bool:
+    return MARK in (_command_of(entry) or "")
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ForgeError(f"{file} cannot be read: {error}") from None
+
+
+EVERY = {"matcher": "*"}
+TARGETS = {
+    "claude": Target(
+        "claude",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        {"PreToolUse": EVERY, "PostToolUse": EVERY},
+        home="CLAUDE_CONFIG_DIR",
+    ),
+    "codex": Target(
+        "codex",
+        ".codex/hooks.json",
+        ".codex/hooks.json",
+        {"PreToolUse": EVERY, "PermissionRequest": EVERY},
+        home="CODEX_HOME",
+        told="codex runs a hook once you trust it: say /hooks in codex, and look at both",
+    ),
+    "gemini": Target(
+        "gemini",
+        ".gemini/settings.json",
+        ".gemini/settings.json",
+        {"BeforeTool": EVERY},
+        timeout=30_000,
+    ),
+    "opencode": PluginFile(
+        "opencode",
+        ".config/opencode/plugin/forge-guard.js",
+        ".opencode/plugin/forge-guard.js",
+        home="XDG_CONFIG_HOME",
+    ),
+}
+
+
+def write_settings(file: Path, text: str) -> None:
+    """Write settings in one piece; those that hold nothing any more are removed."""
+    if not text.strip():
+        file.unlink(missing_ok=True)
+        with suppress(OSError):  # folders that hold something, or are others'
+            for folder in file.parents:
+                folder.rmdir()
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    real = Path(os.path.realpath(file))
+    new = real.with_name(f".{real.name}.forge-new")
+    new.write_text(text, encoding="utf-8")
+    if real.exists():
+        new.chmod(real.stat().st_mode & 0o777)
+    os.replace(new, real)

@@ -1,0 +1,85 @@
+"""The answer to a hook: its question, judged by the one policy; what goes wrong on the way asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forge_cli import ForgeError, Gate, load_worker, open_gate
+from forge_guard.answers import Answer, Decision, say
+from forge_guard.hooks import HOOKS, read_question
+from forge_guard.policy import policy_file
+from forge_guard.questions import NotUnderstood, Question
+
+Verdict = Mapping[str, Any]
+Judge = Callable[[Question], Awaitable[list[Verdict]]]
+MOST = 16
+"""Gates that are open at a time; the one that was asked longest ago goes."""
+STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
+MEANS: dict[str, Decision] = {"preApproved": "allow", "ask": "ask", "blocked": "deny", "refused": "ask"}
+"""What a verdict means to a tool; a call that the policy has no place for is for the person to decide."""
+
+
+@dataclass
+class Gates:
+    """The gates that are open, by tool, session and folder; each has a session record, and is replaced when stale."""
+
+    _open: dict[tuple[str, str, Path], tuple[Gate, AsyncExitStack]] = field(default_factory=dict)
+
+    async def judge(self, question: Question) -> list[Verdict]:
+        """The verdict on each call of a question, each of them recorded."""
+        gate = await self._gate(question.tool, question.session, question.project)
+        return [await gate.judge(name, args, made=question.made) for name, args in question.calls]
+
+    async def _gate(self, tool: str, session: str, project: Path) -> Gate:
+        key = (tool, session, project)
+        if key in self._open:
+            kept = self._open.pop(key)
+            if not kept[0].stale:
+                self._open[key] = kept  # the last
+                return kept[0]
+            await kept[1].aclose()
+        elif len(self._open) >= MOST:
+            await self._open.pop(next(iter(self._open)))[1].aclose()
+        async with AsyncExitStack() as stack:
+            gate = await stack.enter_async_context(open_gate(load_worker(policy_file()), workspace=project, maker=tool))
+            self._open[key] = gate, stack.pop_all()
+        return gate
+
+    async def aclose(self) -> None:
+        """End every session."""
+        for key in list(self._open):
+            await self._open.pop(key)[1].aclose()
+
+
+async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> Answer:
+    """What the hook of a tool gives back to it."""
+    event = HOOKS[tool].event
+    try:
+        question = read_question(tool, text, env)
+        event = question.event
+        if not question.calls:
+            return say(tool, event, None, "")
+        verdicts = await judge(question)
+    except NotUnderstood as doubt:
+        return say(tool, event, "ask", f"forge guard: {doubt}")
+    except (ForgeError, OSError) as error:
+        return say(tool, event, "ask", f"forge guard failed: {' '.join(str(error).split())}")
+    except Exception as error:  # a fault of ours must not let a call through
+        return say(tool, event, "ask", f"forge guard failed: {type(error).__name__}: {' '.join(str(error).split())}")
+    return say(tool, event, *decide(question, verdicts))
+
+
+def decide(question: Question, verdicts: list[Verdict]) -> tuple[Decision | None, str]:
+    """The strictest of the verdicts, and why; none on calls that were made already."""
+    if question.made:
+        return None, ""
+    verdict = max(verdicts, key=lambda each: STRICTER.index(MEANS[each["verdict"]]))
+    decision = MEANS[verdict["verdict"]]
+    if question.doubt and (decision == "allow" or verdict["verdict"] == "refused"):
+        return "ask", f"forge guard: {question.doubt}"
+    place = ", ".join(str(verdict[key]) for key in ("rule", "where") if verdict.get(key))
+    return decision, f"forge guard: {verdict['reason']}{f' ({place})' if place else ''}"

@@ -1,0 +1,72 @@
+"""Claude Code's hook: installed, asked, answered in its own words."""
+
+from .conftest import Machine
+
+
+def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
+    machine.forge("guard", "install", "claude", "--project")
+    file = str(machine.project / "a.txt")
+    outside = str(machine.home / "b.txt")
+    expected = [
+        ("Bash", {"command": "git status"}, "allow", "guard.yaml:"),
+        ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
+        ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[4]"),
+        ("Bash", {"command": 5}, "ask", "'command' is not a text"),
+        ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "ask", "leave the sandbox of claude"),
+        ("Bash", {"command": "sudo ls", "dangerouslyDisableSandbox": True}, "deny", "sudo"),
+        ("Monitor", {"command": "sudo ls"}, "deny", "sudo"),
+        ("Monitor", {"ws": {"url": "wss://example.org"}}, "ask", "host cannot be told"),
+        ("Read", {"file_path": file}, "allow", "inside zone 'project'"),
+        ("Read", {"file_path": f"{machine.project}/.env"}, "ask", ".env"),
+        ("Read", {"file_path": outside}, "ask", "is in no zone"),
+        ("Read", {"file_path": "/project/a.txt"}, "ask", "is in no zone"),
+        ("Read", {"file_path": "~/b.txt"}, "ask", "may mean a home"),
+        ("Write", {"file_path": file, "content": "x"}, "allow", "pre-approves write"),
+        ("Write", {"file_path": f"{machine.project}/.git/config", "content": "x"}, "ask", "protected name"),
+        (
+            "Edit",
+            {"file_path": str(machine.settings("claude")), "new_string": ""},
+            "ask",
+            "'.claude' is a protected",
+        ),
+        ("Edit", {"file_path": str(machine.policy), "new_string": ""}, "ask", "is in no zone"),
+        ("MultiEdit", {"file_path": file, "edits": [{"new_string": "x"}]}, "allow", "pre-approves write"),
+        ("NotebookEdit", {"notebook_path": outside, "new_source": "x"}, "ask", "is in no zone"),
+        ("Glob", {"pattern": "**/*.py"}, "allow", "inside zone"),
+        ("Glob", {"pattern": "/etc/*"}, "ask", "is in no zone"),
+        ("Glob", {"pattern": "*/../../*"}, "ask", "leads out"),
+        ("Grep", {"pattern": "x"}, "allow", "inside zone"),
+        ("Grep", {"pattern": "x", "path": ".env"}, "ask", ".env"),
+        ("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "x"}, "ask", "nothing is said of docs.python.org"),
+        ("WebSearch", {"query": "x"}, "ask", ""),
+        ("mcp__github__get_me", {}, "ask", "nothing is said of github/get_me"),
+        ("TodoWrite", {"todos": []}, None, ""),
+        ("NewTool", {"anything": 1}, "ask", "the tool 'NewTool' is not known here"),
+    ]
+    failures = []
+    for name, given, decision, reason in expected:
+        said = machine.claude(name, given)
+        if said[0] != decision or reason not in said[1]:
+            failures.append((name, given, said))
+    assert failures == []
+
+
+def test_files_are_found_through_a_link_to_the_project(machine: Machine) -> None:
+    machine.forge("guard", "install", "claude", "--project")
+    link = machine.home / "link"
+    link.symlink_to(machine.project)
+    (machine.project / ".env").symlink_to("other.txt")
+    (machine.project / "out").symlink_to(machine.home)
+    machine.extra["CLAUDE_PROJECT_DIR"] = str(link)
+    expected = [
+        (f"{link}/a.txt", "allow"),
+        (f"{machine.project}/a.txt", "allow"),
+        (f"{link}/.env", "ask"),
+        (f"{link}/out/b.txt", "ask"),
+        (f"{link}/out/../b.txt", "ask"),
+        (f"{machine.home}/b.txt", "ask"),
+        (f"{link}/~/b.txt", "allow"),
+        ("a.txt", "allow"),
+    ]
+    said = [(path, machine.claude("Read", {"file_path": path}, cwd=str(link))[0]) for path, _ in expected]
+    assert said == expected

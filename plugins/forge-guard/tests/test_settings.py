@@ -1,0 +1,93 @@
+"""Settings of other tools: our entry goes in and out, and nothing else changes."""
+
+import json
+from pathlib import Path
+
+from forge_guard.settings import with_entry, without_entries
+
+from .conftest import Machine
+
+OURS = {"matcher": "*", "hooks": [{"type": "command", "command": "ours"}]}
+GIVEN = [
+    "",
+    "{}",
+    "{ }\n",
+    '{\n  "model": "opus"\n}\n',
+    '{"model": "opus", "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": []}]}}',
+    '{\n\t"hooks": {\n\t\t"Stop": [],\n\t\t"PreToolUse": [\n\t\t\t{"hooks": []}\n\t\t]\n\t},\n\t"z": "ü \\" ] }"\n}\n',
+    '{\n    "hooks": {"Stop": [{"hooks": []}]},\n    "a": [1, 2, {"b": null}]\n}',
+    '{"a":1,\n\n   "b" : [ ] }',
+]
+
+
+def test_what_is_put_in_comes_out_and_leaves_the_text_as_it_was() -> None:
+    failures = []
+    for text in GIVEN:
+        made = with_entry(text, ("hooks", "PreToolUse"), OURS)
+        before = json.loads(text) if text.strip() else {}
+        others = before.get("hooks", {}).get("PreToolUse", [])
+        after = json.loads(made)
+        if after["hooks"]["PreToolUse"] != [*others, OURS]:
+            failures.append(("not there", text, made))
+        if {**after, "hooks": 0} != {**before, "hooks": 0}:
+            failures.append(("something else changed", text, made))
+        left = without_entries(made, ("hooks", "PreToolUse"), lambda entry: entry == OURS)
+        if left.replace("\n", "").replace(" ", "") != (text or "{}").replace("\n", "").replace(" ", ""):
+            failures.append(("not as before", text, left))
+        if before and left != text:
+            failures.append(("not the same text", text, left))
+    assert failures == []
+
+
+def test_ours_goes_wherever_it_stands() -> None:
+    text = json.dumps({"hooks": {"E": [OURS, {"a": 1}, OURS, {"b": 2}, OURS]}, "z": 1}, indent=2)
+    left = without_entries(text, ("hooks", "E"), lambda entry: entry == OURS)
+    assert json.loads(left) == {"hooks": {"E": [{"a": 1}, {"b": 2}]}, "z": 1}
+    only = json.dumps({"hooks": {"E": [OURS]}, "z": 1})
+    assert json.loads(without_entries(only, ("hooks", "E"), lambda entry: entry == OURS)) == {"z": 1}
+
+
+def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) -> None:
+    settings = machine.settings("claude")
+    settings.parent.mkdir()
+    text = '{\n    "permissions": {"allow": ["Bash(git:*)"]},\n    "hooks": {"Stop": [{"hooks": []}]}\n}\n'
+    settings.write_text(text)
+    before = sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path))
+    for tool in ("claude", "codex", "gemini", "opencode"):
+        shown = machine.forge("guard", "install", tool, "--project")
+        assert "\n+" in shown
+        assert not [line for line in shown.splitlines() if line.startswith("-") and not line.startswith("---")][1:]
+        assert "asks forge already" in machine.forge("guard", "install", tool, "--project")
+    stands = [line.split()[:3] for line in machine.forge("guard", "status").splitlines()[1:]]
+    tools = ("claude", "codex", "gemini", "opencode")
+    assert stands == [[tool, place, says] for tool in tools for place, says in (("user", "-"), ("project", "asks"))]
+    for tool in tools:
+        machine.forge("guard", "uninstall", tool, "--project")
+        assert "does not ask forge" in machine.forge("guard", "uninstall", tool, "--project")
+    assert settings.read_text() == text
+    assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
+
+
+def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None:
+    settings = machine.settings("gemini")
+    settings.parent.mkdir()
+    for text, told in (
+        ('{"a": 1, // mine\n}', "is not plain JSON"),
+        ('{"hooks": []}', "'hooks' is not an object"),
+        ('{"hooks": {"BeforeTool": {}}}', "'hooks' is not an object"),
+    ):
+        settings.write_text(text)
+        done = machine.run("forge", "guard", "install", "gemini", "--project")
+        assert (done.returncode, settings.read_text()) == (1, text)
+        assert told in done.stderr
+    done = machine.run("forge", "guard", "install", "cursor")
+    assert done.returncode == 2
+    assert "there are: claude, codex, gemini, opencode" in done.stderr
+
+
+def test_a_policy_that_is_there_stays_and_one_that_is_broken_is_told(machine: Machine, tmp_path: Path) -> None:
+    machine.policy.parent.mkdir()
+    machine.policy.write_text("name: guard\nnonsense: 1\n")
+    done = machine.run("forge", "guard", "install", "claude", "--project")
+    assert (done.returncode, machine.settings("claude").exists()) == (3, False)
+    assert "nonsense" in done.stderr
