@@ -352,6 +352,17 @@ def test_only_the_person_who_starts_it_lets_everything_through(helper: Project, 
     assert (helper.folder / "report.md").read_text() == "one\n"
 
 
+def test_a_config_that_says_yes_to_everything_still_asks_in_an_editor(helper: Project, use: Any) -> None:
+    helper.home.mkdir(exist_ok=True)
+    (helper.home / "config.yaml").write_text("approval: {mode: approve_all}\n")
+
+    async def work(opened: Opened, session: str) -> None:
+        await opened.say(session, "go")
+        assert len(opened.person.asked) == 1
+
+    use(work)
+
+
 def test_another_model_takes_the_next_turns(helper: Project, use: Any) -> None:
     helper.write("other.yaml", 'turns:\n  - text: "the other heard: {task}"\n')
     helper.home.mkdir(exist_ok=True)

@@ -30,6 +30,7 @@ from forge_cli.apps.acp.servers import Servers, takes_servers
 from forge_cli.apps.acp.session import EditorSession
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.work import Work
+from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, ModelError, UsageError
 from forge_cli.core.events import CLIENTS
 from forge_cli.core.text import visible
@@ -263,7 +264,8 @@ class EditorRequests:
         if not folder.is_absolute() or not folder.is_dir():
             raise UsageError(f"the working directory {visible(cwd)} is not the absolute path of a folder")
         zones = tuple(added_zone(each) for each in more or ())
-        return replace(self._work, workspace=folder.resolve(), zones=(*self._work.zones, *zones))
+        work = replace(self._work, workspace=folder.resolve(), zones=(*self._work.zones, *zones))
+        return replace(work, mode=work.mode or _mode_without_flag(work))
 
     async def _resume(
         self, session_id: str, cwd: str, more: Sequence[str] | None, servers: Servers | None
@@ -352,3 +354,10 @@ def _usage(result: WorkerResult) -> schema.Usage:
         cached_read_tokens=usage.cache_read_tokens,
         cached_write_tokens=usage.cache_write_tokens,
     )
+
+
+def _mode_without_flag(work: Work) -> ApprovalMode | None:
+    """Ask, where only the person's config would say yes to everything: an editor has somebody to ask."""
+    config, worker = load_settings(forge_home(), work.workspace).approval.mode, load_worker(work.worker)
+    consents = ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
+    return ApprovalMode.INTERACTIVE if consents else None
