@@ -39,7 +39,7 @@ _FOLDERS = count()
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for one test; pytest would look at those of all tests before it for a name that is free."""
-    name = re.sub(r"\W", "_", request.node.name)[:30]
+    name = re.sub(r"\W", "_", request.node.name)[:24]
     folder = tmp_path_factory.getbasetemp() / f"{name}{next(_FOLDERS)}"
     folder.mkdir(mode=0o700)
     return folder

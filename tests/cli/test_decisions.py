@@ -21,7 +21,7 @@ model: script:script.yaml
 sandbox: {zones: [{name: notes, mode: rw, approval: {write: preApproved, delete: blocked}}]}
 toolsets:
   filesystem: {}
-  shell: {rules: [{pattern: "echo", approval: preApproved}]}
+  shell: {rules: [{pattern: "echo", approval: preApproved}], try: off}
 """
 SCRIPT = """
 turns:

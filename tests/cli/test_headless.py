@@ -66,7 +66,7 @@ def variants(path: tuple[str, ...]) -> list[list[str]]:
     return [args for number, args in enumerate(tried) if args not in tried[:number]]
 
 
-COMMANDS = list(leaves(command_tree()))
+COMMANDS = [path for path in leaves(command_tree()) if path[0] in {name.split()[0] for name in overview.COMMANDS}]
 TABLE = [args for path in COMMANDS for more in variants(path) if (args := (*path, *more)) not in SERVERS]
 DRAW = [(args, "null" if args in READERS else STDIN[1 + number % 3]) for number, args in enumerate(TABLE)]
 DRAW += [(args, "closed") for args in (("chat", "worker.yaml"), ("serve", "mcp"), ("run", "worker.yaml", "go"))]

@@ -179,7 +179,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         if not entries or not (name := distribution.name):
             return []
         version = _version_of(distribution)  # which reads all of the metadata each time
-        summary = " ".join((distribution.metadata["Summary"] or "").split())
+        summary = _summary_of(distribution)
         return [Plugin(entry.name, entry.value, name, version, summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
@@ -191,6 +191,13 @@ def _version_of(distribution: Distribution) -> str:
         return distribution.version or "?"
     except Exception:
         return "?"
+
+
+def _summary_of(distribution: Distribution) -> str:
+    try:
+        return " ".join((distribution.metadata["Summary"] or "").split())
+    except Exception:  # as with the version
+        return ""
 
 
 def _files_of(package: str) -> list[str]:
