@@ -178,25 +178,17 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
         if not entries or not (name := distribution.name):
             return []
-        version = _version_of(distribution)  # which reads all of the metadata each time
-        summary = _summary_of(distribution)
+        version, summary = _field_of(distribution, "Version") or "?", _field_of(distribution, "Summary")
         return [Plugin(entry.name, entry.value, name, version, summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
 
 
-def _version_of(distribution: Distribution) -> str:
+def _field_of(distribution: Distribution, name: str) -> str:
     """Where none is stated, the package importlib_metadata, which takes over once it is imported, raises an error."""
     try:
-        return distribution.version or "?"
+        return " ".join((distribution.metadata[name] or "").split())
     except Exception:
-        return "?"
-
-
-def _summary_of(distribution: Distribution) -> str:
-    try:
-        return " ".join((distribution.metadata["Summary"] or "").split())
-    except Exception:  # as with the version
         return ""
 
 

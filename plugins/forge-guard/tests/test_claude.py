@@ -10,7 +10,7 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     expected = [
         ("Bash", {"command": "git status"}, "allow", "guard.yaml:"),
         ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
-        ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[4]"),
+        ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[2]"),
         ("Bash", {"command": 5}, "ask", "'command' is not a text"),
         ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "ask", "leave the sandbox of claude"),
         ("Bash", {"command": "sudo ls", "dangerouslyDisableSandbox": True}, "deny", "sudo"),
