@@ -83,12 +83,6 @@ class TrustStore:
             (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest for file in files
         )
 
-    def add_folder(self, folder: Path) -> None:
-        """Keep that the person agreed to every file in a folder as it is now."""
-        digests = {os.path.realpath(file): _digest(file) for file in _tree(folder)}
-        with self._changing() as entries:
-            entries["files"].update(digests)
-
     def trusted(self) -> list[str]:
         """The paths of everything that the person agreed to."""
         entries = self._read()

@@ -111,7 +111,7 @@ def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
             _restore(file, *file.before, log)
         else:
             _remove(file)
-    except (ForgeError, OSError) as error:
+    except (ForgeError, ToolError, OSError) as error:
         return Undoing(file, plan.action, plan.newer, left=str(error))
     return plan
 
@@ -123,12 +123,13 @@ def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
 
 
 def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
-    with _held(file, Access.DELETE) as held:
-        place = held.place
+    with _held(file, Access.INFO) as held:
         if state_of(held) == file.before:
-            os.chmod(place.name, file.mode, dir_fd=place.folder)
+            os.chmod(held.place.name, file.mode, dir_fd=held.place.folder)
             return
-        if held.kind == "directory" and kind != "directory":
+        gives_way = held.kind == "directory" and kind != "directory"
+    if gives_way:
+        with _held(file, Access.DELETE) as held:
             held.delete()
     with _held(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":

@@ -1,7 +1,7 @@
 """Applying changes to zones: all of them or none, also where the process is killed in between.
 
 What was there before is kept first, then a journal says that the changes count, and from there on they are carried
-out, again after the next start if need be. The same steps the other way round take them back.
+out, again after the next start if need be. Where one fails, the same steps the other way round take them back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.errors import ToolError
 from forge_cli.core.text import counted
 from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
@@ -72,8 +72,8 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
         if keep:
             keep(changes)
         changes.save(durable=True)
-        replace_file(changes.folder / _JOURNAL, "after", mode=0o600)
-        _carry_out(changes, walk, "after")
+        replace_file(changes.folder / _JOURNAL, "", mode=0o600)
+        _carry_out(changes, walk)
 
 
 def found_anew(changes: ChangeSet) -> ChangeSet:
@@ -100,16 +100,6 @@ def check(changes: ChangeSet) -> None:
         walk.check_all(changes.changes)
 
 
-def take_back(changes: ChangeSet) -> None:
-    """Restore what was there before, if everything is still as the command left it; else Stale."""
-    with _locked(changes.folder), ZoneWalk(changes.zones, changes.folder) as walk:
-        for change in changes.changes:
-            if walk.side_of(change) != "after":
-                raise Stale(f"{shown(str(change.path))} was changed since")
-        replace_file(changes.folder / _JOURNAL, "before", mode=0o600)
-        _carry_out(changes, walk, "before")
-
-
 def finish(folder: Path) -> str | None:
     """Complete what a process that was killed began; a sentence about what came of it, None where nothing was begun."""
     if not (folder / _JOURNAL).exists():
@@ -118,26 +108,23 @@ def finish(folder: Path) -> str | None:
         if not own or not (folder / _JOURNAL).exists():
             return None
         changes = ChangeSet.load(folder)
-        wanted: Side = "before" if (folder / _JOURNAL).read_text() == "before" else "after"
         with ZoneWalk(changes.zones, changes.folder) as walk:
             unknown = [change for change in changes.changes if not walk.is_ours(change)]
             if not unknown:
-                _carry_out(changes, walk, wanted)
-                count = counted(len(changes.changes), "change")
-                return f"{count} that were cut off are {'done' if wanted == 'after' else 'taken back'} now"
+                _carry_out(changes, walk)
+                return f"{counted(len(changes.changes), 'change')} that were cut off are done now"
             with suppress(OSError):  # as much as somebody else's changes let us
                 _steps(walk, [change for change in changes.changes if change not in unknown], "before", changes.source)
             (folder / _JOURNAL).unlink()
         return f"changes that were cut off are taken back, but for {shown(str(unknown[0].path))}: it was changed since"
 
 
-def _carry_out(changes: ChangeSet, walk: ZoneWalk, side: Side) -> None:
+def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
     """Do every step; where one fails the others are taken back."""
-    other: Side = "before" if side == "after" else "after"
     try:
-        _steps(walk, changes.changes, side, changes.source)
+        _steps(walk, changes.changes, "after", changes.source)
     except OSError as error:
-        _steps(walk, changes.changes, other, changes.source)
+        _steps(walk, changes.changes, "before", changes.source)
         (changes.folder / _JOURNAL).unlink()
         raise ToolError(f"nothing was changed: {shown(str(error.filename or ''))}: {error.strerror}") from None
     walk.sync(changes.folder)

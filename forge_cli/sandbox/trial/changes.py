@@ -199,9 +199,6 @@ class _Reader:
             return
         yield PathChange(self.zone, parts, old, after)
 
-    def _drops(self, parts: tuple[str, ...]) -> bool:
-        return not self.scratch and may_be_refreshed(parts)
-
     def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[PathChange]:
         info = os.lstat(lower)
         if stat.S_ISDIR(info.st_mode):

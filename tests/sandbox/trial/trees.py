@@ -25,8 +25,8 @@ STEPS = [
 DRIVER = """
 import os, shutil, stat, sys
 def do(step, one, other, number):
-    if os.path.exists(one) and stat.S_ISFIFO(os.stat(one).st_mode) and step in ("write", "append", "sparse"):
-        return  # nobody reads it
+    if os.path.exists(one) and stat.S_ISFIFO(os.stat(one).st_mode) and step in ("write", "append", "sparse", "clear"):
+        return  # it would wait for somebody at the other end
     if step in ("write", "append", "sparse", "link", "folder", "hard", "pipe"):
         os.makedirs(os.path.dirname(other if step == "hard" else one), exist_ok=True)
     if step == "write": open(one, "w").write(str(number) * (number % 50))
@@ -51,17 +51,17 @@ for line in eval(sys.stdin.read()):
 """
 
 
-def make_tree(root: Path, chance: random.Random) -> None:
+def make_tree(root: Path, chance: random.Random, names: Sequence[str] = NAMES) -> None:
     """Something to begin with, some folders deep."""
     for _ in range(chance.randint(0, 12)):
-        path = root.joinpath(*chance.choices(NAMES, k=chance.randint(1, 3)))
+        path = root.joinpath(*chance.choices(names, k=chance.randint(1, 3)))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             match chance.randint(0, 3):
                 case 0:
                     path.mkdir()
                 case 1:
-                    path.symlink_to(chance.choice(NAMES))
+                    path.symlink_to(chance.choice(names))
                 case _:
                     path.write_text("old" * chance.randint(0, 9))
                     path.chmod(chance.choice([0o644, 0o600, 0o755]))
@@ -69,11 +69,13 @@ def make_tree(root: Path, chance: random.Random) -> None:
             continue
 
 
-def steps(root: str, chance: random.Random) -> list[tuple[str, str, str, int]]:
+def steps(
+    root: str, chance: random.Random, names: Sequence[str] = NAMES, kinds: Sequence[str] = STEPS
+) -> list[tuple[str, str, str, int]]:
     def place() -> str:
-        return "/".join([root, *chance.choices(NAMES, k=chance.randint(1, 3))])
+        return "/".join([root, *chance.choices(names, k=chance.randint(1, 3))])
 
-    return [(chance.choice(STEPS), place(), place(), chance.randint(0, 99)) for _ in range(chance.randint(1, 10))]
+    return [(chance.choice(kinds), place(), place(), chance.randint(0, 99)) for _ in range(chance.randint(1, 10))]
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:
