@@ -54,7 +54,7 @@ class SetRow:
 
     def misfit(self, words: Sequence[ShellWord], reach: int, readable: Sequence[str]) -> str | None:
         """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones."""
-        if why := self._unknown_misfit(words[reach:], words[0].text):
+        if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text):
             return why
         texts = [word.text for word in words[reach:]]
         known = self.options.split()
@@ -115,6 +115,14 @@ class SetRow:
                 script = text.isdigit() and before.startswith("-")
             else:
                 yield text
+
+
+def _unsure_start(words: Sequence[ShellWord]) -> str | None:
+    """Why it is not known which command starts: ``timeout $x cat`` starts whatever stands second in ``x``."""
+    for word in words:
+        if word.unknown or word.glob:
+            return word.unknown.why if word.unknown else f"file names may become more words than {word.text}"
+    return None
 
 
 def _test_misfit(words: Sequence[ShellWord]) -> str | None:
