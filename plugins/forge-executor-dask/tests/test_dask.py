@@ -234,13 +234,15 @@ async def test_a_cluster_of_its_own_is_for_nobody_else(tmp_path: Path, monkeypat
 
     async with AsyncExitStack() as stack:
         client = await executor._connect("", 1, stack)
-        address = client.scheduler.address
-        assert address.startswith("tls://127.0.0.1:")
+        ((worker, machine),) = client.scheduler_info()["workers"].items()
+        addresses = {"scheduler": client.scheduler.address, "worker": worker, "nanny": machine["nanny"]}
+        assert [at for at in addresses.values() if not at.startswith("tls://127.0.0.1:")] == []
         async with anyio.create_task_group() as group:
-            for name, (protocol, how) in strangers.items():
-                group.start_soon(knock, name, address.replace("tls", protocol), how)
-        await knock("its own", address, key.get_connection_args("client"))
-    assert sorted(refused) == sorted(strangers)
+            for place, address in addresses.items():
+                group.start_soon(knock, f"{place}: its own", address, key.get_connection_args("client"))
+                for name, (protocol, how) in strangers.items():
+                    group.start_soon(knock, f"{place}: {name}", address.replace("tls", protocol), how)
+    assert sorted(refused) == sorted(f"{place}: {name}" for place in addresses for name in strangers)
 
 
 def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:

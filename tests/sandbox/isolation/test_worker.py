@@ -371,6 +371,19 @@ async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(place: 
         )
 
 
+WAYS_HOME = (
+    *("cat {home}/.ssh/id", "cat {home}/notes", "cat {home}/../{home.name}/notes", "cat /proc/self/root{home}/notes"),
+    *("cd {home} && cat notes", "ls -A {home}", "find {home} -type f", "cp -r {home} copy && cat copy/notes"),
+    *("ln -s {home} link && cat link/notes", "ln {home}/notes hard && cat hard", "mv {home}/notes . && cat notes"),
+    *(
+        "HOME={home} && cat ~/notes",
+        "tar cf - {home}",
+        "exec 3<{home}/notes && cat <&3",
+        "cd {home}/.. && grep -r . {home.name}",
+    ),
+)
+
+
 async def test_both_homes_are_hidden(place: Path, only: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     home, other = place / "project/home", place / "other"
     for folder in (home, other):
@@ -380,7 +393,7 @@ async def test_both_homes_are_hidden(place: Path, only: Mechanism, monkeypatch: 
     known = pwd.struct_passwd(("me", "x", os.getuid(), os.getgid(), "", str(other), "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwuid", lambda _: known)
     monkeypatch.setenv("HOME", str(home))
-    line = f"cat {home}/.ssh/id {other}/.ssh/id {other}/notes; ls -A {home} {other}; true"
+    line = "\n".join(f"({way.format(home=folder)})" for folder in (home, other) for way in (*WAYS_HOME, "true"))
     done = await run(
         place, "isolation: auto\nzones: [{name: src, path: ./src}]\nnetwork: false", line, weakness=only.weakness
     )
