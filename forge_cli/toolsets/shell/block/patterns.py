@@ -146,6 +146,7 @@ def _comes_to(
     has to stand right behind the operand before it.
     """
     words, todo = command.words, [(start, 0, False)]
+    tokens = tokens[1:] if len(tokens) > 1 and tokens[0] in spelling.groups else tokens
     while todo:
         pos, token, passed = todo.pop()
         if token == len(tokens):
@@ -159,7 +160,7 @@ def _comes_to(
             todo += [] if passed and wanted[:1] == "-" else [(pos + 1, token + 1, False)]
         if is_option:
             todo += [(pos + width, token, passed) for width in spelling.passed(words[pos])]
-        elif between[token > 0]:
+        elif between[token > 0] or (token == 0 and word in spelling.groups):
             todo.append((pos + 1, token, True))
     return False
 

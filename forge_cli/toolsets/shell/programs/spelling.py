@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,6 +12,8 @@ from forge_cli.toolsets.shell.programs.table import KnownProgram, program, progr
 from forge_cli.toolsets.shell.programs.wrappers import starts_commands
 
 _SUBCOMMANDS = ("known", "never", "spelled", "tools", "abbreviates")
+
+_AROUND_TARGET = re.compile(r"^(?:[.]/+)+|^.*:|\[.*\]$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,10 @@ class Spelling:
     names: frozenset[str] = frozenset()
     """The subcommands, so that one is not taken for the abbreviation of another."""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    groups: frozenset[str] = frozenset()
+    """What may stand before a subcommand: ``docker image push`` is ``docker push``."""
+    targets: bool = False
+    """Each operand is a target, maybe with a path or arguments: ``make ./x``, ``gradle :app:x``, ``rake x[y]``."""
 
     def passed(self, word: str) -> tuple[int, ...]:
         """How many words to pass over for an option, itself included: both where its value is not known of."""
@@ -35,6 +42,8 @@ class Spelling:
 
     def means(self, word: str, token: str, place: int) -> bool:
         """Whether an operand is this token of a pattern, at its place behind the program, in lower case."""
+        if self.targets and token != word:
+            word = _AROUND_TARGET.sub("", word)
         if word == token:
             return True
         if place == 0 and self.aliases and self.aliases.get(word, word) == self.aliases.get(token, token):
@@ -48,7 +57,8 @@ def spelling_of(name: str) -> Spelling:
     options = KnownOptions.of(found.rows, takes=True)
     names = frozenset(path.partition("/")[0] for key in _SUBCOMMANDS[:3] for path in found.words(key))
     abbreviated = max((row.abbreviates for row in found.rows), default=0)
-    return Spelling(options, _first_decides(found), abbreviated, names, _aliases(found))
+    groups, targets = frozenset(found.words("groups")), "targets" in found.kind
+    return Spelling(options, _first_decides(found), abbreviated, names, _aliases(found), groups, targets)
 
 
 def _first_decides(found: KnownProgram) -> bool:

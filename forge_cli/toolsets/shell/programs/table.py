@@ -46,6 +46,7 @@ class ProgramRow:
     runs: Mapping[str, Any] | None = None
     abbreviates: int = 0
     aliases: str = ""
+    groups: str = ""
     known: str = ""
     only_known: bool = False
     never: str = ""
