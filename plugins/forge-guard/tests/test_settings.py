@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import pexpect
 from forge_guard.settings import with_entry, without_entries
 
-from .conftest import Machine
+from .conftest import LIMIT, Machine
 
 OURS = {"matcher": "*", "hooks": [{"type": "command", "command": "ours"}]}
 GIVEN = [
@@ -66,6 +67,22 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
         assert "does not ask forge" in machine.forge("guard", "uninstall", tool, "--project")
     assert settings.read_text() == text
     assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
+
+
+def test_on_a_terminal_nothing_is_written_without_a_yes(machine: Machine) -> None:
+    """The policy and the hook are two files, and two questions."""
+    files, seen = (machine.policy, machine.settings("claude")), []
+    stories = {("n\r",): 1, ("\r",): 1, ("\x03",): 130, ("y\r", "n\r"): 1, ("y\r",): 0}
+    for answers, code in stories.items():
+        command = ["guard", "install", "claude", "--project"]
+        terminal = pexpect.spawn("forge", command, env=machine.env, cwd=str(machine.project), timeout=LIMIT)
+        for keys in answers:
+            terminal.expect_exact("Write it?")
+            terminal.send(keys)
+        terminal.expect(pexpect.EOF)
+        terminal.close()
+        seen.append((terminal.exitstatus == code, *(file.exists() for file in files)))
+    assert seen == [(True, False, False)] * 3 + [(True, True, False), (True, True, True)]
 
 
 def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None:
