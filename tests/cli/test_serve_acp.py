@@ -455,6 +455,13 @@ def test_files_images_and_unsaved_texts_go_along(helper: Project, use: Any) -> N
                 await opened.say(session, *wrong)
         with pytest.raises(acp.RequestError):
             await opened.connection.prompt(session_id="no-such", prompt=[acp.text_block("hi")])
+        await opened.connection.load_session(cwd=str(helper.folder), session_id=session, mcp_servers=[])
+        _, image, *files = [each.content for each in opened.person.of("user_message_chunk")]
+        assert (image.type, image.data) == ("image", pixel)
+        assert [(each.resource.uri, each.resource.text) for each in files] == [
+            ("src/a.txt", "edited"),
+            ("worker.yaml", WORKER),
+        ]
         return session
 
     session = use(work)

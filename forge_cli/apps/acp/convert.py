@@ -11,12 +11,16 @@ from typing import Any
 from acp import schema
 from acp.helpers import (
     ToolCallContentVariant,
+    embedded_blob_resource,
+    embedded_text_resource,
     image_block,
+    resource_block,
     text_block,
     tool_content,
     tool_diff_content,
     update_agent_message_text,
     update_plan,
+    update_user_message,
     update_user_message_text,
 )
 
@@ -34,7 +38,7 @@ from forge_cli.core.events import (
     ToolStarted,
 )
 from forge_cli.core.media import Image
-from forge_cli.core.messages import Message
+from forge_cli.core.messages import Attachment, Message
 from forge_cli.core.paths import ACCESS, declared_accesses
 from forge_cli.core.phrases import is_own
 from forge_cli.core.results import Custom, Diff, FileContent, ResultValue
@@ -150,6 +154,7 @@ class UpdateWriter:
     def _said(self, message: Message, replayed: bool) -> Iterator[Update]:
         if message.role == "user" and replayed and message.summary is None and not is_own(message.text):
             yield update_user_message_text(message.text)
+            yield from (update_user_message(_attached(file)) for file in message.attachments)
         elif message.role == "assistant":
             if message.text and (replayed or not self._streamed):
                 yield update_agent_message_text(message.text)
@@ -255,6 +260,17 @@ def _progress(
         locations=locations,
         field_meta=meta,
     )
+
+
+def _attached(file: Attachment) -> schema.ImageContentBlock | schema.EmbeddedResourceContentBlock:
+    """A file that went along with a prompt, as the editor gave it; its name is that of tools."""
+    if file.media_type.startswith("text/"):
+        text = file.data.decode("utf-8", "replace")
+        return resource_block(embedded_text_resource(file.name, text, mime_type=file.media_type))
+    data = b64encode(file.data).decode()
+    if file.media_type.startswith("image/"):
+        return image_block(data, file.media_type)
+    return resource_block(embedded_blob_resource(file.name, data, mime_type=file.media_type))
 
 
 def _text(text: str) -> ToolCallContentVariant:
