@@ -1,6 +1,7 @@
 """forge: give language models tools and stay in control.
 
-What is importable from here is the public API; each name is loaded when it is first used.
+What most people need is importable from here; each name is loaded when it is first used. The rest of the public API is
+in ``errors``, ``events``, ``results``, ``hooks``, ``executors``, ``embedding``, ``terminal`` and ``testing``.
 """
 
 from __future__ import annotations
@@ -8,69 +9,52 @@ from __future__ import annotations
 __version__ = "0.2.0"
 
 _ROOMS = {
-    "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest CommandRun Effect JudgedPart OnAsk"
-    " Verdict",
+    "core.approval": "Approval ApprovalDecision ApprovalRequest Effect Verdict",
     "core.bus": "EventBus",
-    "core.calls": "Denial OutcomeStatus ToolCall ToolOutcome",
     "core.config": "Config",
-    "core.context": "CallContext Delegation InnerCalls ToolContext",
-    "core.errors": "BlockedError ExitCode ForgeError Mark ModelError Stale ToolError ToolInterrupted ToolTimeout"
-    " UsageError WorkerError",
-    "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent CommandTried ContextUsage Event"
-    " GrantsEvent InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent ModeChanged NetworkAccess"
-    " Origin OtherEvent SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult"
-    " ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
-    "core.observers": "HookAnswer HookCall Observer",
-    "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd RemoteWork Taken",
-    "core.forms": "FormField derive_fields",
-    "core.grants": "GrantOffer GrantRule",
-    "core.hints": "DisplayHints",
-    "core.hookspecs": "Renderer hookimpl",
-    "core.interrupt": "InterruptSignal",
-    "core.locking": "LockEntry",
-    "core.media": "Blob Image",
-    "core.messages": "Attachment CallResult Delta ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
-    " Restart StopReason Summary TextDelta ToolSpec TurnEnd Usage",
-    "core.notify": "Notify",
-    "core.paths": "DeletePath PathUse ReadPath WritePath",
-    "core.processes": "Finished Piece ProcessStream Processes",
-    "core.prompts": "PromptArgument PromptSpec",
-    "core.requests": "SampleReply SampleRequest SessionRequests",
-    "core.results": "Custom Diff FileContent FileList Json ResultValue Text is_valid_kind is_well_known_kind",
-    "core.runtime_ui": "RuntimeUI",
-    "core.sandbox": "FileInfo FolderEntry SandboxView",
-    "core.source": "Source",
-    "core.tool": "Args ManualExecution NeedsApproval Preview Tool Validated is_manual_tool llm_tools manual_tools tool",
-    "core.toolset": "ApprovalConfig Toolset ToolsetConfig ToolsetEnv ToolsetPlaces",
-    "core.wire": "JsonObject",
-    "core.zones": "Access Zone ZoneApproval ZoneMode",
-    "engine.batch.host": "ItemHost",
-    "engine.batch.parcel": "missing_here",
-    "engine.gate.controller": "ApprovalController",
-    "engine.replay.drift": "Drift",
-    "engine.replay.repeat": "replay",
-    "engine.runtime.judging": "Gate open_gate",
+    "core.context": "ToolContext",
+    "core.errors": "ForgeError ToolError",
+    "core.events": "Event",
+    "core.hookspecs": "hookimpl",
+    "core.media": "Image",
+    "core.paths": "DeletePath ReadPath WritePath",
+    "core.results": "Custom Diff Json Text",
+    "core.tool": "Args Preview Tool tool",
+    "core.toolset": "Toolset ToolsetConfig",
+    "core.zones": "Zone",
     "engine.runtime.result": "WorkerResult",
     "engine.runtime.runtime": "WorkerRuntime",
     "engine.sync": "run_sync",
-    "files.home": "forge_home",
-    "files.key_store": "ProviderKey find_key",
-    "files.worker": "Limits Worker load_worker",
-    "record.line": "Line",
-    "record.open": "OpenSession open_session",
-    "sandbox.files.sandbox": "Sandbox",
-    "toolsets.executables.toolset": "ExecutablesToolset",
-    "toolsets.filesystem": "FilesystemToolset",
-    "toolsets.memory": "MemoryToolset",
-    "toolsets.plan": "PlanToolset",
-    "toolsets.shell.toolset": "ShellToolset",
-    "ui.terminal.prompts": "cli_approval_callback",
-    "ui.terminal.slash": "ClassifiedCommand ParsedCommand classify_command is_command parse_command",
-    "ui.terminal.terminal": "TerminalUI",
-    "ui.terminal.trace": "trace_formatter",
+    "files.worker": "Worker load_worker",
 }
+"""Where each name of this module is made."""
+_MOVED = {
+    "embedding": "ApprovalController Drift ExecutablesToolset FilesystemToolset FormField Gate InterruptSignal Limits"
+    " MemoryToolset OpenSession PlanToolset RuntimeUI Sandbox ShellToolset derive_fields forge_home"
+    " is_manual_tool llm_tools manual_tools open_gate open_session replay",
+    "errors": "BlockedError ExitCode Mark ModelError Stale ToolInterrupted ToolTimeout UsageError WorkerError",
+    "events": "ApprovalDecided ApprovalMode ApprovalRequired ApprovalResponse Attachment CallResult CommandEvent"
+    " CommandRun CommandTried ContextUsage Denial GrantOffer GrantRule GrantsEvent InputPrompt Interrupt"
+    " JsonObject JudgedPart Line ManualToolInvoke ManualToolsAvailable Message MessageEvent ModeChanged"
+    " NetworkAccess OnAsk Origin OtherEvent OutcomeStatus SessionEnd SessionGrant SessionStart"
+    " SessionUpdate StatusEvent StopReason Streaming Summary ToolCall ToolOutcome ToolOutput ToolResult"
+    " ToolStarted TurnEndEvent TurnStart Usage UserInput WorkerUpdate",
+    "executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd ItemHost RemoteWork Taken missing_here",
+    "hooks": "Access ApprovalConfig CallContext Delegation Delta FileInfo Finished FolderEntry HookAnswer HookCall"
+    " InnerCalls ListedModel LockEntry ManualExecution ModelEnv ModelFactory ModelProvider ModelRequest"
+    " NeedsApproval Notify Observer PathUse Piece ProcessStream Processes PromptArgument PromptSpec"
+    " ProviderKey Renderer Restart SampleReply SampleRequest SandboxView SessionRequests Source TextDelta"
+    " ToolSpec ToolsetEnv ToolsetPlaces TurnEnd Validated ZoneApproval ZoneMode find_key",
+    "results": "Blob DisplayHints FileContent FileList ResultValue is_valid_kind is_well_known_kind",
+    "terminal": "ClassifiedCommand ParsedCommand TerminalUI classify_command cli_approval_callback is_command"
+    " parse_command trace_formatter",
+}
+"""Names that were here, by the modules that have them now; they are found for one version more."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
-_PACKAGES = frozenset({"cli", "models", *(room.partition(".")[0] for room in _ROOMS)})
+_MOVED_TO = {name: place for place, names in _MOVED.items() for name in names.split()}
+_PACKAGES = frozenset(
+    {"apps", "cli", "core", "engine", "files", "models", "record", "sandbox", "toolsets", "ui", *_MOVED}
+)
 """What ``from forge_cli import core`` looks for here before it loads it."""
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]
@@ -79,12 +63,18 @@ __all__ = ["__version__", *sorted(_ROOM_OF)]
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    if name in _MOVED_TO:
+        import warnings
+
+        place = f"{__name__}.{_MOVED_TO[name]}"
+        warnings.warn(f"import {name} from {place}; {__name__} has it until 0.5", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(place), name)
     if name not in _ROOM_OF:
         problem = f"module {__name__!r} has no attribute {name!r}"
         if not name.startswith("_") and name not in _PACKAGES:
             from forge_cli.core.renamed import called_here
 
-            meant = called_here(name, _ROOM_OF)
+            meant = called_here(name, (*_ROOM_OF, *_MOVED_TO))
             if meant and _is_imported(name):
                 raise ImportError(f"cannot import name {name!r} from {__name__!r}; {meant}", name=__name__)
             problem += f"; {meant}" if meant else ""

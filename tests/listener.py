@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncGenerator
 
-from forge_cli import ModelRequest, TextDelta, TurnEnd
 from forge_cli.core.messages import Delta
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 
 
 class Listener:

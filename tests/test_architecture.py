@@ -1,12 +1,15 @@
 """The house rules that a reader relies on: who imports whom, and what stands in one place only."""
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import pytest
 
 import forge_cli
 from forge_cli.core import phrases
@@ -31,7 +34,9 @@ COMMAND_MODULES = frozenset(
     for name, value in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["forge"].items()
     if name.startswith("command.")
 )
-ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "pytest_plugin", "testing"})
+PUBLIC = frozenset({"embedding", "errors", "events", "executors", "hooks", "results", "terminal"})
+"""Modules that are nothing but the public API."""
+ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "pytest_plugin", "testing", *PUBLIC})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
@@ -172,13 +177,13 @@ def commands_keep_apart(module: Module) -> Iterator[str]:
 
 
 def plugins_use_the_public_api(module: Module) -> Iterator[str]:
-    """Plugins import ``forge_cli`` itself; their tests also ``forge_cli.testing``."""
+    """Plugins import ``forge_cli`` and its public modules; their tests also ``forge_cli.testing``."""
     in_tests = "tests" in module.path.split("/")
     for node, name in module.imports():
         package, member, *deeper = [*name.split("."), ""]
-        if package != "forge_cli" or (member == "testing" and in_tests):
+        if package != "forge_cli" or (member == "testing" and in_tests) or (member in PUBLIC and len(deeper) < 3):
             continue
-        if member in ROOMS or len(deeper) > 1:
+        if member in ROOMS or member in forge_cli._MOVED_TO or len(deeper) > 1:
             yield module.at(node, f"{name} is not the public API")
 
 
@@ -459,10 +464,34 @@ def test_a_module_without_a_test_is_found() -> None:
     assert without_a_test(modules, tests) == ["forge_cli/core/text.py"]
 
 
-def test_the_stub_of_the_public_api_names_what_is_loaded() -> None:
+def test_the_public_face_is_small_and_its_stub_is_what_is_loaded() -> None:
     """Editors read ``__init__.pyi``, programs the table in ``__init__.py``: both say the same."""
-    stub = ast.parse((ROOT / "forge_cli/__init__.pyi").read_text("utf-8"))
-    named = {
-        (node.module, alias.name) for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    lines = [f"from forge_cli.{room} import {name} as {name}" for name, room in forge_cli._ROOM_OF.items()]
+    stub = (ROOT / "forge_cli/__init__.pyi").read_text("utf-8")
+    assert stub.splitlines()[2:] == [*sorted(lines), "", "__version__: str"]
+    assert len(lines) <= 32
+
+
+def test_what_was_at_the_top_is_found_there_for_one_version_more() -> None:
+    for name, place in forge_cli._MOVED_TO.items():
+        with pytest.warns(DeprecationWarning, match=f"import {name} from forge_cli.{place}"):
+            assert getattr(forge_cli, name) is getattr(importlib.import_module(f"forge_cli.{place}"), name)
+
+
+def test_what_plugins_and_examples_import_is_where_it_is_public() -> None:
+    """Also in the templates and documents from which people copy."""
+    paths = [
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/*.py"),
+        *ROOT.glob("forge_cli/**/*"),
+        ROOT / "README.md",
+    ]
+    texts = {path: path.read_text("utf-8") for path in paths if path.suffix in (".md", ".py", ".tmpl")}
+    found = {path: re.findall(r"from forge_cli import ([^\n]+)", text) for path, text in texts.items()}
+    moved = {
+        str(path): name
+        for path, lines in found.items()
+        for name in re.findall(r"\w+", " ".join(lines))
+        if name in forge_cli._MOVED_TO
     }
-    assert named == {(f"forge_cli.{room}", name) for name, room in forge_cli._ROOM_OF.items()}
+    assert moved == {}

@@ -16,10 +16,11 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, InterruptSignal, Json, Text, Tool, WorkerRuntime, load_worker
+from forge_cli import ApprovalDecision, Json, Text, Tool, WorkerRuntime, load_worker
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
+from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
@@ -30,7 +31,8 @@ MODULE = '''
 
 import anyio
 
-from forge_cli import Approval, BlockedError, Custom, ReadPath, Tool, ToolContext, ToolError, Toolset, ToolsetConfig
+from forge_cli import Approval, Custom, ReadPath, Tool, ToolContext, ToolError, Toolset, ToolsetConfig
+from forge_cli.errors import BlockedError
 from forge_cli import WritePath, hookimpl, tool
 
 

@@ -1,6 +1,7 @@
 """Nothing that people can type, write or receive is missing from the documentation."""
 
 import dataclasses
+import importlib
 import json
 import re
 import tomllib
@@ -18,6 +19,7 @@ from typer.main import get_command
 
 import forge_cli
 from forge_cli import WorkerResult, testing
+from forge_cli import results as results_api
 from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.calls import OutcomeStatus
@@ -234,8 +236,8 @@ def hooks() -> Iterator[Needed]:
 
 def results() -> Iterator[Needed]:
     """The kinds and their fields, the hints, and how a call can end."""
-    kinds = [forge_cli.Text, forge_cli.Diff, forge_cli.FileContent, forge_cli.FileList, forge_cli.Json]
-    kinds += [forge_cli.Image, forge_cli.Blob]
+    kinds = [results_api.Text, results_api.Diff, results_api.FileContent, results_api.FileList, results_api.Json]
+    kinds += [results_api.Image, results_api.Blob]
     assert {kind.kind for kind in kinds} == WELL_KNOWN_KINDS
     for kind in [*kinds, forge_cli.Custom]:
         names = [camel_case(entry.name) for entry in dataclasses.fields(kind)]
@@ -248,7 +250,8 @@ def results() -> Iterator[Needed]:
 
 
 def public_names() -> Iterator[Needed]:
-    yield from (Needed(name) for name in forge_cli.__all__)
+    modules = [forge_cli, *(importlib.import_module(f"forge_cli.{name}") for name in forge_cli._MOVED)]
+    yield from (Needed(name) for module in modules for name in module.__all__)
 
 
 def test_kit() -> Iterator[Needed]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Approval, Blob, Json, Text, Tool, ToolContext, Toolset, ToolsetConfig, tool
+from forge_cli import Approval, Json, Text, Tool, ToolContext, Toolset, ToolsetConfig, tool
+from forge_cli.results import Blob
 from forge_cli.testing import Project, value_of
 
 

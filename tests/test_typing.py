@@ -1,5 +1,10 @@
-"""What editors and type checkers tell authors: names complete and are described, and documented code is typed."""
+"""What editors and type checkers tell authors: names complete and are described, and documented code is typed.
 
+Covers forge_cli.embedding, forge_cli.errors, forge_cli.events, forge_cli.executors, forge_cli.hooks, forge_cli.results,
+forge_cli.terminal.
+"""
+
+import importlib
 import inspect
 import pydoc
 import re
@@ -22,7 +27,8 @@ from forge_cli import tool
 from .test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
-PUBLIC = {name: getattr(forge_cli, name) for name in forge_cli.__all__ if name != "__version__"}
+PLACES = [forge_cli, *(importlib.import_module(f"forge_cli.{name}") for name in forge_cli._MOVED)]
+PUBLIC = {name: getattr(place, name) for place in PLACES for name in place.__all__ if name != "__version__"}
 DEFINES = re.compile(r"@tool|\bTool\(|\bTool\.from_function|\(Toolset\b|async def stream\(")
 OTHERS = "frameworks.md"
 """Shows tools of packages that forge does not need, and that need not be here."""
@@ -55,7 +61,8 @@ def test_blocks_that_define_tools_pass_a_strict_type_check(tmp_path: Path) -> No
 
 
 WRONG = """
-from forge_cli import Config, ModelRequest, Toolset, ToolsetConfig, WorkerRuntime, Zone, load_worker
+from forge_cli import Config, Toolset, ToolsetConfig, WorkerRuntime, Zone, load_worker
+from forge_cli.hooks import ModelRequest
 
 
 class Server(Config):
@@ -97,8 +104,10 @@ def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) ->
 
 
 def test_an_editor_completes_every_name_and_knows_what_it_is() -> None:
-    script = jedi.Script("import forge_cli\nforge_cli.", path=str(ROOT / "author.py"), project=jedi.Project(str(ROOT)))
-    assert {each.name for each in script.complete(2, 10)} >= set(PUBLIC)
+    for place in PLACES:
+        code, path, project = f"import {place.__name__}\n{place.__name__}.", ROOT / "author.py", jedi.Project(str(ROOT))
+        found = jedi.Script(code, path=str(path), project=project).complete(2, len(place.__name__) + 1)
+        assert {each.name for each in found} >= {*place.__all__}
 
 
 def test_an_editor_completes_what_a_tool_may_use() -> None:

@@ -22,7 +22,6 @@ from rich.text import Text
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent.parent))
 
-from forge_cli import Message, Usage  # noqa: E402
 from forge_cli.core.events import (  # noqa: E402
     Event,
     MessageEvent,
@@ -32,6 +31,7 @@ from forge_cli.core.events import (  # noqa: E402
     TurnEndEvent,
 )
 from forge_cli.core.results import Text as Result  # noqa: E402
+from forge_cli.events import Message, Usage  # noqa: E402
 from forge_cli.record.line import Line  # noqa: E402
 from forge_cli.sandbox.secrets import Redactor  # noqa: E402
 from tests.ui.screen import Screen  # noqa: E402
@@ -86,7 +86,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forge_cli import Custom, DisplayHints, Json
+from forge_cli import Custom, Json
+from forge_cli.results import DisplayHints
 
 
 def readings() -> Json:

@@ -24,7 +24,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from forge_cli import Custom, DisplayHints, ToolContext, tool
+from forge_cli import Custom, ToolContext, tool
+from forge_cli.results import DisplayHints
 
 
 def echo(text: str, times: int = 1, loud: bool | None = None) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from forge_cli import ToolCall
 from forge_cli.cli.looking.past import PastGate
+from forge_cli.events import ToolCall
 from forge_cli.record.calls import PastCall
 from forge_cli.testing import Project, call, calls
 

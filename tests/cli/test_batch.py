@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import BatchItem
 from forge_cli.engine.batch.local import LocalExecutor
+from forge_cli.executors import BatchItem
 from forge_cli.testing import Project
 
 from .batches import effects, results, sorter, statuses, write_items
@@ -270,7 +270,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-from forge_cli import ExecutorFactory, hookimpl
+from forge_cli import hookimpl
+from forge_cli.executors import ExecutorFactory
 
 
 @asynccontextmanager
@@ -448,7 +449,8 @@ def test_an_executor_may_come_from_a_package(install, project: Project) -> None:
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from forge_cli import ExecutorFactory, hookimpl
+from forge_cli import hookimpl
+from forge_cli.executors import ExecutorFactory
 from forge_cli.engine.batch.local import make_local
 
 

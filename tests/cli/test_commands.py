@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli import UsageError
+from forge_cli.errors import UsageError
 
 open({seen!r}, "a").write("imported\\n")
 app = typer.Typer()

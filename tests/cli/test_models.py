@@ -20,7 +20,8 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPEN
 SECRET = "sk-test-0123456789-0123456789"
 
 ECHO = """
-from forge_cli import ModelFactory, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import ModelFactory
 
 print("printed on import")
 

@@ -24,7 +24,8 @@ from .conftest import Done
 WORDS = '''
 from typing import Annotated
 
-from forge_cli import Custom, ModelFactory, Text, Toolset, ToolsetConfig, hookimpl, tool
+from forge_cli import Custom, Text, Toolset, ToolsetConfig, hookimpl, tool
+from forge_cli.hooks import ModelFactory
 from pydantic import Field
 
 

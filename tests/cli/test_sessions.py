@@ -14,7 +14,9 @@ from html.parser import HTMLParser
 import anyio
 import pytest
 
-from forge_cli import SessionUpdate, WorkerRuntime, load_worker, open_session
+from forge_cli import WorkerRuntime, load_worker
+from forge_cli.embedding import open_session
+from forge_cli.events import SessionUpdate
 from forge_cli.record.line import Line
 from forge_cli.record.log import read_session
 from forge_cli.record.open import OpenSession

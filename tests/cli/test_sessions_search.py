@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from forge_cli import Message, Text
+from forge_cli import Text
 from forge_cli.core.events import Event, MessageEvent, StatusEvent, ToolResult
+from forge_cli.events import Message
 from forge_cli.record.log import session_files, sessions_folder
 from forge_cli.record.search import find_hits
 

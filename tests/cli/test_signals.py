@@ -12,7 +12,8 @@ from ..deadline import deadline
 
 MODEL = """
 import anyio
-from forge_cli import ModelFactory, TextDelta, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import ModelFactory, TextDelta
 
 class Stuck:
     name, context_window = "stuck:x", None

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import Message
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import (
@@ -27,6 +26,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
 from forge_cli.core.runtime_ui import RuntimeUI
+from forge_cli.events import Message
 
 from ..approval import new_request
 

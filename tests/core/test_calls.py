@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from forge_cli import TextDelta, ToolCall, TurnEnd
 from forge_cli.core.calls import is_too_deep, read_args, within_depth
 from forge_cli.core.wire import NESTING
+from forge_cli.events import ToolCall
+from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.testing import Project
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from forge_cli import Blob, DisplayHints, Image
+from forge_cli import Image
 from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.result_forms import read_result
 from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, shown_files
 from forge_cli.core.wire import Unreadable
+from forge_cli.results import Blob, DisplayHints
 
 from ..rows import each_row
 

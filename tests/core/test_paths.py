@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from forge_cli import DeletePath, PathUse, ReadPath, Tool, WritePath
+from forge_cli import DeletePath, ReadPath, Tool, WritePath
 from forge_cli.core.found_paths import declared_paths, with_paths
+from forge_cli.hooks import PathUse
 
 
 class Edit(BaseModel):

@@ -7,22 +7,14 @@ from typing import Any
 
 import pytest
 
-from forge_cli import (
-    ApprovalController,
-    ApprovalDecision,
-    ApprovalRequest,
-    EventBus,
-    InterruptSignal,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolOutcome,
-)
+from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, Tool, ToolContext
 from forge_cli.core.events import Event, ToolResult
+from forge_cli.embedding import ApprovalController, InterruptSignal
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judge
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
+from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import Isolation, open_zones

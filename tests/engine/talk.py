@@ -5,7 +5,8 @@ from typing import Any
 
 import anyio
 
-from forge_cli import Event, EventBus, MessageEvent, WorkerResult, WorkerRuntime, load_worker
+from forge_cli import Event, EventBus, WorkerResult, WorkerRuntime, load_worker
+from forge_cli.events import MessageEvent
 from forge_cli.testing import Project, scripted_model
 
 DEADLINE = 60

@@ -8,18 +8,22 @@ import anyio
 import mcp_types
 import pytest
 
-from forge_cli import Blob, Image, ToolCall, ToolOutcome, WorkerRuntime, load_worker, open_session
+from forge_cli import Image, WorkerRuntime, load_worker
 from forge_cli.apps.serve.convert import call_result
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import Delta, ModelRequest, TextDelta, TurnEnd
+from forge_cli.embedding import open_session
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.repeat import replay
+from forge_cli.events import ToolCall, ToolOutcome
+from forge_cli.results import Blob
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 TOOLS = f"""
-from forge_cli import Blob, Image, tool
+from forge_cli import Image, tool
+from forge_cli.results import Blob
 
 PNG = {PNG!r}
 

@@ -4,8 +4,10 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from forge_cli import ApprovalDecision, ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd, Usage
+from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse, ToolResult, ToolStarted
+from forge_cli.events import OnAsk, ToolCall, Usage
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls

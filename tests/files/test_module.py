@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import ToolError, WorkerError
+from forge_cli import ToolError
+from forge_cli.errors import WorkerError
 from forge_cli.files.module import LocalModule
 from forge_cli.files.sources import imported_beside
 from forge_cli.testing import Project, call, calls

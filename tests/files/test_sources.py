@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from forge_cli import WorkerError
+from forge_cli.errors import WorkerError
 from forge_cli.files.module import LocalModule, LocalPackage
 from forge_cli.files.sources import Sources, importable_beside
 

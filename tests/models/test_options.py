@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from forge_cli import WorkerError
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
+from forge_cli.errors import WorkerError
 from forge_cli.models.anthropic.provider import make as make_anthropic
 from forge_cli.models.openai import make as make_openai
 from forge_cli.testing import Project
@@ -19,7 +19,8 @@ plugins: [./acme.py]
 ACME = """
 from collections.abc import AsyncGenerator
 
-from forge_cli import Config, Delta, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd, hookimpl
+from forge_cli import Config, hookimpl
+from forge_cli.hooks import Delta, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
 
 
 class AcmeFactory(ModelFactory):

@@ -78,7 +78,9 @@ PACKAGES: dict[str, Package] = {
     "models that are none": Package(_hook("return [1]", "models"), (f"model.odd = {MODULE}",), said="offers no model"),
     "a model factory of junk": Package(
         _hook(
-            "return [ModelFactory('odd', 1, missing=lambda: 7)]", "models", more="from forge_cli import ModelFactory\n"
+            "return [ModelFactory('odd', 1, missing=lambda: 7)]",
+            "models",
+            more="from forge_cli.hooks import ModelFactory\n",
         ),
         (f"model.odd = {MODULE}",),
         said="make is not callable",

@@ -1,6 +1,6 @@
 """The calls of a past session, with who made them and the verdict that each had."""
 
-from forge_cli import ApprovalDecision, ApprovalRequest, Message, Text, ToolCall
+from forge_cli import ApprovalDecision, ApprovalRequest, Text
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
@@ -13,6 +13,7 @@ from forge_cli.core.events import (
     ToolResult,
     ToolStarted,
 )
+from forge_cli.events import Message, ToolCall
 from forge_cli.record.calls import PastCall, PastVerdict, past_calls
 
 from ..lines import CHILD, lines_of

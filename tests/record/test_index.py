@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Message
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart, SessionUpdate
+from forge_cli.events import Message
 from forge_cli.record import overview as record_index
 from forge_cli.record.log import session_file, session_files, sessions_folder
 from forge_cli.record.open import sweep

@@ -12,20 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forge_cli import (
-    ApprovalDecision,
-    Attachment,
-    Custom,
-    Diff,
-    DisplayHints,
-    FileContent,
-    FileList,
-    Json,
-    Line,
-    Message,
-    Text,
-    ToolCall,
-)
+from forge_cli import ApprovalDecision, Custom, Diff, Json, Text
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ACTIONS,
@@ -43,7 +30,9 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import Unreadable
+from forge_cli.events import Attachment, Line, Message, ToolCall
 from forge_cli.record.line import BadLine, beginning, beginning_at_root, line_at
+from forge_cli.results import DisplayHints, FileContent, FileList
 
 from ..lines import CHILD, lines_of
 from ..rows import each_row

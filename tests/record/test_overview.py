@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Message, Text, Usage
+from forge_cli import Text
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import (
@@ -17,6 +17,7 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
+from forge_cli.events import Message, Usage
 from forge_cli.record.log import session_file
 from forge_cli.record.overview import overview
 from forge_cli.record.writer import SessionLog

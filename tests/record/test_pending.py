@@ -1,6 +1,6 @@
 """What a session waits for: requests with the workers that ask, and the answers that came since."""
 
-from forge_cli import ApprovalDecision, ApprovalRequest, Message, ToolCall
+from forge_cli import ApprovalDecision, ApprovalRequest
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -10,6 +10,7 @@ from forge_cli.core.events import (
     Origin,
     WorkerUpdate,
 )
+from forge_cli.events import Message, ToolCall
 from forge_cli.record.pending import Waiting, requests_of
 from forge_cli.record.resume import read_past
 

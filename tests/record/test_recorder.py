@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from forge_cli import ModelRequest, TextDelta, TurnEnd, WorkerRuntime, load_worker
+from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.events import StatusEvent, Streaming
 from forge_cli.core.messages import Delta
 from forge_cli.core.wire import JsonObject
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.models.script import ScriptedModel, ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder

@@ -9,8 +9,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from forge_cli import Message
 from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart
+from forge_cli.events import Message
 from forge_cli.testing import Project
 
 from ..lines import lines_of

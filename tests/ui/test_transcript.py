@@ -16,19 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from forge_cli import (
-    ApprovalDecision,
-    ApprovalRequest,
-    Attachment,
-    Custom,
-    Diff,
-    DisplayHints,
-    FileContent,
-    Message,
-    Text,
-    ToolCall,
-    Usage,
-)
+from forge_cli import ApprovalDecision, ApprovalRequest, Custom, Diff, Text
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -53,7 +41,9 @@ from forge_cli.core.events import (
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import local_time, readable, visible
 from forge_cli.core.wire import JsonObject
+from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.record.line import Line
+from forge_cli.results import DisplayHints, FileContent
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.page import page

@@ -80,7 +80,10 @@ import asyncio
 import os
 from pathlib import Path
 
-from forge_cli import ModelError, ModelFactory, TextDelta, ToolCall, TurnEnd, Usage, hookimpl
+from forge_cli import hookimpl
+from forge_cli.errors import ModelError
+from forge_cli.events import ToolCall, Usage
+from forge_cli.hooks import ModelFactory, TextDelta, TurnEnd
 
 
 class Drawn:

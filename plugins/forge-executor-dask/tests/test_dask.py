@@ -21,7 +21,7 @@ from distributed.comm import connect
 from distributed.security import Security
 from forge_executor_dask import executor, forge_executors
 
-from forge_cli import ModelError
+from forge_cli.errors import ModelError
 from forge_cli.testing import Project, check_executor
 
 from .conftest import Sorter, running_cluster

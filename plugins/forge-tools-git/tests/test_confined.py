@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forge_cli import WorkerError
+from forge_cli.errors import WorkerError
 from forge_cli.testing import Project, call, calls
 
 if TYPE_CHECKING:

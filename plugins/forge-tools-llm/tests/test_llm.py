@@ -13,7 +13,7 @@ import llm
 import pytest
 from llm.plugins import load_plugins, pm
 
-from forge_cli import WorkerError
+from forge_cli.errors import WorkerError
 from forge_cli.testing import Project, Seen, call, calls
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forge_cli import ModelRequest, TurnEnd, WorkerError
+from forge_cli.errors import WorkerError
+from forge_cli.hooks import ModelRequest, TurnEnd
 from forge_cli.testing import call
 
 if TYPE_CHECKING:

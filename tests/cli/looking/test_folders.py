@@ -9,7 +9,8 @@ from forge_cli.testing import Project
 PLUGIN = '''
 from pathlib import Path
 from typing import Self
-from forge_cli import Toolset, ToolsetConfig, Zone, ZoneMode, hookimpl, tool
+from forge_cli import Toolset, ToolsetConfig, Zone, hookimpl, tool
+from forge_cli.hooks import ZoneMode
 
 class KeeperConfig(ToolsetConfig):
     place: str = "kept"

@@ -8,7 +8,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli import BatchItem, InterruptSignal
 from forge_cli.apps.batch.batch import Batch, ItemFolders
 from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
 from forge_cli.apps.batch.plan import make_plan
@@ -16,10 +15,12 @@ from forge_cli.apps.batch.store import BatchRecord, open_store
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
+from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import make_local
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.remote import RemoteItems
 from forge_cli.engine.turns.limits import Budget
+from forge_cli.executors import BatchItem
 from forge_cli.files.worker import Limits
 
 pytestmark = pytest.mark.anyio

@@ -12,12 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli import BatchItem, InterruptSignal
 from forge_cli.core.errors import UsageError
+from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import forge_executors
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.executors import BatchItem
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project, check_executor
 

@@ -16,10 +16,10 @@ from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
-from forge_cli import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.turns.limits import Budget
+from forge_cli.executors import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
 from forge_cli.files.lock import locked
 from forge_cli.files.worker import Limits
 from forge_cli.testing import Project, check_executor

@@ -6,10 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalController, ApprovalDecision, ApprovalRequest, EventBus
+from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.events import Event
 from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.embedding import ApprovalController
 
 from ...approval import new_request
 from ...rows import each_row

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli import Approval, ApprovalDecision, ManualExecution, Tool, ToolCall, ToolContext, Verdict, tool
+from forge_cli import Approval, ApprovalDecision, Tool, ToolContext, Verdict, tool
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -23,6 +23,8 @@ from forge_cli.core.events import (
 from forge_cli.core.results import Json, Text
 from forge_cli.core.source import ToolMode
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.events import ToolCall
+from forge_cli.hooks import ManualExecution
 from forge_cli.testing import Project, call, calls
 
 from ..conftest import OpenGate, Recorded

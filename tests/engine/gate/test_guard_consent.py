@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolContext, ToolError
+from forge_cli import ApprovalDecision, ApprovalRequest, Preview, ToolContext, ToolError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
 from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.results import VALUE_LIMIT, Diff, Text
@@ -18,6 +18,7 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import cut
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
+from forge_cli.errors import Stale
 from forge_cli.testing import Project, call, calls
 
 from ..conftest import OpenGate, Recorded

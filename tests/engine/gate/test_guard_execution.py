@@ -10,10 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, BlockedError, Tool, ToolContext, ToolError, ToolOutcome
+from forge_cli import ApprovalDecision, Tool, ToolContext, ToolError
 from forge_cli.core.events import Event, StatusEvent, ToolResult
 from forge_cli.core.results import VALUE_LIMIT, Custom, Json, ResultValue, Text
 from forge_cli.core.text import cut
+from forge_cli.errors import BlockedError
+from forge_cli.events import ToolOutcome
 from forge_cli.testing import Project, call, calls
 
 from ..conftest import NO_INPUT, Gate, OpenGate, Recorded

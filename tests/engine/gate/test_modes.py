@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, EventBus, load_worker, open_session, replay
+from forge_cli import ApprovalDecision, EventBus, load_worker
+from forge_cli.embedding import open_session, replay
 from forge_cli.testing import Project, call, calls
 from tests.engine.talk import UI, converse, leave, say
 

@@ -6,18 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import (
-    ApprovalController,
-    ApprovalDecision,
-    EventBus,
-    GrantOffer,
-    GrantRule,
-    InterruptSignal,
-    OnAsk,
-)
+from forge_cli import ApprovalDecision, EventBus
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, NetworkAccess, ToolResult
 from forge_cli.core.results import for_model
+from forge_cli.embedding import ApprovalController, InterruptSignal
 from forge_cli.engine.gate.network import NetworkConsent
+from forge_cli.events import GrantOffer, GrantRule, OnAsk
 from forge_cli.record.pending import requests_of
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.network.access import Destination

@@ -14,7 +14,8 @@ from forge_cli.sandbox.files import walk
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = '''
-from forge_cli import DeletePath, PathUse, ReadPath, ToolContext, WritePath, tool
+from forge_cli import DeletePath, ReadPath, ToolContext, WritePath, tool
+from forge_cli.hooks import PathUse
 
 @tool(needs_approval=False)
 def put(path: WritePath, text: str, *, context: ToolContext) -> str:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import Approval, ApprovalDecision, BlockedError, ToolError, Verdict
+from forge_cli import Approval, ApprovalDecision, ToolError, Verdict
 from forge_cli.core.approval import ApprovalMode, ApprovalRequest
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
@@ -23,6 +23,7 @@ from forge_cli.core.tool import NeedsApproval
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.engine.gate.own_word import as_verdict
 from forge_cli.engine.gate.policy import SILENT, Policy
+from forge_cli.errors import BlockedError
 from forge_cli.files.document import parse_document
 
 from ...rows import each_row

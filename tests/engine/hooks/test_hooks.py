@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import ApprovalDecision, Finished, HookAnswer, OnAsk, WorkerRuntime, load_worker
+from forge_cli import ApprovalDecision, WorkerRuntime, load_worker
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import Approval, ApprovalRequest, Verdict
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.engine.hooks import hooks as hooks_module
 from forge_cli.engine.hooks.hooks import Heard, HookFailed, read_finished, tighten
+from forge_cli.events import OnAsk
+from forge_cli.hooks import Finished, HookAnswer
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 from ...distributions import write_distribution
@@ -385,7 +387,8 @@ def test_looking_tells_of_them_and_runs_none(hooked: Project) -> None:
 
 
 PLUGIN = """
-from forge_cli import HookAnswer, Observer, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import HookAnswer, Observer
 
 def watch(call):
     if call.args.get("text") == "crash":

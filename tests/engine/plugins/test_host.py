@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Custom, DisplayHints, Text, __version__
+from forge_cli import Custom, Text, __version__
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import StatusEvent
 from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.results import DisplayHints
 from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
 
@@ -220,7 +221,8 @@ def test_what_is_uninstalled_is_gone_from_the_next_host(install: Install) -> Non
 
 
 MODEL = """
-from forge_cli import ModelFactory, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import ModelFactory
 
 @hookimpl
 def forge_models():
@@ -286,7 +288,8 @@ def test_hints_of_another_author_count_more_than_a_renderer(
 
 
 FORECAST = """
-from forge_cli import Custom, DisplayHints, Preview, Text, Toolset, hookimpl, tool
+from forge_cli import Custom, Preview, Text, Toolset, hookimpl, tool
+from forge_cli.results import DisplayHints
 
 FORECAST = Custom("weather.forecast", {"city": "Rome"}, display=DisplayHints("tree"))
 

@@ -14,7 +14,9 @@ from forge_cli.files.worker import load_worker
 from forge_cli.testing import Project, call, calls, scripted_model
 
 HOOKS = """
-from forge_cli import Custom, ModelFactory, Text, TextDelta, Toolset, ToolsetConfig, TurnEnd, Usage, hookimpl, tool
+from forge_cli import Custom, Text, Toolset, ToolsetConfig, hookimpl, tool
+from forge_cli.events import Usage
+from forge_cli.hooks import ModelFactory, TextDelta, TurnEnd
 
 class Settings(ToolsetConfig):
     word: str = "hi"
@@ -64,7 +66,7 @@ def test_a_file_brings_toolsets_renderers_and_models(project: Project) -> None:
 
 def test_its_renderer_draws_what_its_own_tools_give_whatever_their_hints(project: Project) -> None:
     hinted = HOOKS.replace("self.config.word})", 'self.config.word}, display=DisplayHints("tree"))')
-    project.write("hooks.py", f"from forge_cli import DisplayHints\n{hinted}")
+    project.write("hooks.py", f"from forge_cli.results import DisplayHints\n{hinted}")
     project.write("worker.yaml", WORKER)
     done = project.forge("tools", "call", "greet", "--worker", "worker.yaml", "-y")
     assert (done.returncode, done.stdout) == (0, "~ ahoy ~\n")

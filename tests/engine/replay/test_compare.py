@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from forge_cli import Attachment, Message, ModelRequest
 from forge_cli.core.events import TurnStart
 from forge_cli.core.messages import ToolSpec
 from forge_cli.engine.replay.drift import Likeness, Told, differences
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.history import History
+from forge_cli.events import Attachment, Message
+from forge_cli.hooks import ModelRequest
 
 PAY = ToolSpec("pay", "Pay somebody", {"type": "object"})
 TASK = Message("user", "go")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forge_cli import Approval, Text, ToolCall, Verdict
+from forge_cli import Approval, Text, Verdict
 from forge_cli.core.errors import ExitCode, Mark
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import ToolSpec
@@ -15,6 +15,7 @@ from forge_cli.engine.replay.drift import (
     other_tools,
     other_verdict,
 )
+from forge_cli.events import ToolCall
 from forge_cli.record.calls import PastVerdict
 
 from ...rows import each_row

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forge_cli import OnAsk
 from forge_cli.engine.replay.replay import Tools
+from forge_cli.events import OnAsk
 from forge_cli.record.calls import past_calls
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past

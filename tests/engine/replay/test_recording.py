@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import ApprovalRequest, Message, Text, ToolCall, Usage, WorkerError
+from forge_cli import ApprovalRequest, Text
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -21,6 +21,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Summary
 from forge_cli.engine.replay.recording import Recording, read_recording
+from forge_cli.errors import WorkerError
+from forge_cli.events import Message, ToolCall, Usage
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import Log
 

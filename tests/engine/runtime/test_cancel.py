@@ -9,9 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import Event, ToolStarted, WorkerRuntime, load_worker, open_session
+from forge_cli import Event, WorkerRuntime, load_worker
 from forge_cli.core.events import TurnStart
 from forge_cli.core.messages import Delta, ModelProvider, ModelRequest
+from forge_cli.embedding import open_session
+from forge_cli.events import ToolStarted
 from forge_cli.record.log import read_session
 from forge_cli.testing import Project, call, calls, scripted_model
 

@@ -8,27 +8,17 @@ from typing import Any
 
 import pytest
 
-from forge_cli import (
-    Attachment,
-    EventBus,
-    InterruptSignal,
-    Limits,
-    Message,
-    OnAsk,
-    ToolCall,
-    ToolError,
-    Usage,
-    WorkerResult,
-    load_worker,
-)
+from forge_cli import EventBus, ToolError, WorkerResult, load_worker
 from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.events import Event, WorkerUpdate
+from forge_cli.embedding import InterruptSignal, Limits
 from forge_cli.engine.runtime import children as module
 from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.opening import open_worker
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
+from forge_cli.events import Attachment, Message, OnAsk, ToolCall, Usage
 from forge_cli.record.resume import Past, PastChild
 from forge_cli.testing import Project, scripted_model
 

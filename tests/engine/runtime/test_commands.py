@@ -11,10 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import (
-    ApprovalDecision,
-    Event,
-    EventBus,
+from forge_cli import ApprovalDecision, Event, EventBus, WorkerRuntime, load_worker
+from forge_cli.core.messages import Attachment
+from forge_cli.embedding import open_session
+from forge_cli.engine.replay.recording import open_recording
+from forge_cli.events import (
     GrantsEvent,
     ManualToolsAvailable,
     SessionStart,
@@ -22,12 +23,7 @@ from forge_cli import (
     StatusEvent,
     TurnStart,
     UserInput,
-    WorkerRuntime,
-    load_worker,
-    open_session,
 )
-from forge_cli.core.messages import Attachment
-from forge_cli.engine.replay.recording import open_recording
 from forge_cli.record.overview import overview
 from forge_cli.testing import Project, call, calls, scripted_model
 from tests.engine.talk import DEADLINE, UI, converse, leave, say

@@ -7,13 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli import (
-    ApprovalDecision,
-    EventBus,
-    WorkerRuntime,
-    load_worker,
-    open_session,
-)
+from forge_cli import ApprovalDecision, EventBus, WorkerRuntime, load_worker
+from forge_cli.embedding import open_session
 from forge_cli.testing import Project, call, calls, scripted_model
 from tests.engine.talk import UI, converse, leave, say
 

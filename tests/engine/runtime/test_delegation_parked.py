@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from forge_cli import OnAsk
 from forge_cli.core.calls import call_identity
 from forge_cli.core.events import WorkerUpdate
+from forge_cli.events import OnAsk
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Seen, call, calls

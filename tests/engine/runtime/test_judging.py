@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from forge_cli import load_worker, open_gate
+from forge_cli import load_worker
+from forge_cli.embedding import open_gate
 from forge_cli.testing import Project
 
 WORKER = """

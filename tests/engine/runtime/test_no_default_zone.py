@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Toolset, Worker, WorkerError, WorkerRuntime, tool
+from forge_cli import Toolset, Worker, WorkerRuntime, tool
+from forge_cli.errors import WorkerError
 from forge_cli.testing import Project, call, calls, scripted_model
 
 MODULE = """

@@ -5,7 +5,9 @@ Covers forge_cli.engine.gate.modes.
 
 import pytest
 
-from forge_cli import EventBus, ManualToolInvoke, load_worker, open_session
+from forge_cli import EventBus, load_worker
+from forge_cli.embedding import open_session
+from forge_cli.events import ManualToolInvoke
 from forge_cli.record.log import read_readable
 from forge_cli.testing import Project
 from tests.engine.talk import UI, converse, leave, say

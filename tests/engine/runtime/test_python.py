@@ -16,6 +16,18 @@ from forge_cli import (
     ApprovalRequest,
     Event,
     EventBus,
+    Text,
+    Tool,
+    Toolset,
+    Worker,
+    WorkerRuntime,
+    Zone,
+    load_worker,
+    run_sync,
+    tool,
+)
+from forge_cli.core.errors import UsageError
+from forge_cli.embedding import (
     ExecutablesToolset,
     FilesystemToolset,
     InterruptSignal,
@@ -23,20 +35,10 @@ from forge_cli import (
     PlanToolset,
     Sandbox,
     ShellToolset,
-    Text,
-    Tool,
-    ToolResult,
-    Toolset,
-    Worker,
-    WorkerError,
-    WorkerRuntime,
-    Zone,
-    load_worker,
     open_session,
-    run_sync,
-    tool,
 )
-from forge_cli.core.errors import UsageError
+from forge_cli.errors import WorkerError
+from forge_cli.events import ToolResult
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli import ToolError, Usage, WorkerResult
+from forge_cli import ToolError, WorkerResult
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, Parked
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
@@ -13,6 +13,7 @@ from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.runtime.result import Ending, answer_or_raise
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
+from forge_cli.events import Usage
 
 from ...rows import each_row
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from forge_cli import Limits, ModelRequest, ToolCall, TurnEnd, Usage
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import MessageEvent
 from forge_cli.core.messages import Delta, TextDelta
+from forge_cli.embedding import Limits
+from forge_cli.events import ToolCall, Usage
+from forge_cli.hooks import ModelRequest, TurnEnd
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """

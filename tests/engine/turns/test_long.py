@@ -9,9 +9,10 @@ from types import FrameType
 import anyio
 import pytest
 
-from forge_cli import Limits, WorkerRuntime, load_worker, open_session
+from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Delta, ModelRequest, TextDelta, TurnEnd
+from forge_cli.embedding import Limits, open_session
 from forge_cli.testing import Project
 
 WINDOW = 20

@@ -10,27 +10,15 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import (
-    ApprovalDecision,
-    ApprovalRequest,
-    CallResult,
-    EventBus,
-    InterruptSignal,
-    Message,
-    ModelRequest,
-    OnAsk,
-    TextDelta,
-    ToolCall,
-    TurnEnd,
-    Usage,
-    WorkerRuntime,
-    load_worker,
-)
+from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, WorkerRuntime, load_worker
 from forge_cli.core.calls import is_legal_id
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, Interrupt, MessageEvent, StatusEvent, Streaming, ToolStarted
 from forge_cli.core.messages import Delta, Restart
+from forge_cli.embedding import InterruptSignal
+from forge_cli.events import CallResult, Message, OnAsk, ToolCall, Usage
 from forge_cli.files.worker import Limits
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """

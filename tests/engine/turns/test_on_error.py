@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import Approval, ApprovalMode, Effect, Tool, ToolCall, ToolContext
+from forge_cli import Approval, Effect, Tool, ToolContext
 from forge_cli.core.errors import ExitCode, ToolError
 from forge_cli.core.phrases import SKIPPED_AFTER_FAILURE
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
+from forge_cli.events import ApprovalMode, ToolCall
 from forge_cli.testing import Project, call, calls
 
 from ..conftest import OpenGate

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from forge_cli import InterruptSignal, Message, ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta
+from forge_cli.embedding import InterruptSignal
+from forge_cli.events import Message, OnAsk, ToolCall
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
@@ -15,7 +17,8 @@ from forge_cli.testing import Project, Seen, call, calls
 TOOLS = """
 import threading
 import anyio
-from forge_cli import BlockedError, ToolContext, tool
+from forge_cli import ToolContext, tool
+from forge_cli.errors import BlockedError
 
 barrier = threading.Barrier(8)
 order = []

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncGenerator
 
-from forge_cli import Message, ModelRequest, TextDelta, ToolCall, TurnEnd
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta, Restart
+from forge_cli.events import Message, ToolCall
 from forge_cli.files.worker import Limits
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project
 
 WORKER = """

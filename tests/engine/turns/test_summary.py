@@ -1,9 +1,9 @@
 """A summary: what it is made from, and which words of the user it never replaces."""
 
-from forge_cli import Attachment, Message, ToolCall
 from forge_cli.core.messages import CallResult
 from forge_cli.core.phrases import RESUME_CUT_OFF, RESUME_INTERRUPTED, repair_output
 from forge_cli.engine.turns.summary import transcript, verbatim_parts
+from forge_cli.events import Attachment, Message, ToolCall
 
 
 def test_what_the_user_said_is_kept_from_the_end_on_as_far_as_there_is_room() -> None:

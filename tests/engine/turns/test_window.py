@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from forge_cli import Attachment, InterruptSignal, Message, ModelRequest, TextDelta, ToolCall, TurnEnd, Usage
 from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
+from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.engine.turns.room import ROOMY, WHOLE_TURNS, turns_back
 from forge_cli.engine.turns.window import CROWDED
+from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.files.worker import Limits
+from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls

@@ -21,7 +21,8 @@ from .server import Answer, Api, Fails, Received, say, text, thinking, tool_use
 
 TOOLS = r'''
 import sys
-from forge_cli import Custom, FileList, Json, Text, ToolError, tool
+from forge_cli import Custom, Json, Text, ToolError, tool
+from forge_cli.results import FileList
 
 @tool(read_only=True)
 def give(what: str, size: int = 1):

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from forge_cli import InterruptSignal
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
+from forge_cli.embedding import InterruptSignal
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables import registry

@@ -2,8 +2,8 @@
 
 import pytest
 
-from forge_cli import WorkerError
 from forge_cli.core.events import StatusEvent
+from forge_cli.errors import WorkerError
 from forge_cli.testing import Project, call, calls
 
 WORKER = "name: smith\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"

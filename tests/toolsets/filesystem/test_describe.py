@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import FilesystemToolset, Sandbox, Zone
+from forge_cli import Zone
+from forge_cli.embedding import FilesystemToolset, Sandbox
 from forge_cli.sandbox.patches import parse_patch
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.filesystem.describe import PATCH

@@ -5,8 +5,9 @@ Covers forge_cli.toolsets.mcp.command.
 
 import anyio
 
-from forge_cli import CommandEvent, UserInput, WorkerRuntime, load_worker
+from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.events import Event, StatusEvent, ToolResult
+from forge_cli.events import CommandEvent, UserInput
 from forge_cli.testing import Project, call, calls, scripted_model
 
 from .test_mcp import definition, servers

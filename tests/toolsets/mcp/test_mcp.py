@@ -22,10 +22,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import Diff, Image, InterruptSignal, Json
+from forge_cli import Diff, Image, Json
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.tool import TOOL_NAME
+from forge_cli.embedding import InterruptSignal
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.mcp.offer import names_for
 

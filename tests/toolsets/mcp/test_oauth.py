@@ -17,7 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli import EventBus, StatusEvent, WorkerRuntime, load_worker
+from forge_cli import EventBus, WorkerRuntime, load_worker
+from forge_cli.events import StatusEvent
 from forge_cli.testing import Project, scripted_model
 
 from .authority import Authority, authority

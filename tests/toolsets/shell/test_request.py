@@ -2,8 +2,8 @@
 
 import pytest
 
-from forge_cli import ApprovalRequired, CommandRun, JudgedPart
 from forge_cli.core.errors import Mark
+from forge_cli.events import ApprovalRequired, CommandRun, JudgedPart
 from forge_cli.testing import Project, call, calls
 
 WORKER = """

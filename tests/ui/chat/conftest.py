@@ -22,7 +22,8 @@ import os
 
 import anyio
 
-from forge_cli import ModelFactory, TextDelta, TurnEnd, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import ModelFactory, TextDelta, TurnEnd
 
 
 class PipeModel:

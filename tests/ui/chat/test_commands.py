@@ -15,11 +15,15 @@ import anyio
 import pytest
 from rich.console import Console, RenderableType
 
-from forge_cli import (
+from forge_cli import Event, EventBus, Tool, WorkerRuntime, load_worker, tool
+from forge_cli.apps.chat.commands.table import COMMANDS, help_table, run_line
+from forge_cli.core.messages import Attachment, Message, Usage
+from forge_cli.core.results import Custom
+from forge_cli.embedding import open_session
+from forge_cli.engine.runtime.announcing import Announcer
+from forge_cli.events import (
     CommandEvent,
     ContextUsage,
-    Event,
-    EventBus,
     GrantsEvent,
     ManualToolInvoke,
     ManualToolsAvailable,
@@ -28,18 +32,9 @@ from forge_cli import (
     SessionStart,
     SessionUpdate,
     StatusEvent,
-    Tool,
     ToolResult,
     TurnEndEvent,
-    WorkerRuntime,
-    load_worker,
-    open_session,
-    tool,
 )
-from forge_cli.apps.chat.commands.table import COMMANDS, help_table, run_line
-from forge_cli.core.messages import Attachment, Message, Usage
-from forge_cli.core.results import Custom
-from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.files.settings import TraceLevel
 from forge_cli.testing import Project, scripted_model
 from forge_cli.ui.facts import Facts

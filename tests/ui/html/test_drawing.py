@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import ApprovalRequest, Custom, Diff, DisplayHints, FileContent, FileList, Image, Json, Text
+from forge_cli import ApprovalRequest, Custom, Diff, Image, Json, Text
 from forge_cli.core.approval import CommandRun, JudgedPart
 from forge_cli.core.errors import Mark
 from forge_cli.core.grants import GrantOffer, GrantRule
 from forge_cli.core.results import ResultValue
+from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.html.code import HIGHLIGHTED, draw_code
 from forge_cli.ui.html.entries import draw_entry
 from forge_cli.ui.html.markdown import LONGEST, draw_markdown

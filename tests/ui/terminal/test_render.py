@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli import Custom, Diff, Json, Text
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wrap import rows
+from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.terminal.render import Indented, plain, render
 from forge_cli.ui.views import View, view_of
 

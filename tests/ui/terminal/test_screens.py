@@ -11,9 +11,10 @@ import re
 import anyio
 import pytest
 
-from forge_cli import EventBus, TerminalUI
+from forge_cli import EventBus
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import SessionStart, Streaming, TurnStart
+from forge_cli.terminal import TerminalUI
 from forge_cli.testing import Project
 from forge_cli.ui.terminal import terminal as terminal_module
 
@@ -192,7 +193,9 @@ def test_an_empty_answer_is_said_to_be_one(terminal, script, coder) -> None:
 
 
 CUT = """
-from forge_cli import ModelError, ModelFactory, hookimpl
+from forge_cli import hookimpl
+from forge_cli.errors import ModelError
+from forge_cli.hooks import ModelFactory
 from forge_cli.core.messages import Restart, TextDelta, TurnEnd
 
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forge_cli import Tool, classify_command, is_command, parse_command
+from forge_cli import Tool
 from forge_cli.core.errors import UsageError
 from forge_cli.core.tool import ManualExecution
+from forge_cli.terminal import classify_command, is_command, parse_command
 from forge_cli.ui.terminal.slash import (
     BUILTINS,
     CommandError,

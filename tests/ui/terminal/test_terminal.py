@@ -8,10 +8,12 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, EventBus, RuntimeUI, TerminalUI
+from forge_cli import ApprovalDecision, EventBus
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.events import Interrupt, Streaming
+from forge_cli.embedding import RuntimeUI
+from forge_cli.terminal import TerminalUI
 
 RUN = ("run", "worker.yaml", "go")
 CHOICES = "[y]es once, [s]ession, [n]o, [t]ell why not, [?] why > "

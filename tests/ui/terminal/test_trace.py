@@ -10,18 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from forge_cli import (
-    Custom,
-    Diff,
-    DisplayHints,
-    FileContent,
-    FileList,
-    Json,
-    Message,
-    Text,
-    Usage,
-    trace_formatter,
-)
+from forge_cli import Custom, Diff, Json, Text
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
@@ -56,6 +45,9 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.results import ResultValue
+from forge_cli.events import Message, Usage
+from forge_cli.results import DisplayHints, FileContent, FileList
+from forge_cli.terminal import trace_formatter
 
 from ...approval import new_request
 

@@ -294,7 +294,8 @@ def test_text_that_is_being_written_is_whole_for_a_late_tab(tester: Project) -> 
 MODEL = """
 import pathlib
 
-from forge_cli import ModelFactory, TextDelta, TurnEnd, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import ModelFactory, TextDelta, TurnEnd
 
 
 class SlowModel:

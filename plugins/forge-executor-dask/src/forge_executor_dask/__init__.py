@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from forge_cli import Executor, ExecutorEnv, ExecutorFactory, hookimpl
+from forge_cli import hookimpl
+from forge_cli.executors import Executor, ExecutorEnv, ExecutorFactory
 
 __version__ = "0.2.0"
 

@@ -23,7 +23,9 @@ from distributed import Client, LocalCluster, Queue
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
-from forge_cli import BatchItem, ExecutorEnv, ForgeError, ItemEnd, ModelError, WorkerError, missing_here
+from forge_cli import ForgeError
+from forge_cli.errors import ModelError, WorkerError
+from forge_cli.executors import BatchItem, ExecutorEnv, ItemEnd, missing_here
 from forge_executor_dask.machine import BEAT, Message, run_item
 
 ANSWER = 15.0

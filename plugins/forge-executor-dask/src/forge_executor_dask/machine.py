@@ -12,7 +12,8 @@ from typing import Any
 
 from distributed import Client, Queue, get_client
 
-from forge_cli import ForgeError, ItemHost
+from forge_cli import ForgeError
+from forge_cli.executors import ItemHost
 
 BEAT = 5.0
 """Seconds between two signs of life of whoever started the batch."""

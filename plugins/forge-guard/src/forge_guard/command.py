@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from forge_cli import UsageError, load_worker
+from forge_cli import load_worker
+from forge_cli.errors import UsageError
 from forge_guard import hook
 from forge_guard.installing import TARGETS, Target, write_settings
 from forge_guard.policy import default_policy, policy_file

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forge_cli import ForgeError, Gate, load_worker, open_gate
+from forge_cli import ForgeError, load_worker
+from forge_cli.embedding import Gate, open_gate
 from forge_guard.answers import Answer, Decision, say
 from forge_guard.hooks import HOOKS, read_question
 from forge_guard.policy import policy_file

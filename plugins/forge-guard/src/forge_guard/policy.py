@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from forge_cli import forge_home
+from forge_cli.embedding import forge_home
 
 
 def policy_file() -> Path:

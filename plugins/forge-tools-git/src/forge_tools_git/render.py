@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forge_cli import Custom, DisplayHints, Text, hookimpl
+from forge_cli import Custom, Text, hookimpl
+from forge_cli.results import DisplayHints
 
 GROUPS = ("conflicted", "staged", "modified", "untracked")
 

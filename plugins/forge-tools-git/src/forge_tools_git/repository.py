@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forge_cli import Finished, Processes, ToolError
+from forge_cli import ToolError
+from forge_cli.hooks import Finished, Processes
 from forge_tools_git.environment import environment, key_files, settings_files
 from forge_tools_git.status import Status, parse_status
 

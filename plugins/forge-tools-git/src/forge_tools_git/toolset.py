@@ -9,19 +9,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from forge_cli import (
-    Custom,
-    DisplayHints,
-    Preview,
-    Stale,
-    Text,
-    ToolContext,
-    ToolError,
-    Toolset,
-    WorkerError,
-    hookimpl,
-    tool,
-)
+from forge_cli import Custom, Preview, Text, ToolContext, ToolError, Toolset, hookimpl, tool
+from forge_cli.errors import Stale, WorkerError
+from forge_cli.results import DisplayHints
 from forge_tools_git.repository import Repository, literal
 from forge_tools_git.status import Status
 

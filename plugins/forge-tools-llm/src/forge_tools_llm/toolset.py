@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from forge_cli import Tool, ToolContext, Toolset, ToolsetConfig, WorkerError, hookimpl
+from forge_cli import Tool, ToolContext, Toolset, ToolsetConfig, hookimpl
+from forge_cli.errors import WorkerError
 from forge_tools_llm.registry import Registered, registered
 from forge_tools_llm.toolbox import OwnThread, missing_settings, open_toolbox
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-from forge_cli import DisplayHints, Text, ToolError
+from forge_cli import Text, ToolError
+from forge_cli.results import DisplayHints
 from forge_tools_web.fetch import Page
 
 HTML = {"text/html", "application/xhtml+xml"}

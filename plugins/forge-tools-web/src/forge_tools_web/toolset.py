@@ -11,19 +11,8 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from pydantic import Field, field_validator
 
-from forge_cli import (
-    Custom,
-    DisplayHints,
-    Preview,
-    Text,
-    Tool,
-    ToolContext,
-    ToolError,
-    Toolset,
-    ToolsetConfig,
-    hookimpl,
-    tool,
-)
+from forge_cli import Custom, Preview, Text, Tool, ToolContext, ToolError, Toolset, ToolsetConfig, hookimpl, tool
+from forge_cli.results import DisplayHints
 from forge_tools_web import addresses, reading, search
 from forge_tools_web.fetch import Fetcher, check_literal, read_url
 

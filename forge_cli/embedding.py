@@ -1,0 +1,46 @@
+"""Workers in a program of your own: sessions, the gate, replays, and the toolsets that come with forge."""
+
+from __future__ import annotations
+
+from forge_cli.core.forms import FormField, derive_fields
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.runtime_ui import RuntimeUI
+from forge_cli.core.tool import is_manual_tool, llm_tools, manual_tools
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.replay.drift import Drift
+from forge_cli.engine.replay.repeat import replay
+from forge_cli.engine.runtime.judging import Gate, open_gate
+from forge_cli.files.home import forge_home
+from forge_cli.files.worker import Limits
+from forge_cli.record.open import OpenSession, open_session
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.toolsets.executables.toolset import ExecutablesToolset
+from forge_cli.toolsets.filesystem import FilesystemToolset
+from forge_cli.toolsets.memory import MemoryToolset
+from forge_cli.toolsets.plan import PlanToolset
+from forge_cli.toolsets.shell.toolset import ShellToolset
+
+__all__ = [
+    "ApprovalController",
+    "Drift",
+    "ExecutablesToolset",
+    "FilesystemToolset",
+    "FormField",
+    "Gate",
+    "InterruptSignal",
+    "Limits",
+    "MemoryToolset",
+    "OpenSession",
+    "PlanToolset",
+    "RuntimeUI",
+    "Sandbox",
+    "ShellToolset",
+    "derive_fields",
+    "forge_home",
+    "is_manual_tool",
+    "llm_tools",
+    "manual_tools",
+    "open_gate",
+    "open_session",
+    "replay",
+]

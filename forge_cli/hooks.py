@@ -1,0 +1,79 @@
+"""Plugins: what their hooks return and get, for models, toolsets, renderers and observers."""
+
+from __future__ import annotations
+
+from forge_cli.core.context import CallContext, Delegation, InnerCalls
+from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.locking import LockEntry
+from forge_cli.core.messages import (
+    Delta,
+    ListedModel,
+    ModelEnv,
+    ModelFactory,
+    ModelProvider,
+    ModelRequest,
+    Restart,
+    TextDelta,
+    ToolSpec,
+    TurnEnd,
+)
+from forge_cli.core.notify import Notify
+from forge_cli.core.observers import HookAnswer, HookCall, Observer
+from forge_cli.core.paths import PathUse
+from forge_cli.core.processes import Finished, Piece, Processes, ProcessStream
+from forge_cli.core.prompts import PromptArgument, PromptSpec
+from forge_cli.core.requests import SampleReply, SampleRequest, SessionRequests
+from forge_cli.core.sandbox import FileInfo, FolderEntry, SandboxView
+from forge_cli.core.source import Source
+from forge_cli.core.tool import ManualExecution, NeedsApproval, Validated
+from forge_cli.core.toolset import ApprovalConfig, ToolsetEnv, ToolsetPlaces
+from forge_cli.core.zones import Access, ZoneApproval, ZoneMode
+from forge_cli.files.key_store import ProviderKey, find_key
+
+__all__ = [
+    "Access",
+    "ApprovalConfig",
+    "CallContext",
+    "Delegation",
+    "Delta",
+    "FileInfo",
+    "Finished",
+    "FolderEntry",
+    "HookAnswer",
+    "HookCall",
+    "InnerCalls",
+    "ListedModel",
+    "LockEntry",
+    "ManualExecution",
+    "ModelEnv",
+    "ModelFactory",
+    "ModelProvider",
+    "ModelRequest",
+    "NeedsApproval",
+    "Notify",
+    "Observer",
+    "PathUse",
+    "Piece",
+    "ProcessStream",
+    "Processes",
+    "PromptArgument",
+    "PromptSpec",
+    "ProviderKey",
+    "Renderer",
+    "Restart",
+    "SampleReply",
+    "SampleRequest",
+    "SandboxView",
+    "SessionRequests",
+    "Source",
+    "TextDelta",
+    "ToolSpec",
+    "ToolsetEnv",
+    "ToolsetPlaces",
+    "TurnEnd",
+    "Validated",
+    "ZoneApproval",
+    "ZoneMode",
+    "find_key",
+    "hookimpl",
+]
