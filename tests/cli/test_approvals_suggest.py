@@ -231,6 +231,7 @@ def test_a_denied_call_with_a_secret_in_it_counts(cli: Cli, ask: Ask, clerk: Pro
     assert (found["suggestions"], rules(found["leftOut"])) == ([], [[TOUCH]])
 
 
+@pytest.mark.long
 def test_rules_for_a_single_question_are_left_out_once_most_are_answered(cli: Cli, ask: Ask) -> None:
     ask(*((f"touch a{number}", "yes") for number in range(12)), ("git commit -m x", "yes"))
     assert [(each["rules"], each["saves"]) for each in suggested(cli)["suggestions"]] == [([TOUCH], 12)]

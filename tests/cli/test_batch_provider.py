@@ -119,6 +119,7 @@ def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(cli, project: Proj
     assert sum(moment > told + 0.9 for moment in provider.arrived) >= 24 - 6 - under_way
 
 
+@pytest.mark.long
 def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_too(
     cli, project: Project, monkeypatch
 ) -> None:

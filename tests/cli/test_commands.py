@@ -92,6 +92,7 @@ def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: S
     assert "forge words add" in site.forge("words", "add", "--help")[1]
 
 
+@pytest.mark.long
 def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
     site.add("greeter", "command.greet = greeter:greet", "command.thing = greeter:thing", "command.gone = greeter:gone")
     assert site.forge("greet", "nobody") == (2, "", "forge: nobody is there\n  name somebody\n")
@@ -108,6 +109,7 @@ def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
     assert err.startswith("forge: the plugin 'command.gone' of greeter 1.0 cannot be loaded: ")
 
 
+@pytest.mark.long
 def test_a_broken_one_is_a_row_of_the_plugins(site: Site) -> None:
     site.add("greeter", "command.greet = greeter:greet", "command.gone = greeter:gone")
     site.add("sound", "command.hello = sound:greet")

@@ -123,6 +123,7 @@ def test_fish_completes_by_its_script(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("reviewer\n", "")
 
 
+@pytest.mark.long
 @pytest.mark.needs("zsh")
 def test_zsh_completes_by_its_script(tmp_path: Path) -> None:
     (tmp_path / "script").write_text(SCRIPTS["zsh"])

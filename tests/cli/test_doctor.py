@@ -97,6 +97,7 @@ def test_for_people(cli, project: Project) -> None:
     assert not project.home.joinpath("config.yaml").exists()
 
 
+@pytest.mark.long
 def test_keys_are_seen_and_never_shown(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = checks(cli("doctor", "--json"))
     assert not absent["model.anthropic"]["ok"]
@@ -130,6 +131,7 @@ def test_a_plugin_that_works(cli, plugin) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("code", "detail", "remedy"),
@@ -196,6 +198,7 @@ def test_a_provider_that_is_broken(cli, plugin) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("inside", ["", "deeper/still"])
 def test_a_home_that_is_a_file(cli, project: Project, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:

@@ -76,6 +76,7 @@ def test_a_call_that_is_late_is_abandoned_and_the_work_continues(project: Projec
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Project) -> None:
     prepare(project, "time.sleep(1000)", options="timeout=1")
     done = project.forge(*ARGV)
@@ -88,6 +89,7 @@ def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Pro
     assert project.forge("run", "worker.yaml", "-c", "go on", "-p").stdout == "resumed\n"
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("body", [SWALLOWS, "time.sleep(1000)"], ids=["swallows cancellation", "sleeps in the loop"])
 def test_a_deadline(project: Project, body: str) -> None:
@@ -103,6 +105,7 @@ def test_a_deadline(project: Project, body: str) -> None:
 ROWS = {"swallows cancellation": SWALLOWS, **IN_THE_LOOP, "blocks a thread": IN_A_TASK["def"]}
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", ROWS)
@@ -142,6 +145,7 @@ def test_a_regular_expression_lets_no_thread_work_and_the_signal_handler_ends_it
 IMPORTS = "holding()\ntime.sleep(1000)\n"
 
 
+@pytest.mark.long
 def test_a_module_that_is_never_imported(project: Project) -> None:
     prepare(project, "")
     project.write("tools.py", HEAD + IMPORTS)
@@ -174,6 +178,7 @@ def test_a_deadline_and_a_signal_during_an_import(project: Project, start: Calla
     assert list((project.home / "sessions").glob("*.jsonl")) == []
 
 
+@pytest.mark.long
 def test_the_limit_for_imports_is_a_setting(project: Project) -> None:
     prepare(project, "")
     project.write(
@@ -213,6 +218,7 @@ def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> 
     assert (done.returncode, statuses(project)) == (0, ["denied", "success"])
 
 
+@pytest.mark.long
 def test_a_closing_that_never_ends_comes_after_the_answer(project: Project, start: Callable[..., Any]) -> None:
     prepare(project, "")
     closing = (

@@ -487,6 +487,7 @@ def write_words(site: Path, version: str = "1.0", base: str = "2.0") -> None:
     write_distribution(site, "words-base", version=base, words_base="def loud(text):\n    return text.upper()\n")
 
 
+@pytest.mark.long
 def test_packages_are_locked_with_what_they_require(project: Project, tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_words(site)
@@ -517,6 +518,7 @@ def test_packages_are_locked_with_what_they_require(project: Project, tmp_path: 
     assert run_locked()[0] == 0
 
 
+@pytest.mark.long
 def test_lines_for_pip_have_the_hashes_of_archives(project: Project, tmp_path: Path) -> None:
     site, wheels = tmp_path / "site", tmp_path / "wheels"
     write_words(site)

@@ -193,6 +193,7 @@ def test_a_server_that_tells_nothing(cli, monkeypatch: pytest.MonkeyPatch, body:
     assert (f"openai: {server.url} {said}" in done.out) is bool(said)
 
 
+@pytest.mark.long
 def test_a_server_that_never_answers_or_is_not_there_holds_nobody_up(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}/v1")

@@ -160,6 +160,7 @@ def test_secrets_are_redacted(tester, cli, monkeypatch) -> None:
     assert "hunter2" not in done.out + done.err
 
 
+@pytest.mark.long
 def test_a_process_prints_it_too(tester) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "forge_cli", "run", "--json"],

@@ -373,6 +373,7 @@ def test_an_answer_that_does_not_fit_is_repaired_when_the_session_is_resumed(kee
     assert (done.code, json.loads(done.out)["output"]) == (0, {"n": 2})
 
 
+@pytest.mark.long
 def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
     script(keeper, "First.", calls(call("hold", text="x")), "Never.")
     cli("run", "worker.yaml", "go")
@@ -632,6 +633,7 @@ def test_a_yes_is_for_the_file_that_was_shown(keeper, cli) -> None:
     assert keeper.read("page.txt") == "changed by somebody else\n"
 
 
+@pytest.mark.long
 def test_what_changed_can_be_parked_and_answered_again(keeper, cli) -> None:
     keeper.write("page.txt", "old\n")
     write = calls(call("write_file", path="/workspace/page.txt", content="new\n"))

@@ -457,6 +457,7 @@ def test_a_bad_config_of_the_user_is_named(cli, tester) -> None:
     assert "model" in done.err
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_early_is_no_news(tester) -> None:
     command = f"{sys.executable} -m forge_cli run worker.yaml go --json 2>err | head -n 1"
     env = {**os.environ, "FORGE_HOME": str(tester.home)}

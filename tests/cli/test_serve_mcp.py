@@ -294,6 +294,7 @@ def test_a_client_that_cancels_interrupts_the_call(helper: Project, mode: str) -
     assert ended == {"wait": "interrupted", "add": "success"}
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("mode", "many"), [(OLDER, 300), (NEWER, 1000)])
 def test_a_thousand_calls_at_once_are_bounded(helper: Project, mode: str, many: int) -> None:

@@ -178,6 +178,7 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
     assert "Traceback" not in done.err
 
 
+@pytest.mark.long
 def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(server: Callable[..., Started]) -> None:
     head = {"jsonrpc": "2.0", "id": 20, "method": "tools/call"}
     params = {"name": "peek", "arguments": {"id": 5, "text": "x" * 11_000_000, "inner": {"id": 6}}}
@@ -202,6 +203,7 @@ def test_calls_before_the_handshake_reach_nothing(server: Callable[..., Started]
     assert "from a child" not in done.err
 
 
+@pytest.mark.long
 def test_a_call_at_work_ends_with_the_input(server: Callable[..., Started], tester: Project) -> None:
     os.mkfifo(tester.folder / "gate")
     done, _ = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, call_request(2, "hold"))
@@ -256,6 +258,7 @@ def test_the_official_client_over_http(http: Http, tester: Project, mode: str) -
     assert start_loop(work) == [str(tester.folder), "hi", "Last words: it"]
 
 
+@pytest.mark.long
 def test_only_who_knows_the_token_gets_through_and_no_web_page_does(http: Http) -> None:
     good = f"Bearer {http.token}"
     local = http.url.removesuffix("/mcp")
@@ -288,6 +291,7 @@ def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., 
     assert f"--http {port[1]} on 127.0.0.1: Address already in use" in done.err
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_it_in_order(

@@ -202,6 +202,7 @@ def test_the_lines_themselves(writer, cli, story) -> None:
     assert cli("sessions", "show", story, "--json").out == sessions(writer)[0].read_text()
 
 
+@pytest.mark.long
 def test_what_is_long_is_cut(writer, cli) -> None:
     script(writer, "word " * 10_000)
     cli("run", "worker.yaml", "line\n" * 5000)
@@ -211,6 +212,7 @@ def test_what_is_long_is_cut(writer, cli) -> None:
     assert "characters cut" in out
 
 
+@pytest.mark.long
 def test_a_log_that_was_changed_is_shown_all_the_same(writer, cli, story) -> None:
     path = sessions(writer)[0]
     changed = []

@@ -47,6 +47,7 @@ def write(name: str, *events: Event, end: bytes = b"") -> Path:
     return path
 
 
+@pytest.mark.long
 @settings(max_examples=settings().max_examples // 3)
 @example([["Fußnote"]], "uSSn")
 @example([["Kelvin"]], "kelvin")

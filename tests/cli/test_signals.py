@@ -74,6 +74,7 @@ def test_while_a_tool_listens_to_nobody(tester, start, gate, number: signal.Sign
     assert not (tester.folder / "answer").exists()
 
 
+@pytest.mark.long
 def test_every_call_has_its_result_in_the_record(tester, start, gate) -> None:
     calling(tester, "hold")
     forge = start("run", "worker.yaml", "go", "--json")
@@ -125,6 +126,7 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals, code: int) -> None:
@@ -154,6 +156,7 @@ def test_before_any_command_has_begun(tester, start, install, number: signal.Sig
     assert done.err == ""
 
 
+@pytest.mark.long
 def test_a_signal_that_somebody_had_ignored_stays_ignored(tester, start, gate) -> None:
     """As nohup does it, for SIGHUP."""
     calling(tester, "hold")

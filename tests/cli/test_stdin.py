@@ -81,6 +81,7 @@ def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None
     os.close(write)
 
 
+@pytest.mark.long
 def test_a_silent_pipe_does_not_hang_the_whole_thing(tester, start) -> None:
     started = start("run", "worker.yaml", "hello", "-p", stdin=subprocess.PIPE)
     assert started.process.wait(timeout=60) == 0

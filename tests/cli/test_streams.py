@@ -58,12 +58,14 @@ def test_a_full_standard_error_stops_nothing(forge, trace: str) -> None:
     assert (lines[-1]["type"], lines[-1]["result"]["status"]) == ("sessionEnd", "completed")
 
 
+@pytest.mark.long
 def test_a_standard_error_that_nobody_reads_stops_nothing(forge, unread: int) -> None:
     done, lines = forge("--trace", "debug", stderr=unread)
     assert (done.returncode, done.stdout) == (0, "Last words: go\n")
     assert lines[-1]["type"] == "sessionEnd"
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @needs_full
 @pytest.mark.parametrize("words", [(), ("--output-format", "json")])
@@ -91,6 +93,7 @@ def test_lines_that_cannot_be_written_stop_the_work_in_good_order(forge) -> None
     assert started == [line["toolCallId"] for line in lines if line["type"] == "toolResult"]
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_stops_the_work_in_good_order(forge, unread: int) -> None:
     done, lines = forge("-p", "--json", stdout=unread)
     assert done.returncode == 1
@@ -98,6 +101,7 @@ def test_a_reader_that_leaves_stops_the_work_in_good_order(forge, unread: int) -
     assert (lines[-1]["type"], lines[-1]["result"]["status"]) == ("sessionEnd", "interrupted")
 
 
+@pytest.mark.long
 @needs_full
 def test_why_the_work_could_not_begin_is_still_said(forge, tester: Project) -> None:
     with FULL.open("w") as full:

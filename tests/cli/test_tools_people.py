@@ -72,6 +72,7 @@ def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
     assert cli("tools", "remove", "greet").code == 2
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 def test_in_processes_of_their_own(project: Project, language: str) -> None:
     assert project.forge("tools", "new", "greet", "--lang", language).returncode == 0

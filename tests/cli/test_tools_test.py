@@ -208,6 +208,7 @@ def test_a_tool_wins_over_a_folder_of_the_same_name(cli, write, project: Project
     assert cli("tools", "test", "./greet").code == 1
 
 
+@pytest.mark.long
 def test_a_module(cli, project: Project) -> None:
     project.write("tools.py", MODULE)
     done = cli("tools", "test", "tools.py", "--json")
@@ -401,6 +402,7 @@ def test_a_worker_that_cannot_be_read(cli, project: Project) -> None:
     assert "FAILED  worker.yaml: loads: " in done.out
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["git", "web"])
 def test_the_plugins_of_this_repository_pass_anywhere(project: Project, name: str) -> None:

@@ -194,6 +194,7 @@ def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -
     assert (coder.folder / "vast").stat().st_size == 1 << 40
 
 
+@pytest.mark.long
 def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(coder: Project, cli, monkeypatch) -> None:
     """With a copy in the place of a clone, for file systems that have none."""
 

@@ -117,6 +117,7 @@ def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
     assert builder.read("made") == "x\n"
 
 
+@pytest.mark.long
 def test_a_trial_that_was_approved_is_undone_as_well(builder: Project) -> None:
     before = own(builder.folder)
     script(builder, calls(shell("sh build.sh")), "done")

@@ -76,6 +76,7 @@ def test_what_cannot_be_made_is_exit_2_and_changes_nothing(cli, project, argv: l
     assert project.read("there.yaml") == "kept"
 
 
+@pytest.mark.long
 def test_four_questions_on_a_terminal(project, terminal) -> None:  # noqa: F811
     screen = terminal("worker", "new", "tidy")
     for question, answer in [
@@ -102,6 +103,7 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:  # noqa: F811
     assert made.config.description == "You tidy up."
 
 
+@pytest.mark.long
 def test_a_flag_means_no_questions_and_a_missing_name_is_asked_for(project, terminal) -> None:  # noqa: F811
     assert terminal("worker", "new", "quick", "--approval", "ask").end() == 0
     screen = terminal("worker", "new")

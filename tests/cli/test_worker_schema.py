@@ -124,6 +124,7 @@ def forge_toolsets():
 '''
 
 
+@pytest.mark.long
 def test_plugins_have_their_sections_and_broken_ones_take_anything(project: Project, install) -> None:
     site = install("forge-tools-ledger", "ledger_tools", PLUGIN, "ledger = ledger_tools")
     install("forge-tools-broken", "broken_tools", "raise RuntimeError('no library')", "broken = broken_tools")
@@ -138,6 +139,7 @@ def test_plugins_have_their_sections_and_broken_ones_take_anything(project: Proj
         assert not validator.is_valid({"name": "w", "toolsets": {"ledger": None}})
 
 
+@pytest.mark.long
 def test_a_new_worker_names_it_for_editors(cli, project: Project) -> None:
     assert cli("worker", "new", "helper").code == 0
     first = project.read("helper.yaml").splitlines()[0]

@@ -191,6 +191,7 @@ def test_it_runs_in_the_working_directory_or_where_it_is_told(worker: Worker) ->
     assert worker.run("pwd", cwd=f"{folder}/sub")["stdout"] == f"{folder}/sub\n"
 
 
+@pytest.mark.long
 def test_bytes_that_are_no_text_can_be_kept(worker: Worker) -> None:
     line = "printf 'a\\377b'"
     assert worker.run(line)["stdout"] == "a\N{REPLACEMENT CHARACTER}b"

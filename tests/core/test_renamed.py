@@ -62,6 +62,7 @@ def test_what_nobody_knows(name: str) -> None:
         exec(f"from forge_cli import {name}")
 
 
+@pytest.mark.long
 def test_modules_are_imported_whatever_name_is_like_theirs() -> None:
     for name in ("testing", "pytest_plugin", "core", "toolsets", "cli"):
         done = subprocess.run([sys.executable, "-c", f"from forge_cli import {name}"], timeout=60, check=False)

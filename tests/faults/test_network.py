@@ -308,6 +308,7 @@ def rows(names: set[str]) -> list[Any]:
     return [pytest.param(name, marks=[] if name in DRAWN else [pytest.mark.long]) for name in ROWS if name in names]
 
 
+@pytest.mark.long
 @pytest.mark.few(5)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", rows(set(ROWS)))

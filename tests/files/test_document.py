@@ -502,6 +502,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
     return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+@pytest.mark.long
 @given(st.dictionaries(words, values, max_size=5), st.sampled_from([None, 0, 2]))
 def test_json_reads_as_the_same_data_with_marks_on_its_keys(data: dict[str, Any], indent: int | None) -> None:
     text = as_json(data, indent)
@@ -525,6 +526,7 @@ trees = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @given(trees, st.booleans())
 def test_marks_stand_where_the_keys_do(tree: dict[str, Any], front: bool) -> None:
     text = yaml.safe_dump(tree, allow_unicode=True, sort_keys=False)

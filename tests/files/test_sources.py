@@ -148,6 +148,7 @@ def test_a_module_and_a_package_of_one_name_are_an_error_with_both(tmp_path: Pat
         assert caught.value.where.file == str(folder / f"{name}.py")
 
 
+@pytest.mark.long
 def test_many_files_that_import_one_another_are_all_found(tmp_path: Path) -> None:
     for number in range(1500):
         imports = f"from . import m{number + 1}, m{number // 2}" if number < 1499 else "V = 1"

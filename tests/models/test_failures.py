@@ -106,6 +106,7 @@ PASSING = {
 }
 
 
+@pytest.mark.long
 def test_trouble_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("http", "anthropic.sdk"):
         monkeypatch.setattr(f"forge_cli.models.{module}.LONGEST_ANSWER", 1000)

@@ -108,6 +108,7 @@ def test_what_is_compressed_is_read_and_nothing_else_is_offered() -> None:
         assert b"accept-encoding: identity\r\n" in server.requests[0].lower()
 
 
+@pytest.mark.long
 def test_a_complete_answer_does_not_wait_for_the_end_of_the_connection() -> None:
     assert misheard(lambda stream: [*chunked(stream)[:-1], HOLD], turns=2) == []
     assert misheard(lambda stream: [OK + STREAM + b"\r\n" + stream, HOLD], turns=2) == []
@@ -135,6 +136,7 @@ def redirect(status: int, target: str) -> list[Piece]:
     return [f"HTTP/1.1 {status} There\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n".encode()]
 
 
+@pytest.mark.long
 def test_a_redirect_never_leaves_the_origin() -> None:
     failures = []
     for provider in MAKERS:

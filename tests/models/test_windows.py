@@ -41,6 +41,7 @@ def test_a_claude_that_is_not_in_the_table_is_like_its_family() -> None:
     assert context_window("made-up") is None
 
 
+@pytest.mark.long
 def test_what_was_found_is_kept(tmp_path: Path) -> None:
     def look() -> list[object]:
         done = subprocess.run(

@@ -68,6 +68,7 @@ def test_all_of_them_are_listed_and_none_is_imported(cli: Cli) -> None:  # noqa:
     sound(cli("plugins", "list"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_installed")
 def test_workers_that_name_none_of_them_do_not_notice(cli: Cli, project: Project) -> None:  # noqa: F811
     check = cli("worker", "check", "worker.yaml")
@@ -76,6 +77,7 @@ def test_workers_that_name_none_of_them_do_not_notice(cli: Cli, project: Project
     assert (done.returncode, done.stdout) == (0, "Said hi\n"), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_one_is_checked_and_listed(
     cli: Cli,  # noqa: F811

@@ -165,6 +165,7 @@ def test_no_folder_is_made_for_it() -> None:
     assert not sessions_folder().exists()
 
 
+@pytest.mark.long
 def test_several_processes_at_once() -> None:
     for number in range(40):
         keep(f"s{number}", f"task {number}", DONE)

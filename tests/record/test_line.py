@@ -192,6 +192,7 @@ def test_what_third_party_code_puts_into_an_event_can_be_read_back(event: Event)
     assert again.event.payload() == event.payload()
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_the_bytes_that_an_overview_looks_for(data: st.DataObject) -> None:

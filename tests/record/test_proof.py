@@ -71,12 +71,14 @@ def test_a_yes_of_ones_own_counts_once(parked: Project) -> None:
     assert resumed(parked, "-r", log(parked).stem) == (0, "x")
 
 
+@pytest.mark.long
 def test_a_fork_asks_again(parked: Project) -> None:
     session = log(parked).stem
     assert resumed(parked, "-r", session, "--fork")[1] == ""
     assert resumed(parked, "-r", session)[1] == "x"
 
 
+@pytest.mark.long
 def test_a_log_from_elsewhere_carries_no_yes(parked: Project) -> None:
     there = parked.folder / "planted.jsonl"
     shutil.copy(log(parked), there)
@@ -114,6 +116,7 @@ def with_another_answer(project: Project) -> None:
     rewritten(project, lambda line: line.update(note="other"))
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize("lose", [without_key, without_proof, with_another_proof, with_nonsense, with_another_answer])
 def test_a_yes_that_is_not_proven_asks_again_and_another_counts(
@@ -133,6 +136,7 @@ def test_an_answer_given_now_needs_no_proof_but_its_own(parked: Project) -> None
     assert resumed(parked, "-r", log(parked).stem) == (0, "x")
 
 
+@pytest.mark.long
 def test_a_no_needs_no_proof(parked: Project) -> None:
     assert answer(parked, "no") == 0
     without_key(parked)
@@ -155,6 +159,7 @@ def test_a_record_elsewhere_takes_a_yes_of_its_own(parked: Project) -> None:
     assert resumed(parked, "-r", str(there)) == (0, "x")
 
 
+@pytest.mark.long
 def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
     key = parked.home / "proofs" / ".key"
     key.unlink()

@@ -370,6 +370,7 @@ def test_json_with_a_secret_is_not_clean(secret: str, around: str) -> None:
         assert not REDACTOR.is_clean(json.dumps(value, ensure_ascii=False))
 
 
+@pytest.mark.long
 @each_row("secret", [*SECRETS, 'quoted "secret"', "two\nlines"])
 def test_in_many_values_the_same_secrets_are_found_as_in_few(secret: str) -> None:
     redactor = Redactor({**ENVIRON, "A_TOKEN": 'quoted "secret"', "B_TOKEN": "two\nlines"})
@@ -389,6 +390,7 @@ def test_in_a_large_text_the_same_secrets_are_found() -> None:
     assert REDACTOR.redact(text) == tried_everywhere(text) != text
 
 
+@pytest.mark.long
 @each_row("secret", SECRETS)
 def test_one_secret_is_found_far_from_everything_else(secret: str) -> None:
     text = f"{'word ' * 200}{secret} {'word ' * 200}"

@@ -636,6 +636,7 @@ def test_a_confined_command_writes_in_its_zones_only(project: Project, home: Pat
     assert value.data["stdout"].startswith("name: w\n")
 
 
+@pytest.mark.long
 @each_row(
     ("toolsets", "command", "told_so"),
     [
@@ -706,6 +707,7 @@ def only_bash(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(tmp_path / "bin"), "PYTHONPATH": str(tmp_path / "bin")}
 
 
+@pytest.mark.long
 def test_required_without_a_mechanism_is_refused(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "\n  isolation: required")
     done = Project.forge(project, "worker", "check", "worker.yaml", env=only_bash)
@@ -714,6 +716,7 @@ def test_required_without_a_mechanism_is_refused(project: Project, only_bash: di
     assert "install bubblewrap" in done.stderr
 
 
+@pytest.mark.long
 def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "{isolation: auto}")
     twice = "[{tool: shell, input: {command: echo one}}, {tool: shell, input: {command: echo two}}]"
@@ -723,6 +726,7 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
     assert done.stderr.count(NOT_CONFINED) == 1
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rules", "isolation", "times"), [("preApproved", "auto", 1), ("ask", "auto", 0), ("preApproved", "off", 0)]
@@ -746,6 +750,7 @@ def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, time
     assert (done.returncode, done.stderr.splitlines().count("commands: confined (bwrap)")) == (0, times)
 
 
+@pytest.mark.long
 @pytest.mark.needs("Landlock")
 @pytest.mark.parametrize(("trace", "times"), [("summary", 1), ("quiet", 0)])
 def test_the_weaker_mechanism_is_a_warning(project: Project, tmp_path: Path, trace: str, times: int) -> None:
@@ -759,6 +764,7 @@ def test_the_weaker_mechanism_is_a_warning(project: Project, tmp_path: Path, tra
     assert done.stderr.count("warning: commands: confined, weaker (Landlock: protected names in zones") == times
 
 
+@pytest.mark.long
 def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "{isolation: off}")
     assert Project.forge(project, "worker", "check", "worker.yaml", env=only_bash).stderr == ""

@@ -65,6 +65,7 @@ CASES = [pytest.param(ZONES, case, id=case.by_zone) for case in DECLARED]
 CASES += [pytest.param("", case, id=f"default {case.by_zone}") for case in DEFAULT]
 
 
+@pytest.mark.long
 @pytest.mark.few(20)
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize(("zones", "case"), CASES)
@@ -153,6 +154,7 @@ def test_a_folder_called_tilde_keeps_its_place(project: Project) -> None:
     assert project.read("work/~/a.txt") == "here\n"
 
 
+@pytest.mark.long
 def test_the_home_itself_is_in_no_zone(project: Project) -> None:
     project.write("worker.yaml", f"name: w\n{TOOLS}")
     failures = []
@@ -165,6 +167,7 @@ def test_the_home_itself_is_in_no_zone(project: Project) -> None:
     assert not (project.folder / "~").exists()
 
 
+@pytest.mark.long
 def test_a_command_that_names_a_file_with_a_tilde_asks(project: Project) -> None:
     """Quoted it is a plain name for bash, else the home: neither is judged as the other."""
     zone = "{name: work, path: ., mode: rw, approval: {write: preApproved}}"

@@ -69,6 +69,7 @@ def session_files_of(writer: Project):
     return (writer.home / "sessions").glob("*.jsonl")
 
 
+@pytest.mark.long
 def test_a_no_from_elsewhere_carries_words_for_the_model(terminal, script, other, writer) -> None:
     script(WRITE, TOLD)
     keyboard = terminal("run", "worker.yaml", "go")
@@ -84,6 +85,7 @@ def test_a_no_from_elsewhere_carries_words_for_the_model(terminal, script, other
     assert not (writer.folder / "output/a.md").exists()
 
 
+@pytest.mark.long
 def test_who_is_late_learns_that_it_was_answered(terminal, script, other) -> None:
     script(WRITE, '{text: "And again.", calls: [{tool: write_file, input: {path: /output/b.md, content: x}}]}', TOLD)
     keyboard = terminal("run", "worker.yaml", "go")
@@ -99,6 +101,7 @@ def test_who_is_late_learns_that_it_was_answered(terminal, script, other) -> Non
     assert keyboard.end() == 0
 
 
+@pytest.mark.long
 def test_a_process_that_cannot_take_an_answer_is_named(terminal, script, other) -> None:
     script(WRITE, TOLD)
     keyboard = terminal("run", "worker.yaml", "go")

@@ -49,6 +49,7 @@ def test_each_request_is_answered_as_at_a_prompt(parked: str, terminal, writer: 
     assert "nothing waits for an answer" in again.seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
 def test_ctrl_c_stops_and_the_rest_stays_parked(term: str, parked: str, terminal, writer: Project) -> None:
     keyboard = terminal(*REVIEW)
@@ -74,6 +75,7 @@ def test_without_a_terminal_it_names_the_command_that_answers(parked: str, write
     assert answers(writer) == [None, None, None]
 
 
+@pytest.mark.long
 def test_an_answer_from_elsewhere_in_between_is_replaced(parked: str, terminal, writer: Project) -> None:
     keyboard = terminal(*REVIEW)
     keyboard.asked()

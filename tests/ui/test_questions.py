@@ -83,6 +83,7 @@ def test_ctrl_c_and_esc_leave_the_command(terminal, writer: Project, script, key
     assert not (writer.home / "trust.json").exists()
 
 
+@pytest.mark.long
 def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, writer: Project, script) -> None:
     with_settings(writer, script)
     for answer in ("\r", "no\r", "\x04"):
@@ -94,6 +95,7 @@ def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, w
     assert not (writer.home / "trust.json").exists()
 
 
+@pytest.mark.long
 def test_no_status_line_is_drawn_below_a_question(terminal, writer: Project, script) -> None:
     with_settings(writer, script)
     asked = terminal("run", "worker.yaml", "Go.", TERM="xterm")

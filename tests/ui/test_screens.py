@@ -146,6 +146,7 @@ def test_the_words_of_the_model_are_drawn_as_light_markdown(terminal, script, en
     assert f"# Title\n\n{words} " in piped.seen.replace("\r", "")
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @WIDTHS
 def test_a_tool_is_described_in_the_width_of_the_terminal(terminal, columns: int) -> None:

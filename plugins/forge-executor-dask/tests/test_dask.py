@@ -91,6 +91,7 @@ def test_one_budget_holds_on_all_machines(sorter: Sorter) -> None:
     assert 1 <= list(sorter.statuses().values()).count("completed") < 12
 
 
+@pytest.mark.long
 def test_what_is_not_there_is_told_before_the_first_item(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     tool = sorter.project.home / "tools" / "hello"
@@ -144,6 +145,7 @@ def test_another_version_of_a_plugin_is_told_before_the_first_item(sorter: Sorte
     assert not (sorter.folder / "seen").exists()
 
 
+@pytest.mark.long
 def test_no_key_goes_along(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     secret = "a-key-that-nobody-may-see"
@@ -205,6 +207,7 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
     assert "the same command resumes the rest" in err
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_a_cluster_of_its_own_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither without a key, nor with another one; its certificate is no secret."""
@@ -245,6 +248,7 @@ async def test_a_cluster_of_its_own_is_for_nobody_else(tmp_path: Path, monkeypat
     assert sorted(refused) == sorted(f"{place}: {name}" for place in addresses for name in strangers)
 
 
+@pytest.mark.long
 def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     imported = "bool({'dask', 'distributed'} & {*sys.modules})"

@@ -130,6 +130,7 @@ def test_an_input_that_is_none_asks(guarded: Machine) -> None:
     assert "is not JSON" in done.stderr
 
 
+@pytest.mark.long
 def test_another_shell_asks(guarded: Machine) -> None:
     guarded.extra["SHELL"] = "/bin/zsh"
     decision, reason = guarded.claude("Bash", {"command": "git status"})

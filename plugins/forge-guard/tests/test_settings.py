@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pexpect
+import pytest
 from forge_guard.settings import with_entry, without_entries
 
 from .conftest import LIMIT, Machine
@@ -102,6 +103,7 @@ def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None
     assert "there are: claude, codex, gemini, opencode" in done.stderr
 
 
+@pytest.mark.long
 def test_a_policy_that_is_there_stays_and_one_that_is_broken_is_told(machine: Machine, tmp_path: Path) -> None:
     machine.policy.parent.mkdir()
     machine.policy.write_text("name: guard\nnonsense: 1\n")

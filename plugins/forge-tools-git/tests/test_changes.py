@@ -39,12 +39,14 @@ class TestStage:
         assert seen.outcomes[0].value.summary == "on main: 2 staged, 1 modified"
         assert repo.git("diff", "--cached", "--name-only").split() == ["a", "c"]
 
+    @pytest.mark.long
     def test_stages_what_was_deleted(self, repo: Repo) -> None:
         repo.commit(a="1\n")
         (repo.folder / "a").unlink()
         assert repo.call("git_stage", paths=["."], answers=[True]).value.data["deleted"] == ["a"]
         assert repo.git("diff", "--cached", "--name-status").split() == ["D", "a"]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("path", ["--patch", "-n", "*", ":/a", ":(glob)**"])
     def test_a_path_is_never_an_option_nor_a_pattern(self, repo: Repo, path: str) -> None:
         repo.write("a")
@@ -52,17 +54,20 @@ class TestStage:
         assert outcome.error == f"git: pathspec '{path}' did not match any files"
         assert repo.git("diff", "--cached", "--name-only") == ""
 
+    @pytest.mark.long
     @pytest.mark.parametrize("paths", [["../x"], ["a", "/etc/passwd"]])
     def test_paths_stay_inside(self, repo: Repo, paths: list[str]) -> None:
         repo.write("a")
         seen = repo.seen(call("git_stage", paths=paths), answers=[])
         assert (seen.statuses, seen.asked) == (["error"], [])
 
+    @pytest.mark.long
     def test_ignored_files_are_told(self, repo: Repo) -> None:
         repo.write(".gitignore", "a\n")
         repo.write("a")
         assert "ignored by one of your .gitignore files" in repo.call("git_stage", paths=["a"], answers=[True]).error
 
+    @pytest.mark.long
     def test_filters_do_their_work(self, repo: Repo) -> None:
         repo.git("config", "filter.upper.clean", "tr a-z A-Z")
         repo.write(".gitattributes", "*.up filter=upper\n")
@@ -79,6 +84,7 @@ class TestCommit:
         repo.git("add", "a")
         return repo
 
+    @pytest.mark.long
     def test_shows_the_staged_diff_and_commits(self, ready: Repo) -> None:
         message = '# Say two\n\nBecause -- of $(things) and "quotes".\n'
         seen = ready.seen(call("git_commit", message=message), answers=[True])
@@ -89,6 +95,7 @@ class TestCommit:
         assert ready.git("log", "-1", "--format=%B").strip() == message.strip()
         assert ready.git("show", "HEAD:a") == "two\n"
 
+    @pytest.mark.long
     def test_everything_that_is_staged_is_shown(self, repo: Repo) -> None:
         repo.write(".env", "password\n")
         repo.write("part/a")
@@ -99,16 +106,19 @@ class TestCommit:
         assert "+password" in request.preview.data
         assert "b/part/a" in request.preview.data
 
+    @pytest.mark.long
     def test_no_worker_can_let_it_pass_unasked(self, ready: Repo) -> None:
         ready.worker("{approval: {default: preApproved}}")
         assert ready.call("git_commit", message="x").status == "denied"
         assert ready.by_hand("git_commit", "message=x").returncode == 4
         assert ready.git("log", "--format=%s").split() == ["start"]
 
+    @pytest.mark.long
     def test_a_worker_can_block_it(self, ready: Repo) -> None:
         ready.worker("{approval: {tools: {git_commit: blocked}}}")
         assert ready.call("git_commit", message="x", answers=[]).status == "blocked"
 
+    @pytest.mark.long
     def test_with_nothing_staged_nobody_is_asked(self, repo: Repo) -> None:
         repo.commit(a="1\n")
         repo.write("a", "2\n")
@@ -116,12 +126,14 @@ class TestCommit:
         assert seen.asked == []
         assert seen.outcomes[0].error.startswith("nothing is staged, so there is nothing to commit")
 
+    @pytest.mark.long
     def test_the_first_commit(self, repo: Repo) -> None:
         repo.write("a")
         repo.git("add", "a")
         assert repo.call("git_commit", message="first", answers=[True]).status == "success"
         assert repo.git("log", "--format=%s").split() == ["first"]
 
+    @pytest.mark.long
     def test_what_changes_while_somebody_thinks_is_shown_again(self, ready: Repo) -> None:
         shown: list[str] = []
 
@@ -137,6 +149,7 @@ class TestCommit:
         assert ["+two" in patch for patch in shown] == [True, False]
         assert "+three" in shown[1]
 
+    @pytest.mark.long
     def test_a_yes_for_the_session_is_for_this_content_only(self, ready: Repo) -> None:
         ready.write("b")
         ready.worker("{approval: {tools: {git_stage: preApproved}}}")
@@ -146,11 +159,13 @@ class TestCommit:
         assert seen.statuses == ["success"] * 3
         assert [request.preview.data.count("diff --git") for request in seen.asked] == [1, 1]
 
+    @pytest.mark.long
     def test_hooks_run_and_may_refuse(self, ready: Repo) -> None:
         hook(ready, "pre-commit", "echo 'no tests, no commit' >&2; exit 1")
         outcome = ready.call("git_commit", message="x", answers=[True])
         assert (outcome.status, outcome.error) == ("error", "git: no tests, no commit")
 
+    @pytest.mark.long
     def test_hooks_do_not_see_the_keys_of_others(self, ready: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
         hook(ready, "pre-commit", "env > seen; exit 0")
@@ -159,6 +174,7 @@ class TestCommit:
         assert "sk-secret" not in seen
         assert f"HOME={os.environ['HOME']}" in seen
 
+    @pytest.mark.long
     def test_a_program_left_behind_by_a_hook_holds_nobody_up(self, ready: Repo) -> None:
         ready.worker(sandbox="{isolation: off}")
         hook(ready, "post-commit", "sleep 30 & echo $! > ../pid")
@@ -186,6 +202,7 @@ class TestCommit:
         assert not watcher.is_alive()
         assert seen.statuses == ["interrupted"]
 
+    @pytest.mark.long
     def test_an_empty_message_is_refused(self, ready: Repo) -> None:
         assert ready.call("git_commit", message="").status == "invalid"
         assert "empty commit message" in ready.call("git_commit", message=" \n", answers=[True]).error
@@ -212,6 +229,7 @@ class TestPush:
         assert (outcome.status, outcome.error) == ("blocked", "git_push can only be called by a person")
         assert self.subjects(repo, remote) == []
 
+    @pytest.mark.long
     def test_a_person_can(self, repo: Repo, remote: Path) -> None:
         done = repo.by_hand("git_push", "--branch", "main")
         assert (done.returncode, done.stderr) == (0, "")
@@ -219,6 +237,7 @@ class TestPush:
         assert self.subjects(repo, remote) == ["one"]
         assert "up-to-date" in repo.by_hand("git_push", "branch=main").stdout
 
+    @pytest.mark.long
     def test_force_asks(self, repo: Repo, remote: Path) -> None:
         repo.by_hand("git_push", "branch=main")
         repo.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "other")
@@ -230,6 +249,7 @@ class TestPush:
         assert repo.by_hand("git_push", "branch=main", "--force", "-y").returncode == 0
         assert self.subjects(repo, remote) == ["other"]
 
+    @pytest.mark.long
     @pytest.mark.few(3)
     @pytest.mark.parametrize(
         "branch", ["missing", "+main", ":main", "main:other", "-f", "--mirror", "HEAD", "@{-1}", "*"]
@@ -239,6 +259,7 @@ class TestPush:
         assert (done.returncode, done.stderr) == (1, f"forge: there is no local branch '{branch}'\n")
         assert self.subjects(repo, remote) == []
 
+    @pytest.mark.long
     @pytest.mark.few(1)
     @pytest.mark.parametrize("name", ["upstream", "--receive-pack=touch x", "../there"])
     def test_only_to_a_remote_that_is_set_up(self, repo: Repo, remote: Path, name: str) -> None:
@@ -246,6 +267,7 @@ class TestPush:
         assert done.stderr == f"forge: there is no remote '{name}'; the remotes are: origin\n"
         assert self.subjects(repo, remote) == []
 
+    @pytest.mark.long
     def test_in_menus_it_has_a_label(self, repo: Repo) -> None:
         (menu,) = [
             line["tools"] for line in repo.seen(call("git_status")).lines if line["type"] == "manualToolsAvailable"

@@ -102,6 +102,7 @@ def test_a_repository_that_cannot_be_written_says_why(confined: Repo, zones: str
     assert "(git is confined here: it writes only to zones with 'mode: rw'" in (seen.outcomes[1].error or "")
 
 
+@pytest.mark.long
 @pytest.mark.needs("bwrap")
 def test_a_linked_work_tree_is_committed_to(confined: Repo, tmp_path: Path) -> None:
     confined.git("worktree", "add", "--quiet", "../tree")
@@ -155,6 +156,7 @@ def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(repo: R
     assert done.returncode == 3
 
 
+@pytest.mark.long
 def test_required_isolation_without_a_mechanism_is_refused(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     repo.worker("{}", REQUIRED)

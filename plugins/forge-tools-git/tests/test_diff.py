@@ -44,6 +44,7 @@ def test_a_person_sees_the_patch(changed: Repo) -> None:
     assert changed.by_hand("git_diff").stdout.strip() == f"1 file changed, 1 insertion(+)\n\n{PATCH}".strip()
 
 
+@pytest.mark.long
 def test_what_is_staged(changed: Repo) -> None:
     assert changed.call("git_diff", staged=True).value.summary == "no changes (staged)"
     changed.git("add", "a")
@@ -52,6 +53,7 @@ def test_what_is_staged(changed: Repo) -> None:
     assert changed.call("git_diff").value.summary == "no changes"
 
 
+@pytest.mark.long
 def test_of_one_path(changed: Repo) -> None:
     changed.write("b", "changed\n")
     assert changed.call("git_diff", path="a").value.data == PATCH
@@ -60,6 +62,7 @@ def test_of_one_path(changed: Repo) -> None:
     assert changed.call("git_diff", path="").status == "invalid"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
@@ -72,6 +75,7 @@ def test_paths_stay_inside(changed: Repo, path: str, sentence: str) -> None:
     assert sentence in changed.call("git_diff", path=path).error
 
 
+@pytest.mark.long
 @pytest.mark.few(4)
 @pytest.mark.parametrize("path", ["--output=stolen", "-a", "--no-index", ":(top)a", ":/", "*", "[a]", ":!a"])
 def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> None:
@@ -83,6 +87,7 @@ def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> No
     assert "new file" not in changed.call("git_diff", path=path).value.data
 
 
+@pytest.mark.long
 def test_a_file_with_such_a_name_can_be_named(repo: Repo) -> None:
     repo.commit(a="1\n", **{"-a": "1\n", "*": "1\n"})
     for name in ("a", "-a", "*"):
@@ -91,6 +96,7 @@ def test_a_file_with_such_a_name_can_be_named(repo: Repo) -> None:
         assert repo.call("git_diff", path=name).value.summary == "1 file changed, 1 insertion(+), 1 deletion(-)"
 
 
+@pytest.mark.long
 def test_secrets_are_left_out_unless_they_are_asked_for(repo: Repo) -> None:
     names = [".env", "app/.ENV.local", ".env.d/key", "a"]
     for content in ("one\n", "password\n"):
@@ -111,6 +117,7 @@ def test_secrets_are_left_out_unless_they_are_asked_for(repo: Repo) -> None:
     assert repo.call("git_diff", path="app/.ENV.local", answers=[False]).status == "denied"
 
 
+@pytest.mark.long
 def test_settings_for_people_do_not_change_the_patch(changed: Repo) -> None:
     for key, value in {
         "diff.noprefix": "true",
@@ -124,6 +131,7 @@ def test_settings_for_people_do_not_change_the_patch(changed: Repo) -> None:
     assert changed.call("git_diff").value.data == PATCH
 
 
+@pytest.mark.long
 def test_a_huge_diff_is_cut(repo: Repo) -> None:
     repo.commit(a="")
     repo.write("a", "0123456789\n" * 300_000)
@@ -143,6 +151,7 @@ def test_files_that_are_no_text(repo: Repo) -> None:
     assert "+gr\ufffdn" in patch
 
 
+@pytest.mark.long
 def test_an_index_that_nobody_could_copy_is_told(repo: Repo) -> None:
     repo.commit(a="1\n")
     with (repo.folder / ".git/index").open("wb") as index:
@@ -152,6 +161,7 @@ def test_an_index_that_nobody_could_copy_is_told(repo: Repo) -> None:
     assert str(outcome.error).endswith("and git_diff copies an index of at most 536870912")
 
 
+@pytest.mark.long
 def test_an_index_that_is_a_pipe_is_told_and_never_waited_for(repo: Repo) -> None:
     repo.commit(a="1\n")
     (repo.folder / ".git/index").unlink()

@@ -160,6 +160,7 @@ def test_a_trap_stays_shut(repo: Repo, make: Trap, program: str, sprung: Path) -
     assert sprung.exists(), "this trap would not have caught anybody"
 
 
+@pytest.mark.long
 def test_nothing_is_written(repo: Repo) -> None:
     prepared(repo, lambda repo, program: None, "")
     before = snapshot(repo.folder)
@@ -174,6 +175,7 @@ def snapshot(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.long
 def test_a_work_tree_elsewhere_is_not_read(repo: Repo, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -184,6 +186,7 @@ def test_a_work_tree_elsewhere_is_not_read(repo: Repo, tmp_path: Path) -> None:
         assert "is not a work tree of git" in outcome.error
 
 
+@pytest.mark.long
 def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
     repo.git("init", "--quiet", "--bare", "inner")
     (repo.folder / "inner/worker.yaml").write_text("")
@@ -192,6 +195,7 @@ def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
     assert "is not a work tree of git" in inner.call("git_status").error
 
 
+@pytest.mark.long
 def test_the_environment_does_not_lead_git_astray(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.commit("here")
     repo.git("init", "--quiet", str(tmp_path / "other"))

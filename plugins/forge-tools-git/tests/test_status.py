@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from conftest import Repo
 
 
+@pytest.mark.long
 def test_a_new_repository(repo: Repo) -> None:
     value = repo.call("git_status").value
     assert (value.kind, value.summary) == ("git.status", "on main: nothing to commit")
@@ -59,6 +60,7 @@ def test_files_by_what_is_to_be_said_of_them(repo: Repo) -> None:
     ]
 
 
+@pytest.mark.long
 def test_conflicts(repo: Repo) -> None:
     repo.commit(a="1\n")
     repo.git("switch", "--quiet", "-c", "other")
@@ -70,6 +72,7 @@ def test_conflicts(repo: Repo) -> None:
     assert (value.summary, value.data["conflicted"]) == ("on main: 1 conflicted", ["a"])
 
 
+@pytest.mark.long
 def test_the_distance_to_the_upstream(repo: Repo, tmp_path: Path) -> None:
     repo.commit("one")
     repo.git("clone", "--quiet", "--bare", ".", str(tmp_path / "there"))
@@ -84,6 +87,7 @@ def test_the_distance_to_the_upstream(repo: Repo, tmp_path: Path) -> None:
     assert (value.data["upstream"], value.data["ahead"], value.data["behind"]) == ("origin/main", 1, 1)
 
 
+@pytest.mark.long
 def test_without_a_branch(repo: Repo) -> None:
     repo.commit("one")
     repo.git("switch", "--quiet", "--detach")
@@ -91,6 +95,7 @@ def test_without_a_branch(repo: Repo) -> None:
     assert (value.summary, value.data["branch"]) == ("on no branch: nothing to commit", None)
 
 
+@pytest.mark.long
 def test_below_the_top_of_a_repository_only_that_part_is_seen(repo: Repo) -> None:
     repo.commit("start", a="1\n")
     for name in ("a", "part/b", "part/c"):
@@ -103,6 +108,7 @@ def test_below_the_top_of_a_repository_only_that_part_is_seen(repo: Repo) -> Non
     assert "+++ b/c\n" in part.call("git_diff", staged=True).value.data
 
 
+@pytest.mark.long
 def test_very_many_files_are_cut(repo: Repo) -> None:
     for number in range(1010):
         repo.write(f"{number:04}")
@@ -112,6 +118,7 @@ def test_very_many_files_are_cut(repo: Repo) -> None:
     assert repo.by_hand("git_status").stdout.endswith("  ... and 10 more untracked\n")
 
 
+@pytest.mark.long
 def test_the_log(repo: Repo) -> None:
     for subject in ("one", "two", "three: äöü"):
         repo.commit(subject, **{"a" if subject != "two" else "b": subject})
@@ -124,10 +131,12 @@ def test_the_log(repo: Repo) -> None:
     assert repo.call("git_log", limit=0).status == "invalid"
 
 
+@pytest.mark.long
 def test_the_log_of_a_new_repository(repo: Repo) -> None:
     assert (repo.call("git_log").value.data, repo.call("git_log").value.summary) == ([], "no commits")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["git_status", "git_diff", "git_log"])
 def test_where_there_is_no_repository(folder: Repo, tool: str) -> None:
     outcome = folder.call(tool)
@@ -137,17 +146,20 @@ def test_where_there_is_no_repository(folder: Repo, tool: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_inside_the_folder_of_git_itself(repo: Repo) -> None:
     hidden = type(repo)(Project(repo.folder / ".git"))
     hidden.worker()
     assert "is not a work tree of git" in hidden.call("git_status").error
 
 
+@pytest.mark.long
 def test_without_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repo.folder))
     assert repo.call("git_status").error == "git is not installed on this machine"
 
 
+@pytest.mark.long
 def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
     rows = {row["name"]: row for row in json.loads(repo.project.forge("tools", "list", "--json").stdout)}
     assert {name: rows[name]["approval"] for name in rows if name.startswith("git_")} == {

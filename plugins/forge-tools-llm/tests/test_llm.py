@@ -141,11 +141,13 @@ def test_a_toolbox_has_its_settings(project: Project) -> None:
     assert [outcome.value.text() for outcome in seen.outcomes] == ["abc", "1105"]
 
 
+@pytest.mark.long
 def test_a_toolbox_without_what_it_needs_is_left_out(project: Project) -> None:
     seen = run(project, ALLOWED, call("Keyed_unlock"))
     assert seen.statuses == ["not_found"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("boxes", "problem"),
     [
@@ -176,6 +178,7 @@ def register_tools(register):
 """
 
 
+@pytest.mark.long
 def test_an_installed_plugin_of_llm_is_the_origin(project: Project, tmp_path: Path) -> None:
     site = tmp_path / "site"
     info = site / "llm_tools_greet-1.2.dist-info"

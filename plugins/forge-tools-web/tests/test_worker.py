@@ -100,6 +100,7 @@ def test_results_are_shown_as_a_table(worker: Worker, site: Site) -> None:
     assert json.loads(worker.project.forge(*words, "--json").stdout)["data"][0]["title"] == "First"
 
 
+@pytest.mark.long
 def test_listed_with_its_package(worker: Worker) -> None:
     rows = json.loads(worker.project.forge("tools", "list", "--json").stdout)
     ours = {row["name"]: row for row in rows if row["toolset"] == "web"}

@@ -81,6 +81,7 @@ LOOKS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", LOOKS, ids=lambda words: " ".join(words[:2]))
 def test_it_is_looked_at_before_it_ever_ran(cli, keeper: Project, words: list[str]) -> None:
     done = cli(*words)
@@ -88,6 +89,7 @@ def test_it_is_looked_at_before_it_ever_ran(cli, keeper: Project, words: list[st
     assert "Read-only" not in done.out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["kept", "a/b/kept", "~/kept", "~/.forge/kept"])
 def test_its_zone_is_made_first_and_seen_with_what_is_in_it(cli, keeper: Project, place: str) -> None:
     keeper.write("worker.yaml", f"name: w\ntoolsets: {{keeper: {{place: {place}}}}}\n")
@@ -108,6 +110,7 @@ def test_a_zone_of_the_worker_file_will_do(cli, keeper: Project) -> None:
     assert keeper.folder.joinpath("kept").is_dir()
 
 
+@pytest.mark.long
 def test_without_a_zone_the_sentence_says_that_a_look_is_read_only(cli, keeper: Project) -> None:
     keeper.write("worker.yaml", "name: w\ntoolsets: {keeper: {declares: false}}\n")
     for words in LOOKS[:5]:

@@ -61,6 +61,7 @@ def files(*folders: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in found}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_tools_of_a_worker(cli: Callable[..., Done], project: Project, home: Path, monkeypatch, name: str) -> None:
     behaviour = BEHAVIOURS[name]
@@ -80,6 +81,7 @@ def test_tools_of_a_worker(cli: Callable[..., Done], project: Project, home: Pat
         assert "tools.py" in done.err or "toolsets.custom" in done.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_plugin(cli: Callable[..., Done], project: Project, home: Path, install, monkeypatch, name: str) -> None:
     behaviour = BEHAVIOURS[name]

@@ -77,6 +77,7 @@ def test_third_party_code_is_not_loaded_here(cli, worker: Project) -> None:
     assert not [name for name in new if "antigravity" in name or name.startswith("forge_local_")]
 
 
+@pytest.mark.long
 def test_lines_are_judged_as_they_come(start, worker: Project) -> None:
     begun = start("approve", "worker.yaml", "--batch", "-", stdin=subprocess.PIPE)
     stdin, stdout = begun.process.stdin, begun.process.stdout
@@ -108,6 +109,7 @@ def leaving(install, monkeypatch: pytest.MonkeyPatch) -> None:
 SENTENCE = "' of forge-tools-leaving 1.2: it ended the process that loads it (exit code 0)"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("leaving")
 def test_a_plugin_that_leaves_is_a_row(cli) -> None:
     done = cli("doctor", "--json")
@@ -136,12 +138,14 @@ def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
     assert f"warning: the plugin 'leaving{SENTENCE}\n" in done.err
 
 
+@pytest.mark.long
 def test_a_missing_tool_says_the_same_as_ever(cli, worker: Project) -> None:
     done = cli("tools", "show", "ecko", "--worker", "worker.yaml")
     assert done.code == 2
     assert "did you mean 'echo'?" in done.err
 
 
+@pytest.mark.long
 def test_debug_shows_the_traceback_of_the_child(start, worker: Project) -> None:
     worker.write("tools.py", "1 / 0\n")
     done = start("worker", "check", "worker.yaml", "--debug").end()
@@ -158,6 +162,7 @@ def test_a_plugin_learns_that_its_key_is_set_and_not_its_value(monkeypatch) -> N
     assert "not-for-strangers" not in str(found)
 
 
+@pytest.mark.long
 def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cli, worker, monkeypatch) -> None:
     monkeypatch.setattr(reach, "mechanism", lambda: None)
     reach._warn_once.cache_clear()

@@ -75,6 +75,7 @@ async def test_a_host_keeps_the_contract(tmp_path: Path) -> None:
     await check_executor(ExecutorFactory("hosted", make), Project(tmp_path / "project"))
 
 
+@pytest.mark.long
 async def test_many_items_do_not_share_a_limit_of_turns(project: Project) -> None:
     """Fifty turns are the limit of each item where nobody states one; a host has many items."""
     worker = project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")
@@ -88,6 +89,7 @@ async def test_many_items_do_not_share_a_limit_of_turns(project: Project) -> Non
     assert {end.result["status"] for end in ends} == {"completed"}
 
 
+@pytest.mark.long
 async def test_folders_of_killed_hosts_are_removed_and_no_others(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

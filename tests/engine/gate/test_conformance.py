@@ -96,6 +96,7 @@ def test_a_tool_may_say_that_it_takes_any_field() -> None:
     assert failed(make({"type": "object", "additionalProperties": True})) == {}
 
 
+@pytest.mark.long
 def test_many_required_fields_hide_none_of_them() -> None:
     fields = {f"field_{index}": {"type": "integer", "description": "A number"} for index in range(40)}
     assert failed(make({"type": "object", "properties": fields, "required": list(fields)})) == {}

@@ -134,6 +134,7 @@ def test_a_session_is_replayed_with_the_tools_that_were_offered(many: Project) -
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_servers_are_deferred_first_and_what_is_built_in_never(many: Project) -> None:
     def server(mode: str) -> dict[str, Any]:
         return {"command": sys.executable, "args": [SERVER, mode]}
@@ -179,6 +180,7 @@ def say(text: str) -> str:
     return text
 
 
+@pytest.mark.long
 def test_what_was_offered_stays_when_too_many_others_come() -> None:
     seen, worker = Seen(), Worker.of(name="w", tools=[Growing], tool_share=0.01)
     model = scripted_model(calls(call("tool_0", text="x")), "done")
@@ -210,6 +212,7 @@ def test_the_name_is_taken(project: Project) -> None:
     assert "'find_tools' of custom has the name of forge's own tool" in done.stderr
 
 
+@pytest.mark.long
 def test_the_command_line_shows_what_is_deferred(many: Project) -> None:
     listed = many.forge("tools", "list", "worker.yaml", "--tokens")
     assert f"deferred: {len(TOOLS)}, named only until find_tools loads them" in listed.stdout

@@ -276,6 +276,7 @@ def test_the_first_of_two_distributions_of_one_name_counts(
 # --- what does no harm
 
 
+@pytest.mark.long
 @example(b"")
 @example(b"[]")
 @example(b"[" * 100_000)
@@ -416,6 +417,7 @@ def rows(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
     return listed
 
 
+@pytest.mark.long
 def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, project: Project) -> None:
     told = "print('imported')\n"
     site.install("test-weather", "weather = weather_plugin", weather_plugin=told + TOOLSET.format(more=""))
@@ -437,6 +439,7 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
     assert rows() == {}
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("module", "problem"),
@@ -507,6 +510,7 @@ def test_what_is_kept_decides_nothing(site: Site, rows: List, project: Project) 
     sys.modules.pop("weather_plugin", None)
 
 
+@pytest.mark.long
 def test_plugins_that_shall_not_load_are_not_listed(
     site: Site, rows: List, monkeypatch: pytest.MonkeyPatch, project: Project
 ) -> None:
@@ -520,6 +524,7 @@ def test_plugins_that_shall_not_load_are_not_listed(
     assert list(rows()) == ["broken", "forecast"]
 
 
+@pytest.mark.long
 def test_a_home_that_cannot_be_written_only_costs_time(site: Site, rows: List, project: Project) -> None:
     site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
     project.home.write_text("in the way")

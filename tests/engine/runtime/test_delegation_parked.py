@@ -42,6 +42,7 @@ def test_fail_ends_everything_from_any_depth(chain: Tree) -> None:
     assert "the worker 'helper' was stopped: the worker 'leaf' was stopped: risky was not called" in result["error"]
 
 
+@pytest.mark.long
 def test_fail_leaves_the_other_calls_of_the_turn(chain: Tree) -> None:
     chain.boss(allowed("helper"), custom("note"), more="model: script:boss.script.yaml")
     both = calls(call("helper", input="x"), call("note", text="after"))
@@ -91,6 +92,7 @@ def test_parked_again_and_again(tree: Tree) -> None:
     assert unanswered(again) == []
 
 
+@pytest.mark.long
 def test_nobody_there_the_second_time_either(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     lines = recorded(seen)
@@ -158,6 +160,7 @@ def test_a_worker_whose_file_is_gone_is_an_error_result(chain: Tree) -> None:
     assert "there is no tool 'helper'" in texts(again)[0]
 
 
+@pytest.mark.long
 def test_the_command_line_parks_and_goes_on_inside(chain: Tree) -> None:
     forge = chain.project.forge
     assert forge("run", "boss.yaml", "go", "--on-ask", "park", "-p").returncode == 10
@@ -167,6 +170,7 @@ def test_the_command_line_parks_and_goes_on_inside(chain: Tree) -> None:
     assert chain.notes == ["before", "x"]
 
 
+@pytest.mark.long
 def test_forge_approvals_answers_what_a_called_worker_asked(chain: Tree) -> None:
     forge = chain.project.forge
     assert forge("run", "boss.yaml", "go", "--on-ask", "park", "-p").returncode == 10

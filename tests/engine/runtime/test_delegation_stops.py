@@ -56,6 +56,7 @@ def test_an_interrupt_ends_everything_below_in_order(held: Tree) -> None:
     assert unanswered(seen) == []
 
 
+@pytest.mark.long
 def test_the_time_of_the_root_is_everybodys(held: Tree) -> None:
     started = time.monotonic()
     seen = held.run(ASK_HELPER, "never", limits=Limits(max_time=3))

@@ -51,6 +51,7 @@ def test_it_says_what_forge_approve_says(project: Project) -> None:
     assert json.loads(project.forge("sessions", "list", "--json").stdout) == []
 
 
+@pytest.mark.long
 def test_every_call_is_kept_and_only_what_was_made_is_a_yes(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     asyncio.run(judged(project.folder, maker="mine"))
@@ -68,6 +69,7 @@ def test_every_call_is_kept_and_only_what_was_made_is_a_yes(project: Project) ->
     assert json.loads(project.forge("approvals", "list", "--json").stdout) == []
 
 
+@pytest.mark.long
 def test_it_is_stale_once_a_file_changes_that_says_what_is_allowed(project: Project) -> None:
     project.write("worker.yaml", WORKER)
 

@@ -45,6 +45,7 @@ def test_a_worker_that_needs_no_zone_just_runs(project: Project, home: Path) -> 
     assert failures == []
 
 
+@pytest.mark.long
 def test_others_say_what_to_do(project: Project, home: Path) -> None:
     failures = []
     for toolsets in NEEDY:
@@ -72,6 +73,7 @@ def test_nobody_is_told_to_edit_what_is_not_theirs(project: Project, home: Path)
     assert failures == []
 
 
+@pytest.mark.long
 def test_a_folder_that_is_added_is_enough(project: Project, home: Path) -> None:
     project.write("workers/w.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     spelled = ("~/proj/a.txt", "/proj/a.txt", str(home / "proj/a.txt"))
@@ -87,6 +89,7 @@ def test_a_folder_that_is_added_is_enough(project: Project, home: Path) -> None:
     assert failures == []
 
 
+@pytest.mark.long
 def test_a_tool_that_wants_a_file_all_the_same_is_told_why_there_is_none(project: Project, home: Path) -> None:
     project.write("workers/w.yaml", f"name: w\ntoolsets: {{{CUSTOM}}}\n")
     failures = []
@@ -123,6 +126,7 @@ def test_a_child_is_told_the_same(project: Project, home: Path) -> None:
     assert "use -C DIR, or add a folder" in str(seen.result.response)
 
 
+@pytest.mark.long
 def test_commands_that_only_look_work_there(project: Project, home: Path) -> None:
     file = project.write("workers/w.yaml", f"name: w\ntoolsets: {{{CUSTOM}}}\n")
     failures = []

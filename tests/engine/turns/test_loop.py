@@ -374,6 +374,7 @@ async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it
     assert [event.done for event in told].count(True) == 1
 
 
+@pytest.mark.long
 def test_of_a_thousand_calls_the_first_two_hundred_are_made(worker: Project) -> None:
     seen = worker.run(calls(*(call("look", n=n) for n in range(1000))), "Done.")
     assert seen.statuses == ["success"] * 200 + ["error"] * 800

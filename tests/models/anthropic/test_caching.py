@@ -107,6 +107,7 @@ def test_every_request_begins_with_the_bytes_of_the_one_before(api: Api, giver: 
         assert json.dumps(other.data).count("cache_control") <= 3
 
 
+@pytest.mark.long
 def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
     api.will(
         *everything(),
@@ -149,6 +150,7 @@ def narrow(project: Project, window: int) -> None:
     (project.home / "config.yaml").write_text(f"models: {{'anthropic:claude-haiku-5-5': {{context: {window}}}}}")
 
 
+@pytest.mark.long
 def test_after_room_was_made_the_next_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
     narrow(giver, 50_000)
     calls = iter(range(8))
@@ -163,6 +165,7 @@ def test_after_room_was_made_the_next_process_sends_the_same_bytes(api: Api, giv
     assert begins_with(api.received[-2], api.received[-1])
 
 
+@pytest.mark.long
 def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver: Project) -> None:
     narrow(giver, 14_000)
     calls = iter(range(10))
@@ -211,6 +214,7 @@ def calls(turn: int, count: int) -> list[dict[str, Any]]:
     return [thinking(f"Turn {turn}."), *(tool_use(f"t{turn}_{n}", "give", what="text", size=40) for n in range(count))]
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize("per_turn", [1, 3, 8, 9, 10, 25], ids=lambda count: f"{count} calls a turn")
 def test_a_growing_conversation_reads_what_it_has_sent_before(api: Api, giver: Project, per_turn: int) -> None:
@@ -228,6 +232,7 @@ def test_a_growing_conversation_reads_what_it_has_sent_before(api: Api, giver: P
         assert begins_with(one, other)
 
 
+@pytest.mark.long
 def test_making_room_keeps_the_tools_and_the_system_prompt(api: Api, giver: Project) -> None:
     giver.write("worker.yaml", WORKER.replace("You give", "You give. " * 1200))
     narrow(giver, 50_000)

@@ -95,6 +95,7 @@ GARBAGE = [
 ]
 
 
+@pytest.mark.long
 def test_garbage_is_tried_again_and_never_believed(api: Api, talk: Talk) -> None:
     failures = []
     for garbage in GARBAGE:
@@ -119,6 +120,7 @@ def test_silence_is_a_cut(api: Api, talk: Talk) -> None:
     assert (turn.text, turn.restarts) == ("Hello.", [f"{api.url} said nothing for 0.2 s"])
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 def test_the_config_says_how_long_a_silence_may_be(api: Api, transport: str) -> None:
     options = {"timeout": 0.3, "transport": transport}
@@ -139,6 +141,7 @@ async def exhaust(model: Any) -> None:
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 def test_a_server_that_only_pings_is_given_up(api: Api, talk: Talk) -> None:
     talk.silence = 0.3

@@ -137,6 +137,7 @@ def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: sign
     assert sent(api)[: len(sent(api, -2))] == sent(api, -2)
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "task"), [(signal.SIGINT, []), (signal.SIGKILL, ["go on"])])
 def test_after_the_answer_was_cut_off(

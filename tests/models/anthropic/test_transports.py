@@ -75,6 +75,7 @@ def sent(api: Api, transport: str, history: Sequence[Message], tools: Sequence[A
     return api.received[-1]
 
 
+@pytest.mark.long
 def test_both_send_the_same_bytes_and_the_sdk_would_encode_the_same_request(api: Api) -> None:
     async def create(parameters: dict[str, Any]) -> None:
         async with anthropic.AsyncAnthropic() as client:

@@ -200,6 +200,7 @@ class Slow(Person):
         return await super().ask(wanted)
 
 
+@pytest.mark.long
 async def test_a_command_is_not_timed_out_while_somebody_is_asked(place: Path) -> None:
     person = Slow()
     async with opened(place, person, Away(), NAMES) as processes, anyio.create_task_group() as tasks:

@@ -227,6 +227,7 @@ async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str
     assert children() == []
 
 
+@pytest.mark.long
 @pytest.mark.few(3)
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_nothing_outlives_the_context(tmp_path: Path, way: str) -> None:
@@ -394,6 +395,7 @@ async def many(count: int, folder: Path) -> None:
     assert children() == []
 
 
+@pytest.mark.long
 async def test_nothing_piles_up(tmp_path: Path) -> None:
     await many(120, tmp_path)
 
@@ -420,6 +422,7 @@ def no_adoption() -> Iterator[None]:
     prctl(36, 1, 0, 0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_adoption")
 async def test_without_a_view_of_processes_the_group_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -441,6 +444,7 @@ time.sleep(300)
 """
 
 
+@pytest.mark.long
 async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> None:
     """A traced process stays in the process table until its tracer has looked at it, killed or not."""
     before = descriptors()

@@ -88,6 +88,7 @@ def test_a_program_calls_a_tool_and_prints_what_it_gives(host: Project, write_to
     assert [each.caller for each in seen.of(ApprovalDecided)] == [None, "tool:outer", "tool:outer"]
 
 
+@pytest.mark.long
 @pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("argv", "code", "sentence"),
@@ -110,6 +111,7 @@ def test_what_goes_wrong_has_its_exit_code(
     assert str(data["stderr"]).startswith(sentence)
 
 
+@pytest.mark.long
 def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, f"{FORGE} pay amount=5")
     seen, data = run(host, answers=[True])
@@ -117,6 +119,7 @@ def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(host: P
     assert (request.tool_name, request.caller, data["stdout"]) == ("pay", "tool:outer", "paid 5.0\n")
 
 
+@pytest.mark.long
 def test_a_program_in_python_needs_no_inherited_descriptor(host: Project, write_tool: WriteTool) -> None:
     source = (
         "import subprocess, sys\n"
@@ -129,6 +132,7 @@ def test_a_program_in_python_needs_no_inherited_descriptor(host: Project, write_
     assert data["stdout"] == "5\n\n200001\n"
 
 
+@pytest.mark.long
 def test_several_at_once_have_their_own_answers(host: Project, write_tool: WriteTool) -> None:
     write_tool(
         "outer",
@@ -160,12 +164,14 @@ def test_what_it_leaves_behind_reaches_nobody(host: Project, write_tool: WriteTo
         send_request(folder, {"tool": "x" * LONGEST_REQUEST})
 
 
+@pytest.mark.long
 def test_half_a_line_is_passed_over(host: Project, write_tool: WriteTool) -> None:
     program(write_tool, "printf '{\"tool\": ' > $FORGE_CALL/requests", f"{FORGE} add a=1 b=1")
     _, data = run(host)
     assert data["stdout"] == "2\n"
 
 
+@pytest.mark.long
 def test_an_inner_call_ends_with_its_program(host: Project, write_tool: WriteTool) -> None:
     slow = "import anyio\nfrom forge_cli import tool\n\n\n@tool(needs_approval=False)\nasync def add() -> str:\n"
     host.write(

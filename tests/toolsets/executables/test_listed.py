@@ -38,6 +38,7 @@ def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> Non
 BROKEN = ("timeout: soon", "tool.yaml:4:10: timeout: must be a number")
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("worker_words", [[], ["worker.yaml"]])
 def test_what_is_broken_is_a_row_with_its_place(
@@ -55,6 +56,7 @@ def test_what_is_broken_is_a_row_with_its_place(
     assert any(line.startswith("bad") and BROKEN[1] in line for line in table.splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("words", [["show"], ["call", "-y"]])
 def test_who_asks_for_what_is_broken_reads_why(project: Project, write_tool: WriteTool, words: list[str]) -> None:
@@ -88,6 +90,7 @@ def doctor(project: Project, **env: str) -> tuple[int, dict[str, dict]]:
     return done.returncode, {check["id"]: check for check in json.loads(done.stdout)["checks"]}
 
 
+@pytest.mark.long
 def test_the_doctor_names_what_is_broken_and_what_is_lacking(
     project: Project, write_tool: WriteTool, tmp_path: Path
 ) -> None:
@@ -108,6 +111,7 @@ def test_the_doctor_names_what_is_broken_and_what_is_lacking(
     assert "no-such-thing" in checks["executable.needy"]["detail"]
 
 
+@pytest.mark.long
 def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     write_tool("bad", "exit 1")
@@ -135,6 +139,7 @@ def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
     assert next(line.split()[:4] for line in table if line.startswith("good")) == ["good", "3", "2", "100%"]
 
 
+@pytest.mark.long
 def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool) -> None:
     write_tool("new", "echo 1", "version: 2.1.0")
     write_tool("plain", "echo 1")
@@ -146,6 +151,7 @@ def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool)
     assert json.loads(worker.forge("tools", "show", "new", "--json").stdout)["version"] == "2.1.0"
 
 
+@pytest.mark.long
 def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -> None:
     made = [call("create_custom_tool", name=name, description="d", language="sh") for name in ("a", "b", "a", "Not")]
     invalid = call("create_custom_tool", name="c")

@@ -93,6 +93,7 @@ def test_packages_are_there_confined_or_not(
     assert list((project.home / "cache" / "environments" / "say").rglob("forge_demo_words.*.pyc"))
 
 
+@pytest.mark.long
 def test_they_are_installed_once_and_again_after_an_edit(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ def test_what_cannot_be_installed_is_the_error_of_the_call(
     assert "forge-no-such-words was not found" in (seen.outcomes[0].error or "")
 
 
+@pytest.mark.long
 def test_nothing_of_a_package_runs_outside_of_the_confinement(
     worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path
 ) -> None:

@@ -138,6 +138,7 @@ def test_the_mark_of_a_secret_is_not_written(worker: Project) -> None:
     assert str(done.error).startswith("nothing was written: [redacted:KEY]")
 
 
+@pytest.mark.long
 def test_a_large_file_is_edited_too(worker: Project) -> None:
     worker.write("src/large.txt", "x\n" * 300_000 + "end\n")
     done = edit(worker, "src/large.txt", "end\n", "END\n")

@@ -245,6 +245,7 @@ def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(proj
     assert seen.statuses == ["success", "success", "denied"]
 
 
+@pytest.mark.long
 def test_a_patch_that_is_too_long_to_preview_is_shown_as_it_was_given(project: Project) -> None:
     long = f"*** Begin Patch\n*** Add File: /out/long.txt\n{'+a line of text' * 70_000}\n*** End Patch\n"
     seen = editor(project).run(calls(call("apply_patch", input=long)), "done", answers=[False])

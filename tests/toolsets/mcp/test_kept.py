@@ -125,6 +125,7 @@ def test_a_server_of_the_folder_is_looked_at_by_its_name_once_it_is_trusted(proj
     assert set(listed(project)) == {"own__echo"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"tools": 7}', '{"tools": [{"name": "echo"}]}', "\0"])
 def test_a_file_that_cannot_be_read_is_nothing_seen(project: Project, content: str) -> None:
     worker(project, "plain")

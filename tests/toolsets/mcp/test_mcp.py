@@ -212,6 +212,7 @@ def test_a_server_that_the_user_defines(project: Project, named: str) -> None:
     assert run(project, "s__echo").statuses == ["success"]
 
 
+@pytest.mark.long
 def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
     said = {}
     for given_names in ("[7]", "[{s: {command: x}}]", "[s, s]", "[null]", "[gone]", '["a b"]'):
@@ -348,6 +349,7 @@ def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
     assert found["b"] == "it was never started, so its tools are not known; see forge mcp test worker.yaml"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("confined_looks")
 @pytest.mark.needs("bwrap")
 def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> None:
@@ -372,6 +374,7 @@ def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> 
     assert spoken == ["FileNotFoundError, in a zone", "the key, in a zone"]
 
 
+@pytest.mark.long
 @pytest.mark.needs("linux")
 def test_no_server_outlives_a_forge_that_is_killed(project: Project) -> None:
     worker(project, "pid", ", env: {LONG: 'yes'}")

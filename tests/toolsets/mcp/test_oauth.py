@@ -89,6 +89,7 @@ def test_whoever_logs_in_can_use_the_server_until_they_log_out(
     assert guarded.grants == ["authorization_code"]
 
 
+@pytest.mark.long
 def test_tokens_that_have_ended_are_renewed_and_kept(
     project: Project, guarded: Authority, browser: dict[str, str]
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_person_who_is_there_is_told_and_the_session_begins(project: Project, 
     assert [each for each in told if "forge mcp login docs" in each] != []
 
 
+@pytest.mark.long
 def test_a_server_that_a_worker_defines(project: Project, guarded: Authority, browser: dict[str, str]) -> None:
     use(project, guarded.base)
     (project.home / "config.yaml").unlink()
@@ -141,6 +143,7 @@ def test_a_server_that_a_worker_defines(project: Project, guarded: Authority, br
     assert run(project)[0] == 0
 
 
+@pytest.mark.long
 def test_somebody_who_does_not_agree(project: Project, guarded: Authority, browser: dict[str, str]) -> None:
     use(project, guarded.base)
     guarded.denies = True
@@ -149,6 +152,7 @@ def test_somebody_who_does_not_agree(project: Project, guarded: Authority, brows
     assert not (project.home / "mcp-tokens.json").exists()
 
 
+@pytest.mark.long
 def test_what_cannot_be_logged_in_to(project: Project, guarded: Authority) -> None:
     use(project, guarded.base)
     alone = project.forge("mcp", "login", "docs", env=NO_DISPLAY)
@@ -179,6 +183,7 @@ def code_alone(address: str) -> str:
     return re.findall(r"[?&]code=(\w+)", address)[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("paste", [whole_address, code_alone])
 def test_without_a_browser_what_it_ends_at_is_pasted(
     project: Project, guarded: Authority, paste: Callable[[str], str]

@@ -180,6 +180,7 @@ server.run()
 '''
 
 
+@pytest.mark.long
 def test_a_server_of_the_newer_protocol_asks_for_both_at_once(project: Project) -> None:
     project.write("modern.py", MODERN)
     worker(project, "", args=["modern.py"], sampling=True, elicitation=True)

@@ -57,6 +57,7 @@ def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
     assert said.count("the MCP server s is there again") == 4
 
 
+@pytest.mark.long
 def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent(project: Project) -> None:
     worker(project, "dies")
     with project.open(timeout=60) as opened:
@@ -64,6 +65,7 @@ def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent
     assert ["the call may have been carried out" in str(error) for error in errors] == [True] * 3
 
 
+@pytest.mark.long
 def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(project: Project) -> None:
     left = project.folder / "left"
     worker(project, "closes", "", "{default: preApproved}", str(left))
@@ -73,6 +75,7 @@ def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(pro
     assert left.read_text() == "started\n" * 2
 
 
+@pytest.mark.long
 @pytest.mark.needs("linux")
 def test_a_server_that_does_not_come_back_is_told_and_nothing_was_sent(project: Project) -> None:
     left = project.folder / "left"
@@ -84,6 +87,7 @@ def test_a_server_that_does_not_come_back_is_told_and_nothing_was_sent(project: 
     assert len(left.read_text().splitlines()) > 2
 
 
+@pytest.mark.long
 def test_there_is_a_limit_a_minute(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", 0.01)
     monkeypatch.setattr(connection, "STARTS", 3)
@@ -105,6 +109,7 @@ def test_an_invalid_answer_is_an_error_at_once_and_the_server_stays(project: Pro
         assert told(opened) == []
 
 
+@pytest.mark.long
 def test_a_server_elsewhere_that_was_down_for_a_while(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

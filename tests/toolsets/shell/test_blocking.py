@@ -253,6 +253,7 @@ def test_the_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Jud
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("depth", [100, 20_000])
 def test_depth_is_no_hiding_place(depth: int) -> None:
     around = [("$(", ")"), ("(", ")"), ('"$(', ')"'), ("${x:-$(", ")}"), ("<(", ")")]
@@ -260,6 +261,7 @@ def test_depth_is_no_hiding_place(depth: int) -> None:
     assert [line[:20] for line in others_than(BLOCKED, lines, block=["rm"])] == []
 
 
+@pytest.mark.long
 def test_length_is_no_hiding_place() -> None:
     pieces = ["true; ", "sudo ", "env -S '' ", "eval ", "A=1 ", "! ", "nice -n 1 "]
     lines = [piece * count + "rm x" for piece in pieces for count in (50, 5000)]
@@ -277,6 +279,7 @@ def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
     return lambda line, **rules: judge("true; " * 50 + line, **rules)
 
 
+@pytest.mark.long
 def test_it_is_found_behind_more_commands_than_are_taken_apart(impatient: Judge) -> None:
     assert others_than(BLOCKED, [*FOUND, *in_rows()], impatient, block=["rm"]) == []
     assert others_than(BLOCKED, GIT_FOUND, impatient, block=["git push"]) == []

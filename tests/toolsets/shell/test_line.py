@@ -3,6 +3,8 @@
 Covers forge_cli.toolsets.shell.allow.lexer, forge_cli.toolsets.shell.allow.parser.
 """
 
+import pytest
+
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
@@ -143,6 +145,7 @@ def test_deep_nesting_is_read_without_recursion() -> None:
     assert [[word.text for word in command.words] for command in read_line("( " * 5000 + "a" + " )" * 5000)] == [["a"]]
 
 
+@pytest.mark.long
 def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found() -> None:
     rules = [
         ShellRule(pattern="ls", approval=Approval.PRE_APPROVED),

@@ -101,6 +101,7 @@ def blocked_examples(text: str) -> Iterator[tuple[str, str]]:
     return ((rule if f"[{rule}] {line}" in text else "rm", line) for rule, line in examples(text))
 
 
+@pytest.mark.long
 def test_every_option_asks_in_each_of_its_spellings() -> None:
     wrong: list[str] = []
     for name in sorted(table_index()):
@@ -180,6 +181,7 @@ def test_the_rule_that_is_suggested_reaches_the_command_inside(judge: Judge) -> 
     assert {line: judge(line).suggestion for line in SUGGESTED} == SUGGESTED
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize("words", ["-a compose", "--context run", "-x", "exec", "run --entrypoint x"])
 def test_many_options_before_a_subcommand_ask_at_once(words: str, judge: Judge) -> None:

@@ -33,6 +33,7 @@ def test_a_message_is_answered_above_the_line_and_the_end_is_in_order(chat, scri
     assert json.loads(session.read_text().splitlines()[-1])["type"] == "sessionEnd"
 
 
+@pytest.mark.long
 def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, talker) -> None:
     window = chat("-m", "pipe:words").ready()
     window.say("first")
@@ -54,6 +55,7 @@ def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, t
     window.miss("Esc interrupts")
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_a_turn_is_interrupted_at_once_and_the_conversation_stays(chat, words, key) -> None:
@@ -73,6 +75,7 @@ def test_a_turn_is_interrupted_at_once_and_the_conversation_stays(chat, words, k
     assert window.end() == 0
 
 
+@pytest.mark.long
 def test_a_running_call_is_stopped(chat, script) -> None:
     script(HOLD, HOLD, '{text: "Stopped?"}')
     window = chat().ready()
@@ -86,6 +89,7 @@ def test_a_running_call_is_stopped(chat, script) -> None:
     window.see("Stopped?")
 
 
+@pytest.mark.long
 def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, words, talker) -> None:
     script(HOLD, WRITE, '{text: "Done."}')
     window = chat().ready()
@@ -105,6 +109,7 @@ def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, 
     assert talker.read("a.txt") == "x\n"
 
 
+@pytest.mark.long
 def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, script, talker) -> None:
     script(WRITE, '{text: "Later."}')
     window = chat().ready()
@@ -121,6 +126,7 @@ def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, scr
     assert [line["status"] for line in results] == ["interrupted"]
 
 
+@pytest.mark.long
 def test_a_paste_and_alt_enter_make_one_message_of_several_lines(chat, script) -> None:
     script('{text: "Got <{task}>."}')
     window = chat().ready()
@@ -132,6 +138,7 @@ def test_a_paste_and_alt_enter_make_one_message_of_several_lines(chat, script) -
     window.see("Got <one\ntwo\nthree\nfour>.")
 
 
+@pytest.mark.long
 def test_ctrl_c_clears_the_line_and_twice_leaves(chat, script) -> None:
     script(HELLO)
     window = chat().ready()
@@ -143,6 +150,7 @@ def test_ctrl_c_clears_the_line_and_twice_leaves(chat, script) -> None:
     assert window.end() == 130
 
 
+@pytest.mark.long
 def test_history_outlives_a_conversation_and_is_searched(chat, script, talker) -> None:
     script(*[HELLO] * 4)
     window = chat(MY_TOKEN="sesame-open-now").ready()
@@ -165,6 +173,7 @@ def test_history_outlives_a_conversation_and_is_searched(chat, script, talker) -
     window.wait(lambda text: text.split("\n")[-2] == "> alpha beta", "the last line again")
 
 
+@pytest.mark.long
 def test_commands_tools_and_files_are_completed(chat, script, talker) -> None:
     script('{text: "I see <{task}>."}')
     talker.write("notes.txt", "what is in it")
@@ -186,6 +195,7 @@ def test_commands_tools_and_files_are_completed(chat, script, talker) -> None:
     assert "what is in it" in session.read_text()
 
 
+@pytest.mark.long
 def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
     script(HELLO)
     window = chat().ready()
@@ -200,6 +210,7 @@ def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
     window.ready()
 
 
+@pytest.mark.long
 def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
     script(WRITE, "{text: one}", WRITE, "{text: two}", WRITE)
     window = chat().ready()
@@ -223,6 +234,7 @@ def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
     window.see("talker wants to call write_file")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("flags", "modes"),
     [(["-y"], ["approve_all", "read only", "approve_all"]), (["--read-only"], ["ask, read-only", "ask, read-only"])],
@@ -235,6 +247,7 @@ def test_modes_that_the_flags_do_not_allow_are_left_out(chat, script, flags, mod
         window.type(BACK_TAB)
 
 
+@pytest.mark.long
 def test_a_narrow_terminal_and_another_size(chat, script) -> None:
     script('{text: "' + "word " * 30 + '"}', HELLO)
     window = chat(columns=40, rows=12).ready()
@@ -249,6 +262,7 @@ def test_a_narrow_terminal_and_another_size(chat, script) -> None:
     window.ready()
 
 
+@pytest.mark.long
 def test_run_stays_after_the_first_answer(chat, script) -> None:
     script(HELLO, '{text: "And {task}."}')
     window = chat("-i", "first", command="run")
@@ -259,6 +273,7 @@ def test_run_stays_after_the_first_answer(chat, script) -> None:
     assert window.end() == 0
 
 
+@pytest.mark.long
 def test_a_dumb_terminal_is_talked_to_line_by_line(chat, script) -> None:
     script(HELLO, WRITE, '{text: "Done."}')
     window = chat(TERM="dumb")
@@ -274,6 +289,7 @@ def test_a_dumb_terminal_is_talked_to_line_by_line(chat, script) -> None:
     assert "\x1b" not in window.seen
 
 
+@pytest.mark.long
 def test_terminated_it_leaves_in_order(chat, words, talker) -> None:
     window = chat("-m", "pipe:words").ready()
     window.say("first")
@@ -285,6 +301,7 @@ def test_terminated_it_leaves_in_order(chat, words, talker) -> None:
     assert json.loads(session.read_text().splitlines()[-1])["type"] == "sessionEnd"
 
 
+@pytest.mark.long
 def test_terminated_at_a_question_it_gives_the_terminal_back(chat, script, talker) -> None:
     script(WRITE)
     window = chat().ready()

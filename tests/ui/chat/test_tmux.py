@@ -83,6 +83,7 @@ def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
     pane.see("left with 0")
 
 
+@pytest.mark.long
 def test_ctrl_z_gives_the_shell_its_terminal_and_fg_the_line_back(new_pane, script) -> None:
     script(HELLO)
     pane = new_pane("one")
@@ -97,6 +98,7 @@ def test_ctrl_z_gives_the_shell_its_terminal_and_fg_the_line_back(new_pane, scri
     pane.see("Hello, half a line!")
 
 
+@pytest.mark.long
 def test_two_conversations_in_one_folder_do_not_disturb_each_other(new_pane, script, talker) -> None:
     script(HELLO, '{text: "Again {task}."}')
     panes = [new_pane("one"), new_pane("two")]
@@ -111,6 +113,7 @@ def test_two_conversations_in_one_folder_do_not_disturb_each_other(new_pane, scr
     assert len(list((talker.home / "sessions").glob("*.jsonl"))) == 2
 
 
+@pytest.mark.long
 def test_a_tool_is_called_by_a_form(new_pane, script) -> None:
     script(HELLO)
     pane = new_pane("one")

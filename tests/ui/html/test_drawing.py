@@ -243,6 +243,7 @@ def test_entries_hold_no_markup_of_others(text: str) -> None:
         Checked(draw_entry(Called(text, {"a": f"{text}\n{text}"}, 0, text, "error", text, Text(text)), live=live))
 
 
+@pytest.mark.long
 @given(NASTY)
 def test_requests_hold_no_markup_of_others(text: str) -> None:
     parts = (JudgedPart(text, "ask", text, text, Mark(text)), JudgedPart(text, "preApproved", text))

@@ -96,6 +96,7 @@ def test_many_commands_are_listed_as_far_as_they_help(command) -> None:
     assert keyboard.end() == 0
 
 
+@pytest.mark.long
 def test_a_long_command_is_shown_to_its_end_before_a_yes_counts(terminal, writer, script) -> None:
     lines = "\n".join(f"echo {number}" for number in range(60))
     script(json.dumps({"calls": [{"tool": "shell", "input": {"command": lines}}]}), "{text: done}")

@@ -139,6 +139,7 @@ def test_always_for_the_user(terminal, script, coder) -> None:
     )
 
 
+@pytest.mark.long
 def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     script(*writes("/output/a", "/output/b", "/output/.env"), "{text: done}")
     keyboard = terminal(*RUN, columns=160)
@@ -162,6 +163,7 @@ def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     assert verdict("/output/c") == "ask", "what the worker says itself is stricter"
 
 
+@pytest.mark.long
 def test_whoever_goes_back_is_asked_again_and_nothing_is_written(terminal, script, coder) -> None:
     script(*writes("/output/a"), "{text: done}")
     keyboard = terminal(*RUN, TERM="xterm", NO_COLOR="1")
@@ -191,6 +193,7 @@ def test_a_file_that_cannot_be_edited_gets_lines_to_paste(terminal, script, code
     assert keyboard.end() == 0
 
 
+@pytest.mark.long
 def test_the_log_shows_what_was_given_and_what_it_covered(terminal, script, coder) -> None:
     script(*shell("ls -l", "ls -a", "ls"), "{text: done}")
     keyboard = terminal(*RUN)

@@ -308,6 +308,7 @@ def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> 
     assert types[-1] == "sessionEnd"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "shell", "env"),
     [
@@ -444,6 +445,7 @@ def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_cou
     assert writer.read("output/a.md").endswith("line 60\n")
 
 
+@pytest.mark.long
 @SCREENS
 def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, rows: int) -> None:
     long_write(script, 500)
@@ -456,6 +458,7 @@ def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, 
     assert writer.read("output/a.md").endswith("line 500\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("keys", "note"), [("n\n", ""), ("n Shorter, please\n", ": Shorter, please"), ("\x04", "")])
 def test_a_no_counts_on_every_page(terminal, script, writer, keys: str, note: str) -> None:
     long_write(script)
@@ -569,6 +572,7 @@ def test_what_is_pasted_is_no_answer(shell, writer) -> None:
     assert not (writer.folder / "second").exists()
 
 
+@pytest.mark.long
 def test_a_prompt_is_drawn_again_when_the_process_comes_back(shell, writer) -> None:
     keyboard = shell("xterm")
     keyboard.type("\x1a")

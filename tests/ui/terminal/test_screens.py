@@ -130,6 +130,7 @@ def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str
     assert (re.search(r"\x1b\[[\d;]*m", keyboard.seen) is None) == (env != {"TERM": "xterm"})
 
 
+@pytest.mark.long
 def test_calls_side_by_side_each_keep_their_line(terminal, script, coder) -> None:
     os.mkfifo(coder.folder / "gate")
     script(
@@ -150,6 +151,7 @@ def test_calls_side_by_side_each_keep_their_line(terminal, script, coder) -> Non
     assert shown[2:5] == ["✓ look it", "  │ it 0", "  │ it 1"]
 
 
+@pytest.mark.long
 def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(terminal, script, coder) -> None:
     coder.write("test.sh", "echo one; echo two; echo three; echo four; sleep 60\n")
     script("{text: I test it., calls: [{tool: shell, input: {command: bash test.sh}}]}", "{text: never}")
@@ -173,6 +175,7 @@ def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(te
     assert (kept["status"], kept["value"]["data"]["stdout"]) == ("interrupted", "one\ntwo\nthree\nfour\n")
 
 
+@pytest.mark.long
 def test_a_prompt_has_the_terminal_for_itself(terminal, script, coder) -> None:
     script("{text: I push., calls: [{tool: push, input: {branch: main}}]}", "{text: It is there.}")
     keyboard = terminal(*RUN, TERM="xterm")
@@ -185,6 +188,7 @@ def test_a_prompt_has_the_terminal_for_itself(terminal, script, coder) -> None:
     assert "✓ push main · pushed" in keyboard.screen()
 
 
+@pytest.mark.long
 def test_an_empty_answer_is_said_to_be_one(terminal, script, coder) -> None:
     script("{text: ''}")
     keyboard = terminal(*RUN, TERM="xterm")
@@ -251,6 +255,7 @@ def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
     assert hint.startswith("  resume with: forge run worker.yaml -r ")
 
 
+@pytest.mark.long
 def test_a_child_worker_works_below_its_call(terminal, script, coder) -> None:
     head = "name: boss\nmodel: script:boss.script.yaml\n"
     coder.write("boss.yaml", f"{head}toolsets: {{workers: {{allowed: [worker.yaml]}}}}\n")

@@ -514,6 +514,7 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
     play(tester, story)
 
 
+@pytest.mark.long
 def test_a_session_of_another_process_is_watched_and_not_taken(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -643,6 +644,7 @@ def test_a_worker_that_cannot_be_opened_is_a_sentence(tester: Project) -> None:
     assert "script.yaml" in play(tester, story)["error"]
 
 
+@pytest.mark.long
 def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_task_is_sent_with_enter_and_its_answer_is_drawn(start: Start) -> None
     assert "secret" not in page.url
 
 
+@pytest.mark.long
 def test_a_session_is_whole_after_a_reload_in_the_middle(start: Start) -> None:
     site = start(HOLD, "It is open.")
     page = site.talk()
@@ -52,6 +53,7 @@ def test_a_session_is_whole_after_a_reload_in_the_middle(start: Start) -> None:
     expect(page.locator(".entry.call")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -> None:
     page = start(HOLD, HOLD, "Here I am.").talk()
     for stop in (lambda: page.locator("#stop").click(), lambda: page.keyboard.press("Escape")):
@@ -64,6 +66,7 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -
     expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
 
 
+@pytest.mark.long
 def test_the_mode_is_chosen_in_the_margin(start: Start) -> None:
     page = start("never said").talk()
     mode = page.get_by_role("combobox", name="Mode")
@@ -75,6 +78,7 @@ def test_the_mode_is_chosen_in_the_margin(start: Start) -> None:
     expect(mode).to_be_focused()
 
 
+@pytest.mark.long
 def test_messages_wait_while_the_worker_works(start: Start) -> None:
     site = start(HOLD, "First.", "Second.")
     page = site.talk()
@@ -88,6 +92,7 @@ def test_messages_wait_while_the_worker_works(start: Start) -> None:
     expect(page.locator("#queued")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_files_are_attached_by_choice_paste_and_drop(start: Start) -> None:
     page = start("I see three.").talk()
     page.locator("#attach").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": PIXEL})
@@ -142,6 +147,7 @@ def text_of(page: Page) -> str:
     return page.locator(".entry.answer .words").inner_text()
 
 
+@pytest.mark.long
 def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, model: ChatServer) -> None:
     slow = Slow()
     model.will(slow.reply(120))
@@ -169,6 +175,7 @@ def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, mo
     assert [line for line in text_of(page).split("\n") if line] == [f"line {number}" for number in range(120)]
 
 
+@pytest.mark.long
 def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Start) -> None:
     site = start("It costs ten.", "It costs twenty.")
     page = site.talk()
@@ -204,6 +211,7 @@ def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Sta
     expect(page.locator(".entry.answer .words")).to_have_text(["It costs ten.", "It costs twenty."])
 
 
+@pytest.mark.long
 def test_a_worker_is_started_from_the_list_and_a_broken_one_says_why(start: Start) -> None:
     site = start("Hello.")
     site.project.write("broken.yaml", "name: broken\ntoolsets: {}\ninstructons: x\n")

@@ -17,6 +17,7 @@ from .conftest import Start
 from .site import Site, say
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_and_started_again_is_found_again(start: Start) -> None:
     site = start("One.", "Two.")
     context = site.context()

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from forge_cli.testing import call, calls
@@ -41,6 +42,7 @@ def test_a_form_names_what_is_wrong_at_its_field_and_calls_the_tool(start: Start
     expect(call).to_contain_text("19.00 paid back to Ana, fast")
 
 
+@pytest.mark.long
 def test_json_that_is_not_json_is_told_at_once_and_cancel_calls_nothing(start: Start) -> None:
     page = start("never said").talk()
     page.locator("#tools summary", has_text="Money").evaluate("each => each.parentElement.open = true")
@@ -67,6 +69,7 @@ async def paint(context: ToolContext) -> str:
 '''
 
 
+@pytest.mark.long
 def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
     site.project.write("tools.py", ASKS)
     toolsets = "{custom: {module: ./tools.py, tools: [paint]}}"
@@ -88,6 +91,7 @@ def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
     expect(page.locator(".entry.answer .words").last).to_have_text("Then: not painted")
 
 
+@pytest.mark.long
 def test_the_late_end_of_one_question_does_not_take_away_the_next(site: Site) -> None:
     site.project.write("tools.py", ASKS)
     toolsets = "{custom: {module: ./tools.py, tools: [paint]}}"
@@ -104,6 +108,7 @@ def test_the_late_end_of_one_question_does_not_take_away_the_next(site: Site) ->
     expect(page.locator(".entry.answer .words")).to_have_text("painted green")
 
 
+@pytest.mark.long
 def test_child_workers_are_a_tree_and_stand_in_the_call_that_started_them(site: Site) -> None:
     site.project.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {}\n")
     site.project.write("child.script.yaml", "turns: [{text: I checked it.}]\n")

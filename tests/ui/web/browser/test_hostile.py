@@ -120,6 +120,7 @@ def test_a_browser_without_the_secret_sees_nothing(start: Start) -> None:
     assert answer.status == 403
 
 
+@pytest.mark.long
 def test_markup_in_args_names_and_answers_is_text(start: Start) -> None:
     site = start(
         calls(call("look_up", customer=HARM)),

@@ -102,6 +102,7 @@ def test_the_page_is_dark_where_the_system_is(start: Start) -> None:
     assert shades["dark"] < 120
 
 
+@pytest.mark.long
 def test_everything_can_be_done_with_the_keyboard_alone(start: Start) -> None:
     site = start(REFUND, "Paid.")
     page = site.open()
@@ -132,6 +133,7 @@ def press_until(page: Page, reached: str, key: str = "Tab") -> None:
     raise AssertionError(f"the keyboard does not reach {reached}")
 
 
+@pytest.mark.long
 def test_a_screen_reader_has_landmarks_and_hears_an_answer_once(start: Start) -> None:
     page = start("One two three four.").talk()
     for role in ("banner", "navigation", "main", "complementary"):
