@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn, get_type_hints
 
-from anthropic.types import MessageParam, ToolParam
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter, ValidationError
 
 Block = dict[str, Any]
@@ -54,6 +52,9 @@ class Rules:
         return request
 
     def _shape(self, request: Any) -> None:
+        from anthropic.types import MessageParam, ToolParam  # takes seconds, in every process that collects tests
+        from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
         known = get_type_hints(MessageCreateParamsStreaming)
         for key in request:
             if key not in known:

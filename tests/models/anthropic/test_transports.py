@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import anthropic
 import anyio
 import pytest
 
@@ -78,7 +77,9 @@ def sent(api: Api, transport: str, history: Sequence[Message], tools: Sequence[A
 @pytest.mark.long
 def test_both_send_the_same_bytes_and_the_sdk_would_encode_the_same_request(api: Api) -> None:
     async def create(parameters: dict[str, Any]) -> None:
-        async with anthropic.AsyncAnthropic() as client:
+        from anthropic import AsyncAnthropic
+
+        async with AsyncAnthropic() as client:
             async for _ in await client.messages.create(**parameters):
                 pass
 
