@@ -297,7 +297,8 @@ class LineJudge:
         for at, (command, beside) in enumerate(zip(commands, links_beside(commands), strict=True)):
             place = place.after(commands[at - 1]) if at else place
             here = replace(place, unsure=beside) if beside and not place.unsure else place
-            key = (*command.words, *command.redirects, here.folders.possible, here.unsure)
+            said = (*command.words, *command.redirects, command.fed, command.piped, command.nested)
+            key = (*said, here.folders.possible, here.unsure)
             if key not in known:
                 known[key] = self._part(command, here)
             parts.append(known[key])

@@ -147,7 +147,9 @@ class Grammar:
                 return f"{self.rng.choice(('while', 'until'))} {self.test()}; do {self.block()}; done"
             case "xargs":
                 options = self.rng.choice(("", "", "-0 ", "-n 1 ", "-I{} ", "-r ", "-d x ", "-a names.txt ", "-I {} "))
-                return f"{self.rng.choice(LISTS)} | xargs {options}{self.command()}{self.rng.choice(('', ' {}'))}"
+                started = f"xargs {options}{self.command()}{self.rng.choice(('', ' {}'))}"
+                again = self.rng.choice(("", "", f" | {started}", f" | sort | {started}", f"; {started} < names.txt"))
+                return f"{self.rng.choice(LISTS)} | {started}{again}"
             case "assignment":
                 return f"{name}={self.word()}{self.rng.choice(('; ', '; ', ' && ', ' ', ' | ', ' & '))}{self.block()}"
             case "pipes":
