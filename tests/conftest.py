@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forget what they have imported
-from forge_cli.cli.looking.looker import Looker
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
+from forge_cli.inspection.looker import Looker
 from forge_cli.testing import Project
 
 from .warm import CONFINED_LOOKS, Warm, warm_looks

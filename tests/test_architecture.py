@@ -28,6 +28,8 @@ MAY_IMPORT = {
     "toolsets": BASE | {"toolsets"},
     "models": BASE | {"models"},
     "ui": BASE | {"record", "ui"},
+    "process": BASE | {"ui", "process"},
+    "inspection": BASE | {"record", "engine", "toolsets", "models", "ui", "process", "inspection"},
 }
 COMMAND_MODULES = frozenset(
     value.partition(":")[0]
@@ -67,10 +69,10 @@ HEAVY = frozenset(
 LATE = frozenset(
     {
         "forge_cli.cli.against",
-        "forge_cli.cli.stdin",
-        "forge_cli.cli.looking.looker",
+        "forge_cli.process.stdin",
+        "forge_cli.inspection.looker",
         "forge_cli.cli.models.names",
-        "forge_cli.cli.signals",
+        "forge_cli.process.signals",
         "forge_cli.cli.tools.rows",
         "forge_cli.toolsets.executables.registry",
         "forge_cli.toolsets.executables.stats",
@@ -194,7 +196,7 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
     for function in module.nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
-                late = module.room in {"apps", "cli"} and name.rpartition(".")[0] in LATE
+                late = module.room in {"apps", "cli", "inspection"} and name.rpartition(".")[0] in LATE
                 if not late and not any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY):
                     yield module.at(node, f"import of {name} inside {function.name}()")
 

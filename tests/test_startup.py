@@ -78,7 +78,8 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -
         "forge_cli",
         "forge_cli.cli",
         "forge_cli.cli.app",
-        "forge_cli.cli.streams",
+        "forge_cli.process",
+        "forge_cli.process.streams",
     }
 
 
@@ -90,7 +91,6 @@ def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
     assert not modules & (SDKS | LIBRARIES)
     assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
         "forge_cli.cli.app",
-        "forge_cli.cli.streams",
         "forge_cli.cli.commands",
         "forge_cli.cli.examples",
         "forge_cli.cli.overview",
@@ -102,7 +102,6 @@ def test_without_arguments_no_command_is_loaded(tmp_path: Path) -> None:
     assert not modules & SDKS
     assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
         "forge_cli.cli.app",
-        "forge_cli.cli.streams",
         "forge_cli.cli.welcome",
     }
 

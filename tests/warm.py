@@ -116,7 +116,7 @@ class LookingChildren:
 
 def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
     """What stands in for ``Looker._start``; ``find`` gives the program that starts at once."""
-    start = importlib.import_module("forge_cli.cli.looking.looker").Looker._start
+    start = importlib.import_module("forge_cli.inspection.looker").Looker._start
 
     def started(looker: Any, *given: Any) -> Any:
         if CONFINED_LOOKS not in os.environ:
@@ -134,7 +134,7 @@ def serve(address: str, *modules: str) -> None:
     for found in pkgutil.walk_packages(package.__path__, "forge_cli."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    looker = importlib.import_module("forge_cli.cli.looking.looker").Looker
+    looker = importlib.import_module("forge_cli.inspection.looker").Looker
     looker._start = warm_looks(lambda: Path(address).with_name("python"))
     _complete(importlib.import_module("pydantic").BaseModel)
     gc.freeze()

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from forge_cli.cli.looking.past import judge_past
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
@@ -23,6 +21,8 @@ from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.past import judge_past
+from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import PastCall, PastVerdict, past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 from forge_cli import __version__
-from forge_cli.cli.streams import OutputLost, erase_live_lines, guard_streams, open_missing_streams
+from forge_cli.process.streams import OutputLost, erase_live_lines, guard_streams, open_missing_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import paint
 from forge_cli.cli.trying import try_line
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
@@ -24,6 +22,8 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
+from forge_cli.inspection.gate import judging
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
 
 app = new_app()
@@ -131,7 +131,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 
 async def _batch(source: BinaryIO) -> Calls:
     """The calls of a batch, in order, each as soon as its line is there."""
-    from forge_cli.cli.stdin import read_lines
+    from forge_cli.process.stdin import read_lines
 
     number = 0
     async for line in read_lines(source.fileno()):

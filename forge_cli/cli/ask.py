@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from forge_cli.cli.streams import live_lines
+from forge_cli.process.streams import live_lines
 
 
 def ask(prompt: str, at_end: str = "") -> str:
@@ -12,7 +12,7 @@ def ask(prompt: str, at_end: str = "") -> str:
 
     Esc leaves the command as Ctrl+C does.
     """
-    from forge_cli.cli.signals import in_loop
+    from forge_cli.process.signals import in_loop
     from forge_cli.ui.terminal.console import new_console
     from forge_cli.ui.terminal.input import LineReader, QuestionLeft
 

@@ -12,12 +12,9 @@ from pathlib import Path
 import typer
 
 from forge_cli import __version__
-from forge_cli.cli.looking.looker import Looker
 from forge_cli.cli.models.providers import provider_rows
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import GREEN, RED, paint, print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
@@ -29,6 +26,9 @@ from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.looker import Looker
+from forge_cli.process.signals import in_loop
+from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.sandbox.trial.copies import overlay_problem

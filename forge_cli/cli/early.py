@@ -6,7 +6,7 @@ import os
 import sys
 from itertools import pairwise
 
-from forge_cli.cli.streams import draw_below
+from forge_cli.process.streams import draw_below
 from forge_cli.ui.terminal.live import LiveLines, can_draw
 from forge_cli.ui.terminal.status import Status
 

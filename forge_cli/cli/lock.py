@@ -15,7 +15,6 @@ from forge_cli.cli.ask import ask
 from forge_cli.cli.locking import lockable, make_entries, tell
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.locking import LockEntry
@@ -24,6 +23,7 @@ from forge_cli.engine.lock.checking import LockDiffers
 from forge_cli.engine.lock.compare import Difference, differences
 from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
 from forge_cli.files.worker import Worker
+from forge_cli.process.stdin import is_interactive
 
 app = new_app()
 

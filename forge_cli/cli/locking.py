@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.events import Event, StatusEvent
@@ -24,6 +23,7 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.process.signals import in_loop
 
 
 class ServerUnseen(ForgeError):

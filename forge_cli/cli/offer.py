@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.welcome import MODELS, chosen_model, missing_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, named_workers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
+from forge_cli.process.stdin import is_interactive
 
 FOLDERS_OWN, OTHERWISE = "worker.yaml", "coder"
 

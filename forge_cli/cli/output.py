@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
-from forge_cli.cli.streams import DataStream, OutputLost
+from forge_cli.process.streams import DataStream, OutputLost
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chose
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.sessions.common import NAMED
-from forge_cli.cli.signals import in_loop, interruptible
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
@@ -26,6 +24,8 @@ from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import Repetition, ReplayStopped, worker_of
 from forge_cli.engine.replay.replay import Course, Tools
+from forge_cli.process.signals import in_loop, interruptible
+from forge_cli.process.stdin import is_interactive
 from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()

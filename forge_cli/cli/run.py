@@ -16,10 +16,6 @@ from forge_cli.cli.commands import app_module
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import interruptible
-from forge_cli.cli.stdin import is_interactive, task_from
-from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
-from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work import Work, carried_out
 from forge_cli.cli.work_options import SessionOptions
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
@@ -33,6 +29,10 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
+from forge_cli.process.signals import interruptible
+from forge_cli.process.stdin import is_interactive, task_from
+from forge_cli.process.streams import OutputLost, erase_live_lines, live_lines
+from forge_cli.process.watchdog import say_fault
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.quiet import QuietUI

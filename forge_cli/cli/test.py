@@ -15,7 +15,6 @@ import typer
 from forge_cli.cli.courses import counts, summary
 from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.table import paint
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
@@ -30,6 +29,7 @@ from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
 from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.log import SUFFIX
 
 FOLDER = "tests"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from forge_cli.cli.looking.gate import call_of
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import Approval
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import WorkerError
@@ -18,6 +16,8 @@ from forge_cli.engine.gate.answer import VerdictAnswer, verdict_on
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.gate import call_of
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.terminal.slash import OptionValue
 
 

@@ -11,10 +11,10 @@ import typer
 
 from forge_cli.cli.ask import ask
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, UsageError, WorkerError
 from forge_cli.core.text import counted, visible
+from forge_cli.process.stdin import is_interactive
 from forge_cli.record.changes import ChangedFile, change_log
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.log import LAST, find_kept, read_readable, session_files

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from forge_cli import cli
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bus import EventBus
@@ -22,6 +21,7 @@ from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker
+from forge_cli.process.signals import in_loop
 from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Sink
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.core import bounds as bounds
     from forge_cli.core import config_problems as config_problems
     from forge_cli.core import debugging as debugging
     from forge_cli.core import executors as executors
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from forge_cli.core import result_forms as result_forms
     from forge_cli.core import sandbox as sandbox
     from forge_cli.core import signature as signature
-    from forge_cli.core import threads as threads
     from forge_cli.core import unwritable as unwritable
     from forge_cli.core import wrap as wrap
 

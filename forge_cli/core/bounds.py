@@ -1,4 +1,4 @@
-"""Time limits for calls of third-party code: what is late is cancelled, then abandoned, and blamed by name."""
+"""Time limits and threads for calls of third-party code: what is late is cancelled, abandoned, and blamed by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import anyio
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import counted
@@ -158,3 +160,18 @@ def is_of_forge(code: object) -> bool:
 def fault_text(error: BaseException) -> str:
     """What third-party code did wrong, in one sentence."""
     return str(error) if isinstance(error, OutOfTime | OwnExit) else error_text(error)
+
+
+async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> T:
+    """Call a function in a thread, where ``anyio.from_thread`` works; one that is cancelled is abandoned there.
+
+    Each call has a limiter of its own: it never waits for a thread.
+    """
+
+    def call() -> T:
+        try:
+            return function(*args, **more)
+        except StopIteration as error:  # which nobody can raise into a coroutine
+            raise RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__) from error
+
+    return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))

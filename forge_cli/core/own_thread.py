@@ -11,7 +11,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from forge_cli.core.threads import run_in_thread
+from forge_cli.core.bounds import run_in_thread
 
 T = TypeVar("T")
 

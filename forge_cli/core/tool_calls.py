@@ -120,4 +120,4 @@ def is_async(function: Any) -> bool:
 
 async def in_pool(function: Callable[[], Any]) -> Any:
     """Call a function in a thread of the pool."""
-    return await core.threads.run_in_thread(function)
+    return await core.bounds.run_in_thread(function)

@@ -224,7 +224,7 @@ class Toolset(Generic[ConfigT]):
         """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
         if self.thread == "own":
             return await self._thread.run(function, *args, **more)
-        return await core.threads.run_in_thread(function, *args, **more)
+        return await core.bounds.run_in_thread(function, *args, **more)
 
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         """What ``@tool`` gave as the name of a method, as that method; a tool is not one that is meant."""

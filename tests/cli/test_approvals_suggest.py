@@ -1,6 +1,6 @@
 """``forge approvals suggest``: rules that would have answered past questions.
 
-Covers forge_cli.cli.approvals.suggest, forge_cli.cli.looking.past, forge_cli.engine.gate.suggest,
+Covers forge_cli.cli.approvals.suggest, forge_cli.inspection.past, forge_cli.engine.gate.suggest,
 forge_cli.record.history.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from forge_cli.cli.looking.past import PastGate
 from forge_cli.events import ToolCall
+from forge_cli.inspection.past import PastGate
 from forge_cli.record.calls import PastCall
 from forge_cli.testing import Project, call, calls
 

@@ -22,11 +22,11 @@ import forge_cli
 from forge_cli.apps.acp import asking
 from forge_cli.apps.acp.channel import EditorChannel
 from forge_cli.apps.acp.requests import EditorRequests
-from forge_cli.cli.client_lines import ClientLines
 from forge_cli.cli.work import Work
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.loop import start_loop
 from forge_cli.files.worker import Limits
+from forge_cli.process.client_lines import ClientLines
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import overview
 from forge_cli.testing import Project

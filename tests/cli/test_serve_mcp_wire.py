@@ -1,7 +1,7 @@
 """``forge serve mcp`` as a process: standard streams, HTTP, signals, and clients that mean no good.
 
 Covers forge_cli.apps.serve.mcp, forge_cli.apps.serve.stdio, forge_cli.apps.serve.http and
-forge_cli.cli.client_lines.
+forge_cli.process.client_lines.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Ctrl+C and SIGTERM: the work stops, nothing is left behind, and the exit code says which it was."""
+"""Ctrl+C and SIGTERM: the work stops, nothing is left behind, and the exit code says which it was.
+
+Covers forge_cli.process.signals.
+"""
 
 import json
 import os

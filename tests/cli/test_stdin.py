@@ -1,4 +1,7 @@
-"""Where the task comes from: the command line, standard input, or both."""
+"""Where the task comes from: the command line, standard input, or both.
+
+Covers forge_cli.process.stdin.
+"""
 
 import os
 import socket
@@ -7,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from forge_cli.cli import stdin
-from forge_cli.cli.stdin import task_from
 from forge_cli.core.errors import UsageError
+from forge_cli.process import stdin
+from forge_cli.process.stdin import task_from
 
 from ..deadline import deadline
 

@@ -1,6 +1,6 @@
 """Streams that cannot be written: the work goes its way, or stops in good order, and the log has all of it.
 
-Covers forge_cli.cli.streams, forge_cli.cli.output.
+Covers forge_cli.process.streams, forge_cli.cli.output.
 """
 
 import json

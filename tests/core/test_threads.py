@@ -13,8 +13,8 @@ import pytest
 from anyio import from_thread
 
 from forge_cli import Args, Text, Tool, ToolContext, Toolset, tool
+from forge_cli.core.bounds import run_in_thread
 from forge_cli.core.own_thread import OwnThread
-from forge_cli.core.threads import run_in_thread
 from forge_cli.testing import Project, value_of
 
 

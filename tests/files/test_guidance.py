@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from forge_cli import load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.events import SessionStart, StatusEvent
 from forge_cli.core.messages import Delta
@@ -17,6 +16,7 @@ from forge_cli.events import ToolCall
 from forge_cli.files.guidance import LARGEST, read_guidance
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.hooks import ModelRequest
+from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
 from forge_cli.testing import Project
 

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import WorkerResult, WorkerRuntime, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent, Streaming
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.hooks import TextDelta
+from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line
 from forge_cli.record.lock import SessionBusy, holder, lock, unlock
 from forge_cli.record.log import (

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from forge_cli import ForgeError, Worker, WorkerResult, WorkerRuntime, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart
 from forge_cli.embedding import open_session
 from forge_cli.events import Message
+from forge_cli.process.signals import in_loop
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.lock import SessionBusy
 from forge_cli.record.log import broken_link, find_session, read_session, session_file, session_files

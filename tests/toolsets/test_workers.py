@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from forge_cli import Tool, WorkerRuntime, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.errors import WorkerError
 from forge_cli.events import ToolCall
 from forge_cli.files.attachment import LARGEST
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
+from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)

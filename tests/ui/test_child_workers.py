@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from forge_cli import EventBus, Text
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import Event, Origin, StatusEvent, Streaming, ToolResult, ToolStarted, WorkerUpdate
 from forge_cli.events import Usage
+from forge_cli.process.signals import in_loop
 from forge_cli.terminal import trace_formatter
 from forge_cli.testing import Project
 from forge_cli.ui.terminal.terminal import TerminalUI

@@ -10,8 +10,8 @@ import anyio
 from acp import RequestError
 from anyio import create_memory_object_stream
 
-from forge_cli.cli.client_lines import ClientLines, OverlongLine, is_lost
 from forge_cli.core.wire import JsonObject
+from forge_cli.process.client_lines import ClientLines, OverlongLine, is_lost
 
 MESSAGE_MAX = 32 * 1024 * 1024
 """Bytes of one message: an attachment of the largest size has room in it."""

@@ -11,12 +11,12 @@ import typer
 from forge_cli.apps.acp.editors import Editor, config_for
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.work import Work
 from forge_cli.cli.work_options import LockedOption, ReadOnlyOption, SharedOptions
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.files.worker import Limits, load_worker
+from forge_cli.process.signals import in_loop
 
 app = new_app()
 DEFAULT = "coder"

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 
 import anyio
 
-from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem
 from forge_cli.core.interrupt import InterruptSignal
@@ -23,6 +22,7 @@ from forge_cli.engine.batch.parcel import read_parcel
 from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.home import make_private
+from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.line import Line
 from forge_cli.record.log import SessionLost, session_file
 from forge_cli.record.recorder import Sink

@@ -20,7 +20,6 @@ from forge_cli.apps.batch.show import BatchReport, provider_state
 from forge_cli.apps.batch.store import journal_of, open_store, read_record
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
-from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.work_options import WorkerOptions, more_than_nothing
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
@@ -35,6 +34,7 @@ from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.home import make_private
 from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
+from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.log import SessionLost, sessions_folder
 from forge_cli.record.writer import what_failed
 

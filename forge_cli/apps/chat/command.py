@@ -12,12 +12,12 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import check_target
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.trusting import offer_trust
 from forge_cli.cli.work import Work, carried_out
 from forge_cli.cli.work_options import SessionOptions
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.files.attachment import read_attachment
+from forge_cli.process.stdin import is_interactive
 
 app = new_app()
 

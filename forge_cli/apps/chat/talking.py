@@ -22,13 +22,10 @@ from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
 from forge_cli.apps.chat.places import Places
 from forge_cli.apps.chat.talk import PlainLines, Talk
-from forge_cli.cli.looking.reach import declared_zones
 from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import loss_of, stop_on_loss
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import interruptible
-from forge_cli.cli.streams import erase_live_lines
 from forge_cli.cli.talking_runtime import TalkingRuntime
 from forge_cli.cli.work import Work
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
@@ -41,6 +38,9 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.reach import declared_zones
+from forge_cli.process.signals import interruptible
+from forge_cli.process.streams import erase_live_lines
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.facts import Facts

@@ -13,13 +13,10 @@ from forge_cli.apps.serve.http import HttpListener, serve_http
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.apps.serve.stdio import Messages
-from forge_cli.cli.client_lines import is_lost, own_input
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.tools.choose import tool_worker
-from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work_options import LockedOption, ReadOnlyOption
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.ended import Interrupted
@@ -28,6 +25,9 @@ from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.worker import Worker
+from forge_cli.process.client_lines import is_lost, own_input
+from forge_cli.process.signals import in_loop, interruptible
+from forge_cli.process.watchdog import say_fault
 from forge_cli.record.removal import remove_session
 
 app = new_app()

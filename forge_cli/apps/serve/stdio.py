@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 
-from forge_cli.cli.client_lines import LINE_MAX, ClientLines, OverlongLine
+from forge_cli.process.client_lines import LINE_MAX, ClientLines, OverlongLine
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

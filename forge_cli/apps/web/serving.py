@@ -13,12 +13,12 @@ from anyio.abc import TaskGroup
 from forge_cli import ui
 from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.apps.web.api import PageRoutes
-from forge_cli.cli.signals import interruptible
-from forge_cli.cli.watchdog import say_fault
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.process.signals import interruptible
+from forge_cli.process.watchdog import say_fault
 
 if TYPE_CHECKING:
     import uvicorn

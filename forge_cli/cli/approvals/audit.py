@@ -9,12 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forge_cli.cli.looking.looker import look
-from forge_cli.cli.looking.past import judge_gates, past_gates
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted, visible
@@ -24,6 +21,9 @@ from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_user_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.looker import look
+from forge_cli.inspection.past import judge_gates, past_gates
+from forge_cli.process.signals import in_loop
 
 app = new_app()
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
-from forge_cli.cli.signals import in_loop
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.process.signals import in_loop
+from forge_cli.process.stdin import is_interactive
 from forge_cli.record.answering import answer_request, resume_command
 from forge_cli.record.log import Log
 from forge_cli.record.pending import Waiting

@@ -10,11 +10,9 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.looking.past import MadeCall, PastGate, judge_gates, past_gates
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.grants import GrantRule
@@ -25,6 +23,8 @@ from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion, sug
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
 from forge_cli.files.home import forge_home
+from forge_cli.inspection.past import MadeCall, PastGate, judge_gates, past_gates
+from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import PastCall
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, render

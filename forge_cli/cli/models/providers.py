@@ -6,13 +6,13 @@ from typing import Any
 
 import anyio
 
-from forge_cli.cli.looking.looker import Looker, ThirdPartyError
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.messages import ListedModel, ModelFactory
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.files.key_store import find_key
+from forge_cli.inspection.looker import Looker, ThirdPartyError
 
 ProviderRow = dict[str, Any]
 PATIENCE = 5.0

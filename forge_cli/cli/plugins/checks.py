@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.cli.commands import LazyCommand
-from forge_cli.cli.looking.looker import Looker
 from forge_cli.cli.plugins.common import shared_names
 from forge_cli.cli.sections import COMMON, settings_of
 from forge_cli.cli.tools.rows import empty_folder
@@ -23,6 +22,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 from forge_cli.engine.runtime.without_model import bare_worker, opened
+from forge_cli.inspection.looker import Looker
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)?")
 """A blank stands only in the name of a command, where the entry point has a dot."""

@@ -20,10 +20,10 @@ import typer
 from forge_cli import __version__
 from forge_cli.cli.options import new_app
 from forge_cli.cli.plugins.common import describe_offers, distributions, installed_distribution, installed_plugins
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.core.text import visible
+from forge_cli.process.stdin import is_interactive
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)
 

@@ -15,8 +15,6 @@ import typer
 
 from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop, interruptible
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.cli.tools.details import find_details, parameter_lines
 from forge_cli.core.approval import ApprovalMode
@@ -35,6 +33,8 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
+from forge_cli.process.signals import in_loop, interruptible
+from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.command import CALLS
 from forge_cli.sandbox.processes.requests import send_request
 from forge_cli.toolsets.executables.toolset import LEFT_OUT

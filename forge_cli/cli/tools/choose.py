@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.cli.worker.find import find_trusted_worker
@@ -18,6 +17,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.process.stdin import is_interactive
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
 

@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forge_cli.cli.looking.left_out import why_missing
-from forge_cli.cli.looking.looker import Looker, look
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sections import settings_of
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.tools.choose import unknown_tool
 from forge_cli.cli.tools.rows import plugin_offers
 from forge_cli.cli.worker.find import find_worker
@@ -28,6 +25,9 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.left_out import why_missing
+from forge_cli.inspection.looker import Looker, look
+from forge_cli.process.signals import in_loop
 
 Details = dict[str, Any]
 

@@ -108,8 +108,8 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """The largest first, and their sum; of what part of which window, where that is known."""
-    from forge_cli.cli.looking.looker import look
     from forge_cli.cli.models.names import share_of_window
+    from forge_cli.inspection.looker import look
 
     counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
     if as_json:
@@ -128,8 +128,8 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
 
 
 def _rows_of_worker(path: str) -> list[Row]:
-    from forge_cli.cli.looking.looker import look
     from forge_cli.cli.tools.rows import rows_of_worker
+    from forge_cli.inspection.looker import look
 
     return look(rows_of_worker, path, worker=path)
 
@@ -170,8 +170,8 @@ def _cached_rows(value: Any) -> list[Row] | None:
 
 
 def _rows_of_plugin(plugin: Plugin) -> list[Row]:
-    from forge_cli.cli.looking.looker import ThirdPartyError, look
     from forge_cli.cli.tools.rows import rows_of_plugin
+    from forge_cli.inspection.looker import ThirdPartyError, look
 
     try:
         return look(rows_of_plugin, plugin.name, plugin.distribution)

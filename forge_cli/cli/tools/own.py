@@ -11,11 +11,11 @@ import typer
 from rich.console import RenderableType
 
 from forge_cli.cli.options import new_app
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.tools.programs import NameArgument, own_tools
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
+from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.executables.approved import File
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.scaffold import Scaffold

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forge_cli.cli.looking.left_out import left_out
 from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.sections import settings_of
 from forge_cli.cli.tools.row import Row
@@ -22,6 +21,7 @@ from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.left_out import left_out
 
 LONGEST_LINE = 1000
 """Characters of a description; whoever wrote the tool may have written a book."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
 
-from forge_cli.cli.looking.looker import ThirdPartyError, look
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import empty_folder, needs_settings
 from forge_cli.cli.worker.find import find_worker
@@ -32,6 +31,7 @@ from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.looker import ThirdPartyError, look
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy

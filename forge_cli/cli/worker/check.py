@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from forge_cli.cli.looking.left_out import servers_left_out
-from forge_cli.cli.looking.looker import look
 from forge_cli.cli.models.names import check_model, check_script
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -23,6 +21,8 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.left_out import servers_left_out
+from forge_cli.inspection.looker import look
 
 app = new_app()
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from forge_cli.cli.looking.reach import allowed_workers, declared_zones, sandbox_section
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
@@ -27,6 +26,7 @@ from forge_cli.files.mcp_project import project_servers, variables_in
 from forge_cli.files.places import place_in
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
+from forge_cli.inspection.reach import allowed_workers, declared_zones, sandbox_section
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import IsolationLevel

@@ -15,13 +15,13 @@ import typer
 
 from forge_cli.cli.ask import ask
 from forge_cli.cli.options import new_app
-from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.worker.file_schema import write_worker_schema
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import user_home
+from forge_cli.process.stdin import is_interactive
 
 app = new_app()
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.looking.looker import look
 from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -35,6 +34,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.looker import look
 
 app = new_app()
 

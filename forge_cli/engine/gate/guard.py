@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli import core
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
-from forge_cli.core.bounds import CALL_LIMIT, call_within
+from forge_cli.core.bounds import CALL_LIMIT, call_within, run_in_thread
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
 from forge_cli.core.context import Executing
 from forge_cli.core.ended import Parked
@@ -23,7 +23,6 @@ from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
-from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import FunctionCall
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine import gate

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from forge_cli.core.bounds import run_in_thread
 from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.threads import run_in_thread
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.wire import JsonObject
 

@@ -1,6 +1,6 @@
 """Looking at third-party code: what comes back, what it can see, and when no child is started.
 
-Covers forge_cli.cli.looking.gate, forge_cli.cli.stdin.
+Covers forge_cli.inspection.gate, forge_cli.inspection.looker.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.looking import looker, reach
+from forge_cli.inspection import looker, reach
 from forge_cli.testing import Project
 
 TOOLS = '''

@@ -10,12 +10,12 @@ import pytest
 
 from forge_cli import Effect, Tool, WorkerRuntime, load_worker
 from forge_cli.apps.serve.served import ServedWorker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import ApprovalDecided, SessionStart, TurnStart
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.events import ToolCall, ToolOutcome
+from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, read_session, session_files
 from forge_cli.record.open import open_session

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import ApprovalDecision, WorkerRuntime, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import Approval, ApprovalRequest, Verdict
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
@@ -22,6 +21,7 @@ from forge_cli.engine.hooks import hooks as hooks_module
 from forge_cli.engine.hooks.hooks import Heard, HookFailed, read_finished, tighten
 from forge_cli.events import OnAsk
 from forge_cli.hooks import Finished, HookAnswer
+from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 from ...distributions import write_distribution

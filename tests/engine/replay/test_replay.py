@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, OnAsk
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage
@@ -23,6 +22,7 @@ from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import load_worker
+from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log
 from forge_cli.record.resume import Resumed, read_past

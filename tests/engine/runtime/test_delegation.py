@@ -6,10 +6,10 @@ Covers forge_cli.files.allowed.
 import pytest
 
 from forge_cli import ApprovalDecision, WorkerRuntime, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import ApprovalDecided, WorkerUpdate
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.events import ToolOutcome, Usage
+from forge_cli.process.signals import in_loop
 from forge_cli.testing import call, calls, scripted_model
 
 from ..tree import ASK_HELPER, Tree, Voices, allowed, custom, recorded, results, script, texts, unanswered

@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, EventBus, ForgeError, WorkerResult, WorkerRuntime, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import (
     ApprovalRequired,
@@ -26,6 +25,7 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.events import Usage
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
+from forge_cli.process.signals import in_loop
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 

@@ -7,13 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.without_model import bare_worker, opened
+from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project
 
 

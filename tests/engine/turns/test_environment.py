@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from forge_cli import EventBus, WorkerRuntime, Zone, load_worker
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import TurnStart
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.engine.replay.recording import read_recording
@@ -17,6 +16,7 @@ from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Tools
 from forge_cli.engine.turns.environment import CommandView, Environment, describe_changes
 from forge_cli.hooks import ModelRequest
+from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.sandbox.network.rules import NetworkRules

@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.text import visible
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft

@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from forge_cli import EventBus
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import SessionStart, Streaming, TurnStart
+from forge_cli.process.signals import in_loop
 from forge_cli.terminal import TerminalUI
 from forge_cli.testing import Project
 from forge_cli.ui.terminal import terminal as terminal_module

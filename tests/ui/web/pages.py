@@ -12,10 +12,10 @@ from anyio.abc import TaskGroup
 
 from forge_cli.apps.web.access import PageAccess
 from forge_cli.apps.web.serving import Serving
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import OnAsk
 from forge_cli.files.worker import Limits
+from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project
 from forge_cli.ui.http import open_socket
 

@@ -14,7 +14,7 @@ from anyio.abc import SocketStream
 
 from forge_cli.apps.serve.http import HttpListener, TokenGate
 from forge_cli.apps.web.access import AccessGate, PageAccess
-from forge_cli.cli.signals import in_loop
+from forge_cli.process.signals import in_loop
 from forge_cli.ui import server
 from forge_cli.ui.http import open_socket
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.cli.looking.left_out import why_missing
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.wire import JsonObject
@@ -18,6 +17,7 @@ from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.left_out import why_missing
 from forge_cli.ui.terminal.slash import OptionValue, args_from
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
@@ -49,7 +49,7 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
     except BaseException as error:
         if not needs_third_party(error):
             raise
-    from forge_cli.cli.looking.looker import Looker
+    from forge_cli.inspection.looker import Looker
 
     async with Looker(worker, workspace) as looker:
         await looker.in_child(open_gate, worker, str(workspace), user_text)

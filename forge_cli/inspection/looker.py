@@ -14,14 +14,14 @@ from typing import Any, Self, TypeVar, cast
 import anyio
 from pydantic import ValidationError
 
-from forge_cli.cli.looking.child import result_type
-from forge_cli.cli.looking.reach import child_environment, confined, make_zones, unseen_zones
-from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.settings import import_timeout
+from forge_cli.inspection.child import result_type
+from forge_cli.inspection.reach import child_environment, confined, make_zones, unseen_zones
+from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
@@ -34,7 +34,7 @@ LONGEST_REPLY, LONGEST_PRINT, LONGEST_SENTENCE = 2**26, 2**16, 1000
 MOST_STEPS = 20
 """How often something third-party can begin and have its own time, where tools are called."""
 _START = """import sys; sys.path[:] = sys.argv[1:]
-from forge_cli.cli.looking.child import main; main()"""
+from forge_cli.inspection.child import main; main()"""
 
 
 class ThirdPartyError(ForgeError):

@@ -12,7 +12,7 @@ from typing import TextIO, cast
 
 import anyio
 
-from forge_cli.cli.streams import OutputLost
+from forge_cli.process.streams import OutputLost
 
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""

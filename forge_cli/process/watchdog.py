@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Self
 
 from forge_cli import sandbox
-from forge_cli.cli.streams import erase_live_lines
 from forge_cli.core.bounds import ForcedEnd, find_forced_end
 from forge_cli.core.text import visible
+from forge_cli.process.streams import erase_live_lines
 
 LOOK = 0.25
 """Seconds between two looks."""

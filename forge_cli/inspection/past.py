@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forge_cli.cli.looking.gate import judging
-from forge_cli.cli.record import workspace_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
 from forge_cli.engine.gate.answer import Outlook
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.gate import judging
 from forge_cli.record.calls import PastCall
 from forge_cli.record.history import PastWork, past_work
 from forge_cli.sandbox.secrets import MARKS, has_mark
@@ -79,7 +78,7 @@ def past_gates(warn: Warn, since: str = "") -> list[PastGate]:
     """Every worker that has made calls; a yes counts in sessions at work ``since`` then, a no however old it is."""
     gates: dict[tuple[str, str | None, Path], PastGate] = {}
     for work in past_work(warn):
-        place = work.worker, _file_of(work), workspace_of(work.workspace, None)
+        place = work.worker, _file_of(work), _folder_of(work)
         gate = gates.setdefault(place, PastGate(*place))
         for past in work.calls:
             gate.add(past, yes_counts=work.time >= since)
@@ -94,6 +93,12 @@ def _file_of(work: PastWork) -> str | None:
     except (ForgeError, OSError):
         return None
     return str(workers[0].path) if workers else None
+
+
+def _folder_of(work: PastWork) -> Path:
+    """The folder that was worked in, or this one where that is gone."""
+    there = bool(work.workspace) and Path(work.workspace).is_dir()
+    return Path(work.workspace if there else ".").resolve()
 
 
 Judged = list[tuple[PastGate, list[tuple[MadeCall, Outlook]]]]

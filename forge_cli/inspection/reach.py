@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import forge_cli
 from forge_cli.core.bounds import is_of_forge
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ForgeError
@@ -121,7 +120,7 @@ def _warn_once() -> None:
 def _libraries() -> Iterator[Path]:
     """Where the interpreter, forge and everything that can be imported lie; editable installs may lie anywhere."""
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
-    yield Path(forge_cli.__file__).parent
+    yield Path(__file__).parent.parent
     for plugin in PluginHost().plugins:
         yield from _package(plugin.value.partition(":")[0].partition(".")[0])
 

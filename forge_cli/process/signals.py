@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from forge_cli.cli.streams import erase_live_lines
-from forge_cli.cli.watchdog import Leave, Watchdog, say_fault
 from forge_cli.core.bounds import RUNNING, SHUTDOWN_GRACE, ForcedEnd, begin_shutdown, end
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import Terminated
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
 from forge_cli.core.loop import start_loop
+from forge_cli.process.streams import erase_live_lines
+from forge_cli.process.watchdog import Leave, Watchdog, say_fault
 from forge_cli.ui.terminal.taken import give_terminal_back
 
 T = TypeVar("T")
