@@ -110,6 +110,8 @@ class TurnStart(Event):
     """The part of the system prompt that tells where the worker is; absent like it."""
     specs: tuple[ToolSpec, ...] | None = field(default=None, compare=False, repr=False)
     """The tools as the model sees them; absent when they are the same as in the turn before."""
+    model: str | None = field(default=None, compare=False, repr=False)
+    """The model that is asked; absent like them."""
     refresh_ms: float | None = field(default=None, compare=False, repr=False)
     """How long it took to ask every toolset for its tools, the folder of executables included."""
 
@@ -242,6 +244,8 @@ class ApprovalDecided(Event):
     """What was allowed for the session with this answer, or, where it is ``cached``, what allows this call."""
     via: str | None = None
     """Where the answer came from, if that is not where it was asked."""
+    fingerprint: str | None = field(default=None, compare=False, repr=False)
+    """The identity of the call, as in a request."""
 
 
 @dataclass(frozen=True)

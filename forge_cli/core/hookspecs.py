@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forge_cli.core.observers import Observer
     from forge_cli.core.toolset import Toolset
 
-HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end"]
+HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end", "record"]
 """When a hook of a person is called, which may be the observer of a plugin."""
 
 hookspec = pluggy.HookspecMarker(GROUP)

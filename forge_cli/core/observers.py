@@ -25,6 +25,8 @@ class HookCall:
     """How the call has ended, after it."""
     request: str | None = None
     """The id of an approval that is waited for."""
+    line: Mapping[str, Any] | None = None
+    """For ``record``: a line of the record, redacted, as it stands in the log."""
 
     def wire(self) -> JsonObject:
         """The JSON object that a command reads on standard input."""
@@ -44,7 +46,11 @@ class HookAnswer:
 
 @dataclass(frozen=True)
 class Observer:
-    """A hook in Python, which ``observer: NAME`` in the config names; it may be async."""
+    """A hook in Python, which ``observer: NAME`` in the config names; it may be async.
+
+    For ``record`` it is called where the line is written, and not awaited: it returns at once, leaves slow work to a
+    thread of its own, and flushes what is left when the process exits. One that raises is told nothing more.
+    """
 
     name: str
     observe: Callable[[HookCall], HookAnswer | Awaitable[HookAnswer | None] | None]

@@ -105,9 +105,7 @@ class Organisation:
     def applied(self, spec: RuntimeSpec) -> RuntimeSpec:
         """A session as the organisation wants it."""
         read_only = spec.read_only or self.policy.require.read_only
-        wiring = replace(spec.wiring, sinks=(*spec.wiring.sinks, *self.sinks(spec.session_id)))
-        on_ask = required_on_ask(self.policy, spec.on_ask)
-        return replace(spec, on_ask=on_ask, read_only=read_only, wiring=wiring if spec.is_root else spec.wiring)
+        return replace(spec, on_ask=required_on_ask(self.policy, spec.on_ask), read_only=read_only)
 
     def sinks(self, session: str) -> tuple[RequiredLog, ...]:
         """Where each line of a session goes as well."""

@@ -53,7 +53,9 @@ class HookConfig(Config):
     def _is_one_thing(self) -> Self:
         if (self.run is None) == (self.observer is None):
             raise ValueError("a hook has either 'run' with a command, or 'observer' with the name of a plugin's")
-        if self.on.startswith("session") and self.match != "*":
+        if self.on == "record" and self.run is not None:
+            raise ValueError("a command would be started for every line of the record: name an 'observer'")
+        if self.on.startswith(("session", "record")) and self.match != "*":
             raise ValueError(f"'match' is for tools, and {self.on} is about none")
         return self
 

@@ -31,17 +31,16 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import TOOL
-from forge_cli.engine.organisation import Organisation
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.closing import OpenCalls
-from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import load_settings, organisation_policy, untrusted_project
+from forge_cli.files.settings import load_settings, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
@@ -218,7 +217,7 @@ class ServedWorker:
             )
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
         assembler = Assembler(
-            folder=PreparedWorker(worker, PluginHost(worker=worker), locked=self._locked).within(self._workspace),
+            folder=self._folder(worker),
             controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
             interrupt=InterruptSignal(),
             notify=self._announcer.notify,
@@ -233,10 +232,12 @@ class ServedWorker:
         recorder = Recorder(session=self._session.id, worker=self.worker.name, depth=0, redactor=self.redactor)
         for sink in self._session.sinks:
             recorder.add_sink(sink)
-        if policy := organisation_policy():
-            for sink in Organisation(policy).sinks(self._session.id):
-                recorder.add_sink(sink)
+        for sink in self._folder(self.worker).sinks(self._session.id, self.bus):
+            recorder.add_sink(sink)
         return recorder
+
+    def _folder(self, worker: Worker) -> PreparedFolder:
+        return PreparedWorker(worker, PluginHost(worker=worker), locked=self._locked).within(self._workspace)
 
     def _start(self) -> SessionStart:
         return SessionStart(

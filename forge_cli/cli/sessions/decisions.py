@@ -52,7 +52,7 @@ def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
                     key: getattr(event, key) for key in ("verdict", "approved", "by", "rule", "reason", "cached", "via")
                 },
                 "where": str(event.where) if event.where else "",
-                "fingerprint": asked.get((who, event.tool_call_id)),
+                "fingerprint": event.fingerprint or asked.get((who, event.tool_call_id)),
                 "status": ended.get((who, event.tool_call_id), ""),
             }
 

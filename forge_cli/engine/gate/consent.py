@@ -76,7 +76,7 @@ class Consent:
     async def _ask(self, judged: Judged, new_context: NewContext) -> str | None:
         pending = self.reopened.take_pending(judged.call)
         answered = pending is not None and pending.answer is not None
-        key = self.judge.fingerprint_of(judged)
+        key = judged.fingerprint
         needs = self.needs(judged)
         decision = None if answered else self.controller.settled(key, needs)
         stamp, request_id = None, pending.request_id if pending else None
@@ -130,7 +130,7 @@ class Consent:
         tool, verdict = judged.tool, judged.verdict
         preview = preview or Preview(None)
         once = preview.once or self.may_have_run(judged)
-        key = self.judge.fingerprint_of(judged)
+        key = judged.fingerprint
         offers = self.controller.offers(None if once else key, self.needs(judged))
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
@@ -221,6 +221,7 @@ def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> App
         request_id=request.request_id,
         grant=decision.grant,
         via=decision.via,
+        fingerprint=request.fingerprint,
     )
 
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from forge_cli.core.approval import ApprovalRequest, Verdict
+from forge_cli.core.approval import ApprovalRequest, Verdict, fingerprint
 from forge_cli.core.events import SessionGrant
 from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, offers_for
 from forge_cli.core.text import cut
+from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
 
 _ARGS = 200
@@ -30,6 +31,24 @@ def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
     at = ("toolsets", toolset, *map(str, rule.at))
     user_at = ("policy", toolset, *map(str, rule.user_at)) if rule.user_at else None
     return GrantRule(at, rule.says, str(rule.title), user_at)
+
+
+def with_keys(verdict: Verdict, tool: Tool, bound_to: str) -> Verdict:
+    """The verdict, with what each of its rules is remembered by."""
+    needs = [[replace(rule, key=_rule_key(rule, tool, bound_to)) for rule in need] for need in verdict.grants]
+    return replace(verdict, grants=needs)
+
+
+def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
+    """The identity of a grant: a rule on the section of a toolset is bound to the content of the tool as well."""
+    of_tool = rule.at[0] == "toolsets"
+    return fingerprint(
+        worker=bound_to,
+        source=str(tool.source) if of_tool else "",
+        digest=tool.digest if of_tool else None,
+        tool="",
+        args={"at": rule.at, "says": rule.says},
+    )
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class Guard:
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self._decide(call, Caller.MODEL)
             asks = judged.verdict.approval is Approval.ASK and not self.is_reopened(call)
-            key = self.judge.fingerprint_of(judged)
+            key = judged.fingerprint
             if asks and self.controller.settled(key, self._consent.needs(judged)) is None:
                 parked = True
                 self._start(call)

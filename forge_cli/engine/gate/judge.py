@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
 
 if TYPE_CHECKING:
-    from forge_cli.core.grants import GrantRule
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.late import LateSandbox
 
@@ -80,6 +79,7 @@ class Judged:
     places: tuple[JudgedPath, ...]
     verdict: Verdict
     caller: AnyCaller
+    bound_to: str
     target: Judged | None = None
     """The call that this one stands for."""
 
@@ -103,7 +103,17 @@ class Judged:
             caller=self.calling_tool,
             grant=decision.grant,
             via=decision.via,
+            fingerprint=self.fingerprint,
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The identity that a grant is bound to: that of the target call, with its paths resolved."""
+        real = self.target or self
+        tool, inside = real.tool, [path for path in real.places if not path.use.at]
+        args = {**real.resolved, **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {})}
+        source = str(tool.source) if tool.source else real.offer.toolset
+        return fingerprint(worker=self.bound_to, source=source, digest=tool.digest, tool=tool.name, args=args)
 
     @property
     def calling_tool(self) -> str | None:
@@ -118,7 +128,8 @@ class Judged:
     @cached_property
     def resolved(self) -> Args:
         """The args with every path resolved, wherever it stands in them."""
-        return core.found_paths.with_paths(self.args, {path.use.at: path.place for path in self.places if path.use.at})
+        places = {path.use.at: path.place for path in self.places if path.use.at}
+        return core.found_paths.with_paths(self.args, places) if places else self.args
 
 
 class Refusal(Exception):
@@ -166,19 +177,21 @@ class Judge:
         """The call judged by this worker, without its parents."""
         offer = self._offer(call, caller)
         args = _valid(offer.tool, call)
+        judged = partial(Judged, call, offer, args, caller=caller, bound_to=f"{self.worker} {self.setting}")
         if self.read_only and not offer.tool.fits_read_only:
-            return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller)
+            return judged((), _beyond_reading(offer.tool))
         places = self._places(offer.tool, args)
         changed_first = sorted(places, key=lambda path: not path.use.access.changes) if len(places) > 1 else places
         said = [path.verdict for path in changed_first]
         if Approval.BLOCKED in [verdict.approval for verdict in said]:
-            return Judged(call, offer, args, places, offer.policy.combine(None, said), caller)
+            return judged(places, offer.policy.combine(None, said))
         own, target = await self._own_verdict(call, offer.tool, args, places, caller)
         if own and own.grants != ():
             own = replace(own, grants=gate.grants.own_rules(own, offer.toolset))
-        verdict = offer.policy.combine(own, said)
-        judged = Judged(call, offer, args, places, self._with_keys(verdict, offer), caller)
-        return judged if target is None else await self._judge_target(judged, *target, caller)
+        found = judged(places, offer.policy.combine(own, said))
+        if found.verdict.grants:
+            found = replace(found, verdict=gate.grants.with_keys(found.verdict, offer.tool, found.bound_to))
+        return found if target is None else await self._judge_target(found, *target, caller)
 
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)
@@ -245,34 +258,6 @@ class Judge:
         stricter = target.verdict.approval.stricter_than(judged.verdict.approval)
         verdict = target.verdict if stricter else judged.verdict
         return replace(judged, verdict=replace(verdict, grants=()), places=target.places, target=target)
-
-    def fingerprint_of(self, judged: Judged) -> str:
-        """The identity that a grant is bound to: that of the target call, with its paths resolved."""
-        real = judged.target or judged
-        tool, inside = real.tool, [path for path in real.places if not path.use.at]
-        args = {**real.resolved, **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {})}
-        source = str(tool.source) if tool.source else real.offer.toolset
-        return fingerprint(
-            worker=f"{self.worker} {self.setting}", source=source, digest=tool.digest, tool=tool.name, args=args
-        )
-
-    def _with_keys(self, verdict: Verdict, offer: Offer) -> Verdict:
-        """The verdict, with what each of its rules is remembered by."""
-        if not verdict.grants:
-            return verdict
-        needs = [[replace(rule, key=self._rule_key(rule, offer)) for rule in need] for need in verdict.grants]
-        return replace(verdict, grants=needs)
-
-    def _rule_key(self, rule: GrantRule, offer: Offer) -> str:
-        """The identity of a grant: a rule on the section of a toolset is bound to the content of the tool as well."""
-        tool = offer.tool if rule.at[0] == "toolsets" else None
-        return fingerprint(
-            worker=f"{self.worker} {self.setting}",
-            source=str(tool.source) if tool else "",
-            digest=tool.digest if tool else None,
-            tool="",
-            args={"at": rule.at, "says": rule.says},
-        )
 
 
 def _beyond_reading(tool: Tool) -> Verdict:

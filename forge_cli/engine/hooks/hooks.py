@@ -20,7 +20,7 @@ from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError, WorkerError
-from forge_cli.core.events import StatusEvent
+from forge_cli.core.events import StatusEvent, StatusLevel
 from forge_cli.core.hookspecs import HookName
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
 from forge_cli.core.processes import Finished
@@ -133,6 +133,10 @@ class Hook:
     @property
     def title(self) -> str:
         return self.config.title
+
+    def message(self, sentence: str) -> str:
+        """What is said of it, with its place."""
+        return f"hook {self.title}{f' ({self.where})' if self.where else ''}: {sentence}"
 
     def facts(self) -> JsonObject:
         config, where = self.config, str(self.where) if self.where else None
@@ -316,10 +320,8 @@ class Hooks:
             note = f": {said.answer.note}" if said.answer.note else ""
             self._say("warning", hook, f"it says {said.answer.verdict}, which is too late{note}", call_id)
 
-    def _say(self, level: str, hook: Hook, sentence: str, call_id: str | None) -> None:
-        place = f" ({hook.where})" if hook.where else ""
-        message = f"hook {hook.title}{place}: {sentence}"
-        self.bus.emit(StatusEvent("warning" if level == "warning" else "info", message, tool_call_id=call_id))
+    def _say(self, level: StatusLevel, hook: Hook, sentence: str, call_id: str | None) -> None:
+        self.bus.emit(StatusEvent(level, hook.message(sentence), tool_call_id=call_id))
 
 
 def _names(judged: Judged) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode
-from forge_cli.core.bus import new_id
+from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.events import OTHER_TOOLS, Event, SessionEnd, SessionStart, SessionUpdate, ToolResult, ToolStarted
 from forge_cli.core.results import Text
@@ -18,7 +18,7 @@ from forge_cli.engine.gate.answer import VerdictAnswer, outlook_of, refused
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged, Refusal
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.prepared import protected_files
+from forge_cli.engine.runtime.prepared import PreparedWorker, protected_files
 from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
@@ -110,7 +110,8 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
     """A session of calls that ``maker`` makes."""
     with open_session(worker, workspace=workspace) as session:
         note = Recorder(session=session.id, worker=worker.name, depth=0, redactor=own_redactor())
-        for sink in session.sinks:
+        folder = PreparedWorker(worker, PluginHost(worker=worker)).within(workspace)
+        for sink in (*session.sinks, *folder.sinks(session.id, EventBus())):
             note.add_sink(sink)
         mode = ApprovalMode.INTERACTIVE.value
         note(SessionStart(OTHER_TOOLS, str(workspace), mode, worker_file=str(worker.path)))

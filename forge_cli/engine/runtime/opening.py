@@ -130,7 +130,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         parks=spec.on_ask is OnAsk.PARK,
         parent=spec.parent.controller if spec.parent else None,
     )
-    open_calls = _listen(spec, redactor, stack)
+    open_calls = _listen(spec, folder, redactor, stack)
     if spec.is_root and spec.wiring.replay is None:
         _ = folder.lock  # checked before anything else of the worker is imported
     if spec.is_root and has_policy() and (unused := files.organisation.why_not_used()):
@@ -205,7 +205,7 @@ def approval_mode_of(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
     return ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
 
 
-def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> OpenCalls:
+def _listen(spec: RuntimeSpec, folder: PreparedFolder, redactor: Redactor, stack: AsyncExitStack) -> OpenCalls:
     """The record hears everything first, then the program."""
     recorder = None
 
@@ -213,7 +213,8 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
         if isinstance(event, Interrupt):
             spec.interrupt.interrupt(event.reason)
 
-    if spec.wiring.sinks:
+    more = folder.sinks(spec.session_id, spec.bus, repeated=spec.wiring.replay is not None) if spec.is_root else ()
+    if sinks := (*spec.wiring.sinks, *more):
         recorder = Recorder(
             session=spec.session_id,
             worker=spec.worker.name,
@@ -221,7 +222,7 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
             redactor=redactor,
             after=spec.resume.last if spec.resume else None,
         )
-        for sink in spec.wiring.sinks:
+        for sink in sinks:
             recorder.add_sink(sink)
     open_calls = OpenCalls(recorder)
     if recorder or spec.is_root:

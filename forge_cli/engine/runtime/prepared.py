@@ -29,6 +29,7 @@ from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.sandbox.zones.zones import Isolation
 
 if TYPE_CHECKING:
+    from forge_cli.core.bus import EventBus
     from forge_cli.core.errors import Mark
     from forge_cli.core.marks import Loc
     from forge_cli.core.tool import Tool
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.plugins.scan import Plugin
     from forge_cli.files.settings import Settings
     from forge_cli.files.worker import Worker
+    from forge_cli.record.recorder import Sink
     from forge_cli.sandbox.files.protected import OwnFiles
     from forge_cli.sandbox.secrets import Redactor
     from forge_cli.sandbox.zones.config import SandboxConfig
@@ -125,6 +127,12 @@ class PreparedFolder:
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
             return None
         return engine.lock.checking.lock_for(worker, self.workspace, self._home, self.worker.host)
+
+    def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
+        """What gets each line of a session beside its log; nobody observes one that is repeated."""
+        required = self.organisation.sinks(session) if self.organisation else ()
+        observed = self.settings.hooks and not repeated
+        return (*required, *(engine.hooks.following.followers(self, bus) if observed else ()))
 
     @cached_property
     def policies(self) -> UserPolicies:

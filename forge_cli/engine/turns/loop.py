@@ -122,8 +122,8 @@ class Loop:
     stop_on_failure: bool = False
     redactor: Redactor
     output: OutputSchema | None = None
-    _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
-    """System prompt and tools of the last request."""
+    _last_prompt: tuple[str, tuple[ToolSpec, ...], str] | None = None
+    """System prompt, tools and model of the last request."""
     _told_news: bool = False
     _tools: Sequence[Tool] = ()
     _specs: tuple[ToolSpec, ...] = ()
@@ -248,13 +248,13 @@ class Loop:
         """Take a turn, within the limits; what is asked beside the conversation itself is not shown to anybody."""
         budget.start_turn()
         tally.turns += 1
-        told = system, tuple(specs)
-        news = (None, None) if told == self._last_prompt else told
+        told = system, tuple(specs), self.model.name
+        news = (None, None, None) if told == self._last_prompt else told
         self._last_prompt = told
         names = tuple([spec.name for spec in specs])
         digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
         environment = self.environment if news[0] == self.system else None
-        start = TurnStart(tally.turns, digest, names, news[0], news[1], refresh_ms, environment=environment)
+        start = TurnStart(tally.turns, digest, names, news[0], news[1], news[2], refresh_ms, environment=environment)
         self.bus.emit(start)
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])

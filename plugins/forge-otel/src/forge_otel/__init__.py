@@ -1,0 +1,24 @@
+"""The observer ``otel``: spans, decisions and counters of every session, live, to an OpenTelemetry collector."""
+
+from __future__ import annotations
+
+import os
+
+from forge_cli import HookAnswer, HookCall, Observer, hookimpl
+
+__version__ = "0.1.0"
+
+
+def observe(call: HookCall) -> HookAnswer | None:
+    """Tell of a line of the record; OpenTelemetry is imported with the first."""
+    if call.line is None or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    from forge_otel.telemetry import telemetry
+
+    problem = telemetry().take(call.line)
+    return HookAnswer(note=problem) if problem else None
+
+
+@hookimpl
+def forge_observers() -> list[Observer]:
+    return [Observer("otel", observe)]

@@ -1,0 +1,285 @@
+"""The lines of a session as spans and counters, by the semantic conventions for generative AI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+
+Line = Mapping[str, Any]
+Attributes = dict[str, Any]
+PROVIDERS = {"bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai", "foundry": "azure.ai.inference"}
+"""Providers of forge that the conventions call otherwise."""
+DECISION = "forge.decision"
+LONGEST = 20_000
+"""Characters of a text that is told."""
+
+
+class Meters:
+    """The counters of a process."""
+
+    def __init__(self, meter: Meter, lost: Callable[[], int]) -> None:
+        def observe(options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(lost())]
+
+        self.tokens = meter.create_counter("forge.tokens", "{token}", "Tokens, by gen_ai.token.type.")
+        self.cost = meter.create_counter("forge.cost", "USD", "Cost of turns whose price is known.")
+        self.questions = meter.create_counter("forge.questions", "{question}", "Calls that asked for approval.")
+        meter.create_observable_counter("forge.lost_spans", [observe], "{span}", "Spans that did not arrive.")
+
+
+@dataclass
+class Agent:
+    """A worker at work on a task."""
+
+    span: Span
+    attributes: Attributes
+    """Those that all its spans have."""
+    chat: Span | None = None
+    said: list[Attributes] = field(default_factory=list)
+    """Messages that the model has not read yet."""
+    tokens: Attributes = field(default_factory=dict)
+
+
+class SessionSpans:
+    """The spans of one session: a worker, its turns, its calls, and the workers that those call."""
+
+    def __init__(self, session: str, tracer: Tracer, meters: Meters, *, content: bool) -> None:
+        self._session, self._tracer, self._meters, self._content = session, tracer, meters, content
+        self._models: dict[str, str] = {}
+        """By delegation, as the other two; that of the root is the empty text."""
+        self._agents: dict[str, Agent] = {}
+        self._calls: dict[tuple[str, str], Span] = {}
+        self._task: tuple[int, str] | None = None
+        """When the root worker was given its latest task, and the task."""
+        self._last = 0
+
+    def take(self, line: Line) -> None:
+        """Take the next line; one that means nothing here is passed over."""
+        now, who = _nanoseconds(line["time"]), str(line.get("delegation", ""))
+        match line["type"]:
+            case "sessionStart":
+                self._models[""] = line["model"]
+                if "resumed" in line:
+                    self._begin_agent(line, who, now, None)
+            case "sessionUpdate":
+                self._models[""] = line.get("model") or self._models.get("", "")
+                self._count(line, line.get("usage") or {})
+            case "message":
+                self._hear(line, who, now)
+            case "turnStart":
+                self._begin_turn(line, who, now)
+            case "turnEnd":
+                self._end_turn(line, who, now)
+            case "toolStarted":
+                self._begin_call(line, who, now)
+            case "approvalRequired":
+                self._meters.questions.add(1, {**_agent_name(line), "gen_ai.tool.name": line["toolName"]})
+            case "approvalDecided":
+                self._decide(line, who, now)
+            case "toolResult":
+                self._end_call(line, who, now)
+            case "workerUpdate":
+                self._update_worker(line, who, now)
+            case "sessionEnd":
+                self._end_session(line, now)
+        self._last = now
+
+    def _begin_agent(self, line: Line, who: str, now: int, parent: Span | None) -> Agent:
+        model = self._models.get(who, self._models.get("", ""))
+        attributes = {**_agent_name(line), **_model(model), "gen_ai.conversation.id": self._session}
+        name = f"invoke_agent {line['worker']}"
+        span = self._begin("invoke_agent", name, attributes, now, parent)
+        agent = self._agents[who] = Agent(span, attributes)
+        return agent
+
+    def _begin(
+        self,
+        operation: str,
+        name: str,
+        attributes: Attributes,
+        now: int,
+        parent: Span | None,
+        kind: SpanKind | None = None,
+    ) -> Span:
+        context: Context | None = set_span_in_context(parent) if parent else None
+        given = {"gen_ai.operation.name": operation, **attributes}
+        kind = kind or SpanKind.INTERNAL
+        return self._tracer.start_span(name, context, kind, given, start_time=now)
+
+    def _hear(self, line: Line, who: str, now: int) -> None:
+        message = line["message"]
+        if message["role"] == "user" and not who:
+            self._task = now, message["content"]
+        agent = self._agents.get(who)
+        if agent is None or not self._content:
+            return
+        parts = [{"type": "text", "content": _bounded(message["content"])}] if message["content"] else []
+        for call in message.get("calls", ()):
+            made = {"id": call["toolCallId"], "name": call["toolName"], "arguments": call["args"]}
+            parts.append({"type": "tool_call", **made})
+        said = {"role": message["role"], "parts": parts}
+        if message["role"] == "user":
+            agent.said.append(said)
+        elif agent.chat:
+            agent.chat.set_attribute("gen_ai.output.messages", _text([said]))
+
+    def _begin_turn(self, line: Line, who: str, now: int) -> None:
+        self._models[who] = line.get("model") or self._models.get(who, "")
+        agent = self._agents.get(who)
+        if agent and not who and line["turn"] == 1 and agent.tokens:
+            self._end_agent(who, self._last)  # the task before this one
+            agent = None
+        if agent is None:
+            since, task = self._task or (now, "")
+            agent = self._begin_agent(line, who, since, None)
+            agent.said = [{"role": "user", "parts": [{"type": "text", "content": _bounded(task)}]}] if task else []
+            if self._content and agent.said:
+                agent.span.set_attribute("gen_ai.input.messages", _text(agent.said))
+        agent.attributes |= _model(self._models[who])
+        agent.span.set_attributes(_model(self._models[who]))
+        if agent.chat:
+            _fail(agent.chat, "no_answer", now)
+        model = agent.attributes["gen_ai.request.model"]
+        agent.chat = self._begin("chat", f"chat {model}", agent.attributes, now, agent.span, SpanKind.CLIENT)
+        if self._content:
+            agent.chat.set_attribute("gen_ai.input.messages", _text(agent.said))
+            if line.get("system"):
+                instructions = [{"type": "text", "content": _bounded(line["system"])}]
+                agent.chat.set_attribute("gen_ai.system_instructions", _text(instructions))
+        agent.said = []
+
+    def _end_turn(self, line: Line, who: str, now: int) -> None:
+        usage = line["usage"]
+        self._count(line, usage)
+        if cost := line.get("cost"):
+            self._meters.cost.add(cost, {**_agent_name(line), **_model(self._models.get(who, ""))})
+        agent = self._agents.get(who)
+        if agent is None or agent.chat is None:
+            return
+        counts = _usage(usage)
+        for key, count in counts.items():
+            agent.tokens[key] = agent.tokens.get(key, 0) + count
+        more = {"forge.cost": line["cost"]} if "cost" in line else {}
+        agent.chat.set_attributes({**counts, **more, "gen_ai.response.finish_reasons": [line["stop"]]})
+        agent.chat.end(now)
+        agent.chat = None
+
+    def _count(self, line: Line, usage: Mapping[str, int]) -> None:
+        who = str(line.get("delegation", ""))
+        common = {**_agent_name(line), **_model(self._models.get(who, ""))}
+        kinds = {"input": "inputTokens", "output": "outputTokens"}
+        kinds |= {"cache_read": "cacheReadTokens", "cache_creation": "cacheWriteTokens"}
+        for kind, key in kinds.items():
+            if usage.get(key):
+                self._meters.tokens.add(usage[key], {**common, "gen_ai.token.type": kind})
+
+    def _begin_call(self, line: Line, who: str, now: int) -> None:
+        agent, tool = self._agents.get(who), line["toolName"]
+        above = self._calls.get((who, line.get("parentCallId", ""))) or (agent.span if agent else None)
+        attributes = {**_agent_name(line), "gen_ai.conversation.id": self._session}
+        attributes |= {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": line["toolCallId"]}
+        attributes["gen_ai.tool.type"] = "function"
+        if self._content:
+            attributes["gen_ai.tool.call.arguments"] = _text(line["args"])
+        call = self._begin("execute_tool", f"execute_tool {tool}", attributes, now, above)
+        self._calls[who, line["toolCallId"]] = call
+
+    def _decide(self, line: Line, who: str, now: int) -> None:
+        """Tell of a decision with the span of its call; what a command asks for has none, and counts for its worker."""
+        agent = self._agents.get(who)
+        span = self._calls.get((who, line["toolCallId"])) or (agent.span if agent else None)
+        if span is None:
+            return
+        keys = ["verdict", "approved", "by", "rule", "where", "fingerprint", "cached", "caller", "via"]
+        told = {f"forge.{key}": line[key] for key in keys if line.get(key) is not None}
+        told["gen_ai.tool.call.id"] = line["toolCallId"]
+        if self._content:
+            told["forge.reason"] = _bounded(line["reason"])
+        span.add_event(DECISION, told, now)
+
+    def _end_call(self, line: Line, who: str, now: int) -> None:
+        call = self._calls.pop((who, line["toolCallId"]), None)
+        agent = self._agents.get(who)
+        if self._content and agent:
+            parts = [{"type": "tool_call_response", "id": line["toolCallId"], "result": _bounded(_text(line["value"]))}]
+            agent.said.append({"role": "tool", "parts": parts})
+        if call is None:
+            return
+        call.set_attribute("forge.status", line["status"])
+        if self._content:
+            call.set_attribute("gen_ai.tool.call.result", _text(line["value"]))
+        if line["status"] == "success":
+            call.end(now)
+        else:
+            _fail(call, line["status"], now)
+
+    def _update_worker(self, line: Line, who: str, now: int) -> None:
+        if line["status"] in ("started", "resumed"):
+            above = str(line.get("within", ""))
+            self._models[who] = self._models.get(above, "")
+            self._begin_agent(line, who, now, self._calls.get((above, line["toolCallId"])))
+        else:
+            self._end_agent(who, now, line["status"])
+
+    def _end_agent(self, who: str, now: int, status: str = "completed") -> None:
+        agent = self._agents.pop(who, None)
+        if agent is None:
+            return
+        if agent.chat:
+            _fail(agent.chat, status if status != "completed" else "no_answer", now)
+        agent.span.set_attributes({**agent.tokens, "forge.status": status})
+        if status == "completed":
+            agent.span.end(now)
+        else:
+            _fail(agent.span, status, now)
+
+    def _end_session(self, line: Line, now: int) -> None:
+        for call in self._calls.values():
+            _fail(call, "interrupted", now)
+        status = str(line["result"].get("status", "completed"))
+        for who in reversed(list(self._agents)):
+            self._end_agent(who, now, status)
+
+
+def _fail(span: Span, why: str, now: int) -> None:
+    span.set_attribute("error.type", why)
+    span.set_status(Status(StatusCode.ERROR))
+    span.end(now)
+
+
+def _agent_name(line: Line) -> Attributes:
+    return {"gen_ai.agent.name": line["worker"]}
+
+
+def _model(model: str) -> Attributes:
+    """The provider and the model of ``PROVIDER:MODEL``."""
+    provider, _, name = model.partition(":")
+    return {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": name or provider}
+
+
+def _usage(usage: Mapping[str, int]) -> Attributes:
+    """Tokens by the conventions, where those of the cache are among the input."""
+    read, written = usage.get("cacheReadTokens", 0), usage.get("cacheWriteTokens", 0)
+    counts = {"gen_ai.usage.input_tokens": usage.get("inputTokens", 0) + read + written}
+    counts["gen_ai.usage.output_tokens"] = usage.get("outputTokens", 0)
+    more = {"gen_ai.usage.cache_read.input_tokens": read, "gen_ai.usage.cache_creation.input_tokens": written}
+    return counts | {key: count for key, count in more.items() if count}
+
+
+def _nanoseconds(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000) * 1_000_000
+
+
+def _text(value: Any) -> str:
+    return _bounded(json.dumps(value, ensure_ascii=False))
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [cut]"

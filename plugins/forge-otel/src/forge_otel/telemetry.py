@@ -1,0 +1,62 @@
+"""The telemetry of one process: what becomes of the lines of all its sessions, until it exits."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from forge_otel.delivery import Delivery
+from forge_otel.spans import Meters, SessionSpans
+
+PROTOCOL, CONTENT = "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+class Telemetry:
+    """Gives every session its spans, and says once when something is lost."""
+
+    def __init__(self, delivery: Delivery, *, content: bool) -> None:
+        self._delivery, self._content = delivery, content
+        self._meters = Meters(delivery.meter, delivery.lost)
+        self._sessions: dict[str, SessionSpans] = {}
+        self._told = False
+
+    def take(self, line: Mapping[str, Any]) -> str | None:
+        """Take a line of the record; what has gone wrong since the last one, if nobody was told of it yet."""
+        session = str(line["session"])
+        spans = self._sessions.get(session)
+        if spans is None:
+            spans = SessionSpans(session, self._delivery.tracer, self._meters, content=self._content)
+            self._sessions[session] = spans
+        spans.take(line)
+        if line["type"] == "sessionEnd":
+            del self._sessions[session]
+        return self._problem() if self._delivery.failed else None
+
+    def close(self) -> None:
+        """Deliver what is left, within the limit."""
+        self._delivery.close()
+        if problem := self._problem():
+            sys.stderr.write(f"forge-otel: {problem}\n")
+
+    def _problem(self) -> str | None:
+        lost = self._delivery.lost()
+        if self._told or not lost:
+            return None
+        self._told = True
+        return f"{lost} of {self._delivery.ended} spans did not reach {self._delivery.whereto}"
+
+
+@cache
+def telemetry() -> Telemetry:
+    """That of this process, which ends with it; a protocol that is not spoken here is a ValueError."""
+    protocol = os.environ.get(PROTOCOL) or "http/protobuf"
+    if protocol != "http/protobuf":
+        raise ValueError(f"{PROTOCOL} is {protocol}, and this speaks http/protobuf only")
+    content = os.environ.get(CONTENT, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
+    made = Telemetry(Delivery(), content=content)
+    atexit.register(made.close)
+    return made
