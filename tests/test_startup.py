@@ -25,6 +25,7 @@ SDKS = frozenset(
         "httpx2",
         "mcp",
         "openai",
+        "opentelemetry",
         "prompt_toolkit",
         "starlette",
         "trafilatura",

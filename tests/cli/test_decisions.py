@@ -52,7 +52,7 @@ def test_every_decision_is_a_row(cli: Cli, project: Project) -> None:
     ]
     assert found[3]["where"].startswith("worker.yaml:7:")
     assert found[3]["rule"] == "toolsets.shell.rules[0]"
-    assert [bool(row["fingerprint"]) for row in found] == [False, False, True, False]
+    assert len({row["fingerprint"] for row in found}) == 4
     assert json.loads(found[2]["input"]) == {"command": "=cmd"}
 
 

@@ -387,7 +387,7 @@ def test_what_is_still_there_is_not_uninstalled(cli: Cli, installer: Does) -> No
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "distribution", ["forge-executor-dask", "forge-tools-git", "forge-tools-llm", "forge-tools-web"]
+    "distribution", ["forge-executor-dask", "forge-otel", "forge-tools-git", "forge-tools-llm", "forge-tools-web"]
 )
 def test_what_comes_beside_forge_is_sound(cli: Cli, distribution: str) -> None:
     done = cli("plugins", "check", distribution)

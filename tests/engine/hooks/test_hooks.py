@@ -1,8 +1,10 @@
 """Hooks for people: told of everything, able to tighten, never to loosen; whatever they do, one sentence says it.
 
-Covers forge_cli.core.observers, forge_cli.engine.hooks.hooks, forge_cli.files.settings.
+Covers forge_cli.core.observers, forge_cli.engine.hooks.hooks, forge_cli.engine.hooks.following,
+forge_cli.files.settings.
 """
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -348,6 +350,8 @@ def test_both_files_hold(hooked: Project) -> None:
         ("{on: before_tool}", "config.yaml:2:5: hooks[0]: a hook has either 'run' with a command, or 'observer'"),
         ("{on: never, run: [x]}", "config.yaml:2:10: hooks[0].on: "),
         ("{on: session_end, match: a, run: [x]}", "hooks[0]: 'match' is for tools"),
+        ("{on: record, match: a, observer: x}", "hooks[0]: 'match' is for tools"),
+        ("{on: record, run: [x]}", "hooks[0]: a command would be started for every line of the record"),
         ("{on: before_tool, run: []}", "hooks[0].run: must not be empty"),
         ("{on: before_tool, run: [x], when: y}", "config.yaml:2:33: hooks[0]: unknown key 'when'"),
         ("{on: before_tool, observer: nobody}", "config.yaml:2:33: hooks[0]: there is no observer 'nobody'"),
@@ -416,6 +420,91 @@ def test_an_observer_of_a_plugin(hooked: Project, monkeypatch: pytest.MonkeyPatc
     assert reasons[1] == "the hook watch says blocked: not today"
     assert reasons[2].startswith("the hook watch failed (ValueError: it broke")
     assert reasons[3].startswith("the hook watch failed (it said something else than")
+
+
+FOLLOWER = """
+from forge_cli import HookAnswer, Observer, hookimpl
+
+LINES = []
+
+def follow(call):
+    LINES.append(dict(call.line))
+    if call.line["type"] == "toolStarted":
+        return HookAnswer(note="a call begins")
+
+def crash(call):
+    LINES.append(call.line)
+    raise ValueError("it broke")
+
+async def wait(call):
+    LINES.append(call.line)
+
+def block(call):
+    return HookAnswer("blocked")
+
+@hookimpl
+def forge_observers():
+    return [Observer(each.__name__, each) for each in (follow, crash, wait, block)]
+"""
+
+
+@pytest.fixture
+def lines(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What observers of the record were told."""
+    site = hooked.folder.parent / "site"
+    entry_points = [f"observer.{name} = following" for name in ("follow", "crash", "wait", "block")]
+    write_distribution(site, "following", entry_points, following=FOLLOWER)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "following", raising=False)
+    following = importlib.import_module("following")
+    return following.LINES
+
+
+def test_an_observer_of_the_record_gets_every_line(
+    hooked: Project, lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "zx81-very-secret-0815")
+    hooks(hooked, "{on: record, observer: follow}")
+    seen = hooked.run(calls(call("act", text="zx81-very-secret-0815")), "done")
+    assert seen.statuses == ["success"]
+    assert [line["type"] for line in lines] == [line["type"] for line in seen.lines if "seq" in line]
+    assert {"sessionStart", "approvalDecided", "toolResult", "sessionEnd"} <= {line["type"] for line in lines}
+    assert "very-secret" not in json.dumps(lines)
+    (note,) = [event for event in seen.of(StatusEvent) if "a call begins" in event.message]
+    assert note.level == "warning"
+    assert note.message.startswith("hook follow (")
+
+
+def test_a_session_without_a_log_is_observed_too(hooked: Project, lines: list[dict[str, Any]]) -> None:
+    hooks(hooked, "{on: record, observer: follow}")
+
+    async def work() -> None:
+        async with WorkerRuntime(worker=load_worker("worker.yaml"), model=scripted_model("done")) as runtime:
+            await runtime.run("go")
+
+    with hooked.environment():
+        in_loop(work)
+    assert {"sessionStart", "message", "turnEnd", "sessionEnd"} <= {line["type"] for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("crash", "ValueError: it broke"),
+        ("wait", "it is async, and nobody waits for what is told of the record"),
+        ("block", "it says blocked, and the record tells what has happened already"),
+    ],
+)
+def test_an_observer_of_the_record_that_fails_is_told_nothing_more(
+    hooked: Project, lines: list[dict[str, Any]], name: str, problem: str
+) -> None:
+    hooks(hooked, f"{{on: record, observer: {name}}}")
+    seen = hooked.run(calls(call("act")), "done")
+    assert seen.statuses == ["success"]
+    (warning,) = [event.message for event in seen.of(StatusEvent) if event.message.startswith(f"hook {name}")]
+    assert problem in warning
+    assert warning.endswith("; it is told nothing more in this session")
+    assert len(lines) == (1 if name == "crash" else 0)
 
 
 # Never looser
