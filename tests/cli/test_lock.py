@@ -94,7 +94,8 @@ for line in sys.stdin:
             send({"id": request["id"], "result": {"prompts": offer["prompts"]}})
         case "tools/call":
             if request["params"]["name"] == "more":
-                offer["tools"] |= {"late": "Came late.", "look": "Say something else."}
+                offer["tools"] |= {"late": "Came late.", "look": "Look it up.\\u200b", "seek": "Find it.", "read": "Read it. "}
+                offer["tools"].pop("find", None)
                 OFFER.write_text(json.dumps(offer))
                 send({"method": "notifications/tools/list_changed"})
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
@@ -102,7 +103,7 @@ for line in sys.stdin:
             send({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
 '''
 OFFER = {
-    "tools": {"look": "Look it up.", "more": "Add some."},
+    "tools": {"look": "Look it up.", "more": "Add some.", "find": "Find it.", "read": "Read it."},
     "instructions": "Look before you write.",
     "resources": [{"uri": "note://a", "name": "a"}],
     "prompts": [{"name": "sum", "description": "Sum up."}],
@@ -172,8 +173,10 @@ def test_a_lock_is_sorted_yaml_that_names_everything(clerk: Project, cli: Cli) -
             "notes/prompts/sum",
             "notes/resources/note://a",
             "notes/tools",
+            "notes/tools/find",
             "notes/tools/look",
             "notes/tools/more",
+            "notes/tools/read",
         ],
         "policy": ["project", "reading"],
     }
@@ -349,10 +352,11 @@ def test_a_child_that_is_swapped_after_the_check_does_not_run(clerk: Project) ->
 
 
 def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
-    """The server says that its list changed: a new tool is not offered, and one that changed is offered no more."""
+    """The server says that its list changed: what is new, renamed, or changed by a character that nobody sees."""
+    made = [{"tool": f"notes__{name}", "input": {}} for name in ("late", "look", "seek", "find", "read")]
     turns = [
         {"calls": [{"tool": "notes__more", "input": {}}]},
-        {"calls": [{"tool": "notes__late", "input": {}}, {"tool": "notes__look", "input": {}}]},
+        {"calls": made},
         {"calls": [{"tool": "notes__more", "input": {}}]},
         {"text": "{}"},
     ]
@@ -364,12 +368,20 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
         ("notes__more", "success"),
         ("notes__late", "not_found"),
         ("notes__look", "not_found"),
+        ("notes__seek", "not_found"),
+        ("notes__find", "not_found"),
+        ("notes__read", "not_found"),
         ("notes__more", "success"),
     ]
-    told = [line["message"] for line in lines if line["type"] == "status" and "worker.lock" in line["message"]]
+    asked = [line["tools"] for line in lines if line["type"] == "turnStart"]
+    assert {"notes__look", "notes__find"} <= set(asked[0])
+    assert [name for name in asked[1] if name.startswith("notes__")] == ["notes__more"]
+    told = [line["message"] for line in lines if line["type"] == "status" and "left out" in line["message"]]
     assert told == [
-        "the tool notes__look changed since the session began, and worker.lock does not have it so: it is left out",
+        "the tool look of the MCP server notes is left out: its description has invisible or control characters",
+        "the tool notes__read changed since the session began, and worker.lock does not have it so: it is left out",
         "the tool notes__late is new, and worker.lock does not have it so: it is left out",
+        "the tool notes__seek is new, and worker.lock does not have it so: it is left out",
     ]
 
 
