@@ -149,6 +149,8 @@ class Tool:
     """Told how each call ended, refused ones included, for the tool's own statistics; what it raises is ignored."""
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
+    definition: str | None = None
+    """For a lock: the hash of all that its source says of it, if that is more than there is here."""
     version: str | None = None
     """For people to read; nothing is decided by it."""
     source: Source | None = None

@@ -176,7 +176,7 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
 def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
     """The definition of a tool; its name is not in the hash, so that one that is renamed is known again."""
     effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
-    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode)
+    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode, tool.definition)
     return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
 
 

@@ -130,9 +130,8 @@ class PreparedFolder:
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
         """What gets each line of a session beside its log; nobody observes one that is repeated."""
-        required = self.organisation.sinks(session) if self.organisation else ()
-        observed = self.settings.hooks and not repeated
-        return (*required, *(engine.hooks.following.followers(self, bus) if observed else ()))
+        told = engine.hooks.following.followers(self, bus) if self.settings.hooks and not repeated else ()
+        return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
 
     @cached_property
     def policies(self) -> UserPolicies:

@@ -69,6 +69,7 @@ def offered_tool(
         timeout=LONGEST,
         source=Source("mcp", server),
         digest=tool.digest,
+        definition=tool.definition,
     )
 
 
