@@ -61,7 +61,7 @@ async def _make_entries(worker: Worker, workspace: Path, allow_floating: bool) -
 
 
 def _refuse_floating(entries: Iterable[LockEntry]) -> None:
-    floating = [each for each in entries if each.floating]
+    floating = sorted((each for each in entries if each.floating), key=lambda each: each.name)
     if floating:
         lines = "".join(f"\n  {visible(each.name)}: {visible(each.origin)}" for each in floating)
         fixed = "; ".join(visible(each.floating) for each in floating)

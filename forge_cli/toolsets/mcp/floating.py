@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePath
 
 _EXACT = r"\d[\w.!+-]*"
-_COMMIT = re.compile(r".*@[0-9a-f]{40}(#.*)?")
+_COMMIT = re.compile(r".*[@#][0-9a-f]{40}(#.*)?")
+_REPOSITORY = re.compile(r"git\+|\w+://|(github|gitlab|bitbucket):|git@")
 _NPM = re.compile(rf"(@[^/@]+/)?[^/@]+@v?{_EXACT}")
 _PYTHON = re.compile(rf"[A-Za-z0-9][\w.-]*(\[[^\]]*\])?(==={_EXACT}|=={_EXACT}|@{_EXACT})")
 _IMAGE = re.compile(r".+@sha256:[0-9a-f]{64}")
@@ -58,6 +61,7 @@ LAUNCHERS = (
     Launcher(("yarn", "dlx"), _NPM, "@VERSION", ("-p", "--package")),
     Launcher(("uvx",), _PYTHON, "==VERSION", ("--from",), _WITH, _UV_VALUES),
     Launcher(("uv", "tool", "run"), _PYTHON, "==VERSION", ("--from",), _WITH, _UV_VALUES),
+    Launcher(("uv", "run"), _PYTHON, "==VERSION", also=_WITH, values=_UV_VALUES, fetched=re.compile("(?!)")),
     Launcher(("pipx", "run"), _PYTHON, "==VERSION", ("--spec",), values=("--python", "--index-url", "--pip-args")),
     Launcher(("docker", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
     Launcher(("podman", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
@@ -65,38 +69,51 @@ LAUNCHERS = (
     Launcher(("go", "run"), _GO, "@vVERSION", fetched=re.compile(r"[^./][^/]*\.[^/]+/.*")),
     Launcher(("deno", "run"), _DENO, "@VERSION", fetched=re.compile("(npm|jsr|https?):"), values=("-c", "--config")),
 )
-_WRAPPERS = ("env", "nice", "nohup", "exec", "command", "time", "sudo")
+_TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
+"""What stands before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 
 
 def pinned_spelling(command: str, args: Sequence[str]) -> str:
     """How to write a command so that it says which version it starts; empty where it does, or fetches nothing."""
     words = [command, *args]
-    for at, package, launcher in _packages(words):
-        if not launcher.pinned.fullmatch(package) and not _COMMIT.fullmatch(package):
-            fixed = f"{_bare(package, launcher)}{launcher.spelling}"
-            return " ".join([*words[:at], words[at].replace(package, fixed), *words[at + 1 :]])
+    for at, package, fixed in _floating(words):
+        word = words[at].replace(package, fixed)
+        return " ".join([*words[:at], shlex.quote(word) if " " in word else word, *words[at + 1 :]])
     return ""
 
 
+def _floating(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Each package without a version: the place of its word, the package, and how to write it."""
+    for at, package, launcher in _packages(words):
+        if not launcher.pinned.fullmatch(package) and not _COMMIT.fullmatch(package):
+            yield at, package, _fixed(package, launcher)
+    for at, (before, line) in enumerate(pairwise(words), 1):
+        if _TAKES_LINE.fullmatch(before):
+            yield from ((at, package, fixed) for _, package, fixed in _floating(_words(line)))
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command line, in which any may begin a command; operators are words of their own."""
+    read = shlex.shlex(line.replace("`", " "), posix=True, punctuation_chars=True)
+    read.whitespace_split, read.commenters = True, ""
+    try:
+        return list(read)
+    except ValueError:  # a quote that is not closed
+        return line.split()
+
+
 def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
-    """Each package that a command line fetches, and the place of its word."""
-    begin = _behind_wrappers(words)
-    named = [PurePath(words[begin]).name.lower().removesuffix(".cmd").removesuffix(".exe"), *words[begin + 1 :]]
-    for launcher in LAUNCHERS:
-        behind = _behind(named, launcher)
-        if behind:
-            yield from ((begin + at, package, launcher) for at, package in _named(named, behind, launcher))
-            return
+    """Each package that a command line fetches, and the place of its word.
 
-
-def _behind_wrappers(words: Sequence[str]) -> int:
-    """Where the command proper begins: behind ``env A=b`` and the like."""
-    at = 0
-    while at + 1 < len(words) and PurePath(words[at]).name in _WRAPPERS:
-        at += 1
-        while at + 1 < len(words) and (words[at].startswith("-") or "=" in words[at]):
-            at += 1
-    return at
+    A launcher counts wherever it stands: ``env``, ``timeout 9`` and proxies start what follows them.
+    """
+    names = [PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe") for word in words]
+    for begin, name in enumerate(names):
+        named = [name, *words[begin + 1 :]]
+        for launcher in LAUNCHERS:
+            if behind := _behind(named, launcher):
+                yield from ((begin + at, package, launcher) for at, package in _named(named, behind, launcher))
+                break
 
 
 def _behind(words: Sequence[str], launcher: Launcher) -> int:
@@ -139,6 +156,13 @@ def _named(words: Sequence[str], at: int, launcher: Launcher) -> Iterator[tuple[
 def _option(word: str) -> tuple[str, str]:
     option, _, value = word.partition("=")
     return option, value
+
+
+def _fixed(package: str, launcher: Launcher) -> str:
+    """A package with a version, or a repository with a commit."""
+    if launcher.pinned in (_PYTHON, _NPM) and _REPOSITORY.match(package):
+        return re.sub(r"(#.*)?$", "@COMMIT" if launcher.pinned is _PYTHON else "#COMMIT", package, count=1)
+    return f"{_bare(package, launcher)}{launcher.spelling}"
 
 
 def _bare(package: str, launcher: Launcher) -> str:

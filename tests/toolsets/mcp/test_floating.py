@@ -1,5 +1,7 @@
 """Commands that fetch a package when they start, and whether they say which."""
 
+import shlex
+
 from forge_cli.toolsets.mcp.floating import pinned_spelling
 
 from ...rows import each_row
@@ -34,7 +36,15 @@ COMMIT = "b" * 40
         ("uv --quiet tool run server", "uv --quiet tool run server==VERSION"),
         ("pipx run server", "pipx run server==VERSION"),
         ("pipx run --spec server run-it", "pipx run --spec server==VERSION run-it"),
-        ("uvx git+https://example.org/server", "uvx git+https://example.org/server==VERSION"),
+        ("uvx git+https://example.org/server", "uvx git+https://example.org/server@COMMIT"),
+        ("npx -y github:user/server", "npx -y github:user/server#COMMIT"),
+        ("uv run --with extra server.py", "uv run --with extra==VERSION server.py"),
+        ("timeout 30 npx -y server", "timeout 30 npx -y server@VERSION"),
+        ("uvx proxy==1.0 npx -y server", "uvx proxy==1.0 npx -y server@VERSION"),
+        ("sh -c 'npx -y server'", "sh -c 'npx -y server@VERSION'"),
+        ("bash -lc 'cd / && exec uvx server; true'", "bash -lc 'cd / && exec uvx server==VERSION; true'"),
+        ("sh -c '$(uvx server)'", "sh -c '$(uvx server==VERSION)'"),
+        ("env -S 'npx -y server'", "env -S 'npx -y server@VERSION'"),
         ("docker run -i --rm -e KEY image", "docker run -i --rm -e KEY image@sha256:DIGEST"),
         ("docker run -i --rm image:1.2", "docker run -i --rm image:1.2@sha256:DIGEST"),
         ("podman run image", "podman run image@sha256:DIGEST"),
@@ -43,7 +53,7 @@ COMMIT = "b" * 40
     ],
 )
 def test_what_says_no_version(line: str, fixed: str) -> None:
-    command, *args = line.split()
+    command, *args = shlex.split(line)
     assert pinned_spelling(command, args) == fixed
 
 
@@ -60,6 +70,9 @@ def test_what_says_no_version(line: str, fixed: str) -> None:
         "uvx --from server==1.2 run-it",
         "uvx --from server==1.2 --with extra==3.0 run-it",
         f"uvx --from git+https://example.org/server@{COMMIT} server",
+        f"npx -y github:user/server#{COMMIT}",
+        "sh -c 'npx -y server@1.2.3 && uvx other==2'",
+        "sh -c ''",
         f"docker run -i --rm -e KEY=value image:1@sha256:{DIGEST} --flag",
         "go run example.org/server@v1.2.3",
         "go run ./server",
@@ -74,7 +87,7 @@ def test_what_says_no_version(line: str, fixed: str) -> None:
     ],
 )
 def test_what_says_its_version_or_fetches_nothing(line: str) -> None:
-    command, *args = line.split()
+    command, *args = shlex.split(line)
     assert pinned_spelling(command, args) == ""
 
 
