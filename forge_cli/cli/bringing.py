@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +35,8 @@ class Brought:
     """Of a worker, in the place of ``files``."""
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     settings: Settings | None = None
+    hooks: Sequence[HookConfig] = ()
+    """That run it, or that it has."""
     instructions: int = 0
     """Lines that a model would read."""
 
@@ -89,9 +91,11 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
     settings = project_file(root)
     if settings.is_file():
         read, content = _read_settings(settings, strict), settings.read_bytes()
-        yield Brought("settings", settings, {settings: content}, settings=read)
+        hooks = read.hooks if read else []
+        yield Brought("settings", settings, {settings: content}, settings=read, hooks=hooks)
         for program in hook_files(read, root) if read else ():
-            yield Brought("hook", program, {program: program.read_bytes()})
+            run = [hook for hook in hooks if program in hook.files]
+            yield Brought("hook", program, {program: program.read_bytes()}, hooks=run)
     for worker in named_workers(root, forge_home()):
         if worker.origin is WorkerOrigin.PROJECT:
             yield Brought("worker", worker.path, worker=worker, digests=file_digests(worker))
@@ -139,7 +143,7 @@ def hash_brought(found: Sequence[Brought], folder: Path) -> str:
 def capabilities(found: Sequence[Brought]) -> str:
     """What trusting it would lead to, in words."""
     settings = [each.settings for each in found if each.settings]
-    hooks = [hook for each in settings for hook in each.hooks]
+    hooks = {id(hook): hook for each in found for hook in each.hooks}.values()
     servers = [server for each in found for server in each.servers.values()]
     servers += [server for each in settings for server in each.mcp.servers.values()]
     rules = sum(len(rules) for each in settings for part in each.policy.values() for rules in (part or {}).values())
@@ -158,11 +162,11 @@ def capabilities(found: Sequence[Brought]) -> str:
     return ", ".join(said)
 
 
-def _hooks(hooks: Sequence[HookConfig]) -> Iterator[str]:
-    moments = {"session_start": "at session start", "session_end": "at session end"}
+def _hooks(hooks: Collection[HookConfig]) -> Iterator[str]:
+    moments = {"session_start": "at session start", "session_end": "at session end", "record": "on every event"}
     for when in dict.fromkeys(moments.get(hook.on, "around calls") for hook in hooks):
         count = sum(moments.get(hook.on, "around calls") == when for hook in hooks)
-        yield f"run {counted(count, 'command')} {when}"
+        yield f"run {counted(count, 'command' if when != moments['record'] else 'observer')} {when}"
 
 
 def _counted(verb: str, count: int, what: str, more: str = "") -> list[str]:

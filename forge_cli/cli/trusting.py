@@ -60,16 +60,19 @@ def _show(each: Brought, store: TrustStore) -> None:
     for path, content in each.files.items():
         if store.holds_file(path, content):
             continue
-        before, text = store.kept_text(path), content.decode(errors="replace")
-        sys.stderr.write(
-            f"\n{visible(os.path.relpath(path))} ({each.kind}{', changed' if before is not None else ''})\n"
-        )
-        if before is not None:
-            lines: Sequence[str] = unified_diff(before, text, "trusted", "now")
-        else:
-            lines = readable(cut(text, SHOWN)).splitlines()
-        sys.stderr.writelines(f"  {line.rstrip(chr(10))}\n" for line in lines)
+        show_file(path, each.kind, store.kept_text(path), content)
     sys.stderr.write("\n")
+
+
+def show_file(path: Path, kind: str, before: str | None, content: bytes) -> None:
+    """The difference to what was trusted; the text where there was nothing."""
+    text = content.decode(errors="replace")
+    sys.stderr.write(f"\n{visible(os.path.relpath(path))} ({kind}{', changed' if before is not None else ''})\n")
+    if before is not None:
+        lines: Sequence[str] = unified_diff(before, text, "trusted", "now")
+    else:
+        lines = readable(cut(text, SHOWN)).splitlines()
+    sys.stderr.writelines(f"  {visible(line.rstrip(chr(10)), keep=chr(9))}\n" for line in lines)
 
 
 def trust_by_hash(folder: Path) -> None:

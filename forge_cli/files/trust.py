@@ -54,6 +54,18 @@ class TrustStore:
         """Keep what the person agreed to: the files as they were when it was shown."""
         with self._changing() as entries:
             entries["workers"][_key(worker)] = digests
+        for name, digest in digests.items():
+            with suppress(OSError):  # then only the names of files are told when it changes
+                content = (worker.root / name).read_bytes()
+                if sha256(content).hexdigest() == digest:
+                    self._keep(digest, content)
+
+    def changes(self, worker: NamedWorker) -> dict[str, str | None]:
+        """The files that are not as the person agreed to them, with their text then, where it was kept."""
+        known: Mapping[str, str] = self._known("workers").get(_key(worker)) or {}
+        now = file_digests(worker)
+        names = sorted({name for name, _ in known.items() ^ now.items()}) if known else ()
+        return {name: self._text(known.get(name)) for name in names}
 
     def holds_file(self, path: Path, content: bytes | None = None) -> bool:
         """Whether this file, or this content that was read from it, is what the person agreed to."""
@@ -65,14 +77,20 @@ class TrustStore:
         digest = _digest(path) if content is None else sha256(content).hexdigest()
         with self._changing() as entries:
             entries["files"][os.path.realpath(path)] = digest
-        if content is not None and len(content) <= KEPT:
-            replace_file(self._kept / digest, content, mode=0o600)
+        if content is not None:
+            self._keep(digest, content)
 
     def kept_text(self, path: Path) -> str | None:
         """What the person agreed to in this place, where it was kept, to be compared with what is there now."""
-        known = self._known("files").get(os.path.realpath(path))
+        return self._text(self._known("files").get(os.path.realpath(path)))
+
+    def _keep(self, digest: str, content: bytes) -> None:
+        if len(content) <= KEPT:
+            replace_file(self._kept / digest, content, mode=0o600)
+
+    def _text(self, digest: object) -> str | None:
         try:
-            return (self._kept / known).read_bytes().decode(errors="replace") if isinstance(known, str) else None
+            return (self._kept / digest).read_bytes().decode(errors="replace") if isinstance(digest, str) else None
         except OSError:
             return None
 

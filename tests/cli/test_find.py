@@ -179,6 +179,9 @@ def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -
     project.write(".forge/workers/tools.py", "def go() -> str:\n    return 'changed'\n")
     changed = terminal(*run)
     changed.expect(QUESTION)
+    assert changed.lines[0] == ".forge/workers/coder.yaml comes with this folder and changed since it was trusted."
+    assert ".forge/workers/tools.py (a file of it, changed)" in changed.lines
+    assert {"  -    return ''", "  +    return 'changed'"} <= set(changed.lines)
     changed.type("n\n")
     assert changed.end() == 0
     assert "'coder' is the shipped worker instead" in changed.text

@@ -94,7 +94,8 @@ for line in sys.stdin:
             send({"id": request["id"], "result": {"prompts": offer["prompts"]}})
         case "tools/call":
             if request["params"]["name"] == "more":
-                offer["tools"] |= {"late": "Came late.", "look": "Look it up.\\u200b", "seek": "Find it.", "read": "Read it. "}
+                offer["tools"] |= {"late": "Came late.", "look": "Look it up.\\u200b"}
+                offer["tools"] |= {"seek": "Find it.", "read": "Read it. "}
                 offer["tools"].pop("find", None)
                 OFFER.write_text(json.dumps(offer))
                 send({"method": "notifications/tools/list_changed"})

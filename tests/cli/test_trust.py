@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.cli.bringing import capabilities, find_brought
 from forge_cli.core.errors import ExitCode
 from forge_cli.testing import Project
 
@@ -127,6 +128,19 @@ def test_what_a_folder_would_do_is_said_in_words(cli: Cli, project: Project) -> 
         "add 7 lines of instructions, bring 1 worker, add 1 rule to ask or block, loosen nothing.\n"
     )
     assert len(done.out.splitlines()) == 6
+
+
+def test_a_program_that_changed_counts_as_the_hook_that_runs_it(project: Project) -> None:
+    hooks = ["{on: session_start, run: [./hi.sh]}", "{on: session_end, run: [./bye.sh]}", "{on: record, observer: x}"]
+    project.write(".forge/config.yaml", f"hooks: [{', '.join(hooks)}]\n")
+    project.write(".forge/hi.sh", "")
+    project.write(".forge/bye.sh", "")
+    found = find_brought(project.folder.resolve())
+    both = "run 1 command at session start, run 1 command at session end"
+    assert capabilities(found) == f"{both}, run 1 observer on every event, loosen nothing"
+    assert capabilities([each for each in found if each.path.name == "hi.sh"]) == (
+        "run 1 command at session start, loosen nothing"
+    )
 
 
 def test_only_what_lies_at_the_path_is_trusted(cli: Cli, project: Project) -> None:

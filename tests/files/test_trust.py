@@ -62,6 +62,18 @@ def test_it_holds_until_one_of_them_changes(project: Project, deploy: NamedWorke
     assert not trust.holds(deploy)
 
 
+def test_what_changed_is_known_with_the_text_of_then(project: Project, deploy: NamedWorker) -> None:
+    trust = TrustStore(project.home)
+    project.write("code/inner.py", "x = 1")
+    assert trust.changes(deploy) == {}
+    trust.add(deploy, file_digests(deploy))
+    assert trust.changes(deploy) == {}
+    project.write("code/inner.py", "x = 2")
+    project.write(".forge/workers/added.py", "")
+    (project.folder / "child.py").unlink()
+    assert trust.changes(deploy) == {"../../child.py": "", "../../code/inner.py": "x = 1", "added.py": None}
+
+
 def test_what_is_behind_a_link_to_a_folder_is_not_known(project: Project, deploy: NamedWorker) -> None:
     project.write("elsewhere/module.py", "")
     (deploy.root / "linked").symlink_to(project.folder / "elsewhere")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.trusting import show_file
 from forge_cli.cli.worker.find import warn
 from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.text import visible
@@ -37,10 +38,14 @@ def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool
 
 def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
     """Ask on the terminal; a yes is kept until one of the worker's files changes."""
-    digests = file_digests(worker)
+    digests, changes = file_digests(worker), trust.changes(worker)
     lines = lines_of_grants(grants_of(load_worker(worker.path), Path.cwd()))
-    sys.stderr.write(f"{visible(_shown(worker))} comes with this folder and is not trusted yet.\n")
-    sys.stderr.writelines(f"{visible(line)}\n" for line in lines)
+    since = "changed since it was trusted" if changes else "is not trusted yet"
+    sys.stderr.write(f"{visible(_shown(worker))} comes with this folder and {since}.\n")
+    for name, before in changes.items():
+        path = worker.root / name
+        show_file(path, "a file of it", before, path.read_bytes() if path.is_file() else b"")
+    sys.stderr.writelines(f"{visible(line)}\n" for line in ["", *lines] if changes or line)
     agreed = ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
     if agreed:
         trust.add(worker, digests)
