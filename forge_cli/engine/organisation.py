@@ -13,7 +13,7 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.engine.lock.distributions import distribution_of
-from forge_cli.engine.plugins.scan import installed
+from forge_cli.engine.plugins.scan import OBSERVER, installed
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
@@ -38,6 +38,9 @@ class Organisation:
         """Everything that it forbids of a worker and its children, as far as their files say it."""
         for each in with_children(worker):
             yield from self._about_worker(each, settings)
+        for hook in settings.hooks:
+            if hook.observer:
+                yield from self._about_plugin(f"{OBSERVER}{hook.observer}", hook.where("observer"))
 
     def _about_worker(self, worker: Worker, settings: Settings) -> Iterator[WorkerError]:
         policy, config = self.policy, worker.config
@@ -60,18 +63,21 @@ class Organisation:
         if self.policy.allow.plugins is None:
             return
         allowed = {OWN, *map(canonical, self.policy.allow.plugins)}
-        known = installed(forge_home() / "cache")
         for name in worker.config.toolsets:
-            where = worker.config.where("toolsets", name)
-            offered = {each.distribution for each in known if each.name == name}
-            if offered and not any(canonical(each) in allowed for each in offered):
-                yield self.policy.about_plugin(", ".join(sorted(offered)), where)
+            yield from self._about_plugin(name, worker.config.where("toolsets", name))
         section = worker.config.toolsets.get("external")
         for part in section if isinstance(section, list) else [section]:
             package = str(part.get("package")) if isinstance(part, Mapping) else ""
             found = package and (distribution_of(package) or package.partition(".")[0])
             if found and canonical(found) not in allowed:
                 yield self.policy.about_plugin(found, worker.config.where("toolsets", "external"))
+
+    def _about_plugin(self, name: str, where: Mark | None) -> Iterator[WorkerError]:
+        """Whether what offers an entry point of this name may load."""
+        allowed = {OWN, *map(canonical, self.policy.allow.plugins or ())}
+        offered = {each.distribution for each in installed(forge_home() / "cache") if each.name == name}
+        if self.policy.allow.plugins is not None and offered and allowed.isdisjoint(map(canonical, offered)):
+            yield self.policy.about_plugin(", ".join(sorted(offered)), where)
 
     def _about_isolation(self, worker: Worker) -> Iterator[WorkerError]:
         section = worker.section("sandbox")

@@ -3,6 +3,7 @@
 Covers forge_cli.files.organisation and forge_cli.engine.organisation.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli import load_worker, open_gate
 from forge_cli.core.errors import ExitCode
 from forge_cli.files.organisation import OrganisationPolicy
 from forge_cli.testing import Project
@@ -181,6 +183,28 @@ def test_what_sessions_become(policy: Write, cli: Cli, project: Project, tmp_pat
     assert run(cli).code == 0
 
 
+def test_calls_that_are_only_judged_go_into_the_log_as_well(
+    policy: Write, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    policy(f"require: {{log_dir: {log}}}")
+    monkeypatch.setenv("FORGE_HOME", str(project.home))
+
+    async def judge() -> None:
+        worker = load_worker(project.folder / "worker.yaml")
+        async with open_gate(worker, workspace=project.folder, maker="a tool") as gate:
+            await gate.judge("shell", {"command": "git push"})
+
+    asyncio.run(judge())
+    (file,) = log.iterdir()
+    assert [json.loads(line)["type"] for line in file.read_text().splitlines()][-3:] == [
+        "approvalDecided",
+        "toolResult",
+        "sessionEnd",
+    ]
+
+
 @pytest.mark.needs("bwrap")
 def test_isolation_that_is_required_holds_for_workers_that_say_nothing(policy: Write, cli: Cli) -> None:
     policy("require: {isolation: required}")
@@ -204,6 +228,21 @@ def test_packages_that_are_not_named_do_not_load(policy: Write, project: Project
     assert (done.returncode, problem in done.stderr, "worker.yaml:7:3" in done.stderr) == (3, True, True), done.stderr
     policy("allow: {plugins: [Forge_Tools.Words]}")
     assert project.forge("run", "worker.yaml", "go", "-p", env=env).returncode == 0
+
+
+def test_an_observer_of_a_package_that_is_not_named_is_a_conflict(
+    policy: Write, cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not left out, as one that fails would be."""
+    site = tmp_path / "site"
+    write_distribution(site, "forge-watch", ["observer.watch = watching"], watching="raise SystemExit")
+    monkeypatch.syspath_prepend(str(site))
+    project.home.mkdir(exist_ok=True)
+    (project.home / "config.yaml").write_text("hooks: [{on: record, observer: watch}]\n")
+    file = policy("allow: {plugins: [forge-tools-web]}")
+    done = run(cli)
+    problem = f"the package forge-watch is not allowed, and {file}:1:9 says forge-tools-web"
+    assert (done.code, problem in done.err, "config.yaml:1:32" in done.err) == (ExitCode.INVALID, True, True), done.err
 
 
 def test_tools_that_need_no_worker_are_there(policy: Write, cli: Cli, project: Project) -> None:
