@@ -184,19 +184,28 @@ def lines(calls: int) -> list[dict[str, Any]]:
 def test_what_a_full_queue_drops_is_counted_and_nobody_waits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    goes_on = threading.Event()
-    with listening(Collector(), lambda: 200 if goes_on.wait(60) else 500) as collector:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def answer() -> int:
+        begun.set()
+        return 200 if goes_on.wait(60) else 500
+
+    with listening(Collector(), answer) as collector:
         for name, value in settings(collector, OTEL_BSP_MAX_QUEUE_SIZE="2", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1").items():
             monkeypatch.setenv(name, value)
-        telemetry = Telemetry(Delivery(), content=False)
-        assert [telemetry.take(line) for line in lines(100)] == [None] * 202  # although nothing is taken from it
+        delivery = Delivery()
+        telemetry = Telemetry(delivery, content=False)
+        first, *rest = lines(100)
+        said = [telemetry.take(line) for line in (first, *rest[:2])]
+        assert begun.wait(30)
+        said += [telemetry.take(line) for line in rest[2:]]  # although nothing more is taken from the queue
+        assert delivery.lost() == 97
         goes_on.set()
         telemetry.close()
-        assert 0 < len(collector.spans) <= 4
-    lost = 100 - len(collector.spans)
-    assert capsys.readouterr().err.startswith(
-        f"forge-otel: {lost} of 100 spans did not reach {collector.url}/v1/traces"
-    )
+        assert delivery.lost() == 100 - len(collector.spans) == 97
+    sentences = [sentence for sentence in said if sentence]
+    assert sentences == [f"1 of 4 spans did not reach {collector.url}/v1/traces: it was too slow"]
+    assert capsys.readouterr().err == ""
 
 
 def test_what_is_refused_is_said_once_while_the_session_goes_on(

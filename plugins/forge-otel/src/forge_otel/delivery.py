@@ -33,6 +33,8 @@ class Delivery:
         self._session = _Session(self._closing)
         self._exporter = _CountingExporter(self._session)
         self._processor = _CountingProcessor(self._exporter)
+        self._dropped, self._room = 0, _number("OTEL_BSP_MAX_QUEUE_SIZE", 2048)
+        self._room += _number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)
         resource = Resource.create({} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "forge"})
         self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         if _is_wanted("OTEL_TRACES_EXPORTER"):
@@ -57,8 +59,15 @@ class Delivery:
         return self._exporter.failed
 
     def lost(self) -> int:
-        """How many spans did not arrive, and will not: refused ones, and when all is over what was dropped or left."""
-        return self.ended - self._exporter.delivered if self._closing.is_set() else self.failed
+        """How many spans did not arrive, and will not: refused ones, what a full queue dropped, and at the end the rest.
+
+        A queue tells nobody what it drops: it is what there is more than it and the portion under way can hold.
+        """
+        missing = self.ended - self._exporter.delivered
+        if self._closing.is_set():
+            return missing
+        self._dropped = max(self._dropped, missing - self.failed - self._room)
+        return self.failed + self._dropped
 
     @property
     def whereto(self) -> str:
@@ -131,6 +140,13 @@ class _CountingProcessor(BatchSpanProcessor):
         if span.context and span.context.trace_flags.sampled:
             self.ended += 1
         super().on_end(span)
+
+
+def _number(variable: str, default: int) -> int:
+    try:
+        return int(os.environ.get(variable, default))
+    except ValueError:
+        return default
 
 
 def _is_wanted(variable: str) -> bool:

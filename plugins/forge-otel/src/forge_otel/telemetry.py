@@ -34,7 +34,7 @@ class Telemetry:
         spans.take(line)
         if line["type"] == "sessionEnd":
             del self._sessions[session]
-        return self._problem() if self._delivery.failed else None
+        return self._problem()
 
     def close(self) -> None:
         """Deliver what is left, within the limit."""
