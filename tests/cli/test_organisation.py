@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import load_worker, open_gate
+from forge_cli import load_worker
 from forge_cli.core.errors import ExitCode
+from forge_cli.embedding import open_gate
 from forge_cli.files.organisation import OrganisationPolicy
 from forge_cli.testing import Project
 

@@ -17,7 +17,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from forge_cli.testing import Project
 
 MODEL = """
-from forge_cli import ModelFactory, TextDelta, ToolCall, TurnEnd, Usage, hookimpl
+from forge_cli import hookimpl
+from forge_cli.events import ToolCall, Usage
+from forge_cli.hooks import ModelFactory, TextDelta, TurnEnd
 
 CALLS = {"boss": [("echo", {"text": "SESAME"}), ("helper", {"input": "Help with the OPAL."})],
          "helper": [("rm", {"path": "x"}), ("ask_me", {})]}

@@ -16,7 +16,7 @@ from forge_otel.delivery import FLUSH_LIMIT, Delivery
 from forge_otel.telemetry import Telemetry
 from mcp import Client, StdioServerParameters
 
-from forge_cli import HookCall
+from forge_cli.hooks import HookCall
 from forge_cli.testing import Project
 
 from .conftest import Collector, attributes, listening, make_project

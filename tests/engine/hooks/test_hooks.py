@@ -423,7 +423,8 @@ def test_an_observer_of_a_plugin(hooked: Project, monkeypatch: pytest.MonkeyPatc
 
 
 FOLLOWER = """
-from forge_cli import HookAnswer, Observer, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import HookAnswer, Observer
 
 LINES = []
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from forge_cli import HookAnswer, HookCall, Observer, hookimpl
+from forge_cli import hookimpl
+from forge_cli.hooks import HookAnswer, HookCall, Observer
 
 __version__ = "0.1.0"
 

@@ -59,7 +59,7 @@ class Delivery:
         return self._exporter.failed
 
     def lost(self) -> int:
-        """How many spans did not arrive, and will not: refused ones, what a full queue dropped, and at the end the rest.
+        """How many spans did not arrive, and will not: refused, dropped by a full queue, or left at the end.
 
         A queue tells nobody what it drops: it is what there is more than it and the portion under way can hold.
         """
