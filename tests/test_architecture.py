@@ -87,7 +87,7 @@ SHARED = ("failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents"
-    r"|agent-shell[\w-]*|agent\.json"
+    r"|agent-shell[\w-]*|agent\.json|gen_ai\.agent\.name"
     r"|PermissionError|permission denied",
     re.IGNORECASE,
 )

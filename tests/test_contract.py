@@ -585,7 +585,7 @@ KEYS = {
         "fingerprint",
     },
     "approvalResponse": {"requestId", "approved"},
-    "approvalDecided": {"toolCallId", "verdict", "approved", "by", "rule", "where", "reason", "cached"},
+    "approvalDecided": {"toolCallId", "verdict", "approved", "by", "rule", "where", "reason", "cached", "fingerprint"},
     "status": {"level", "message", "toolCallId", "progress"},
     "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
 }

@@ -35,7 +35,7 @@ class Meters:
 
 
 @dataclass
-class Agent:
+class Task:
     """A worker at work on a task."""
 
     span: Span
@@ -54,11 +54,12 @@ class SessionSpans:
         self._session, self._tracer, self._meters, self._content = session, tracer, meters, content
         self._models: dict[str, str] = {}
         """By delegation, as the other two; that of the root is the empty text."""
-        self._agents: dict[str, Agent] = {}
+        self._tasks: dict[str, Task] = {}
         self._calls: dict[tuple[str, str], Span] = {}
-        self._task: tuple[int, str] | None = None
+        self._given: tuple[int, str] | None = None
         """When the root worker was given its latest task, and the task."""
         self._last = 0
+        """When something was done last; what a person says is the next task."""
 
     def take(self, line: Line) -> None:
         """Take the next line; one that means nothing here is passed over."""
@@ -67,7 +68,7 @@ class SessionSpans:
             case "sessionStart":
                 self._models[""] = line["model"]
                 if "resumed" in line:
-                    self._begin_agent(line, who, now, None)
+                    self._begin_task(line, who, now, None)
             case "sessionUpdate":
                 self._models[""] = line.get("model") or self._models.get("", "")
                 self._count(line, line.get("usage") or {})
@@ -80,7 +81,7 @@ class SessionSpans:
             case "toolStarted":
                 self._begin_call(line, who, now)
             case "approvalRequired":
-                self._meters.questions.add(1, {**_agent_name(line), "gen_ai.tool.name": line["toolName"]})
+                self._meters.questions.add(1, {**_worker_name(line), "gen_ai.tool.name": line["toolName"]})
             case "approvalDecided":
                 self._decide(line, who, now)
             case "toolResult":
@@ -89,15 +90,16 @@ class SessionSpans:
                 self._update_worker(line, who, now)
             case "sessionEnd":
                 self._end_session(line, now)
-        self._last = now
+        if line["type"] not in ("message", "userInput"):
+            self._last = now
 
-    def _begin_agent(self, line: Line, who: str, now: int, parent: Span | None) -> Agent:
+    def _begin_task(self, line: Line, who: str, now: int, parent: Span | None) -> Task:
         model = self._models.get(who, self._models.get("", ""))
-        attributes = {**_agent_name(line), **_model(model), "gen_ai.conversation.id": self._session}
+        attributes = {**_worker_name(line), **_model(model), "gen_ai.conversation.id": self._session}
         name = f"invoke_agent {line['worker']}"
         span = self._begin("invoke_agent", name, attributes, now, parent)
-        agent = self._agents[who] = Agent(span, attributes)
-        return agent
+        task = self._tasks[who] = Task(span, attributes)
+        return task
 
     def _begin(
         self,
@@ -116,9 +118,9 @@ class SessionSpans:
     def _hear(self, line: Line, who: str, now: int) -> None:
         message = line["message"]
         if message["role"] == "user" and not who:
-            self._task = now, message["content"]
-        agent = self._agents.get(who)
-        if agent is None or not self._content:
+            self._given = now, message["content"]
+        task = self._tasks.get(who)
+        if task is None or not self._content:
             return
         parts = [{"type": "text", "content": _bounded(message["content"])}] if message["content"] else []
         for call in message.get("calls", ()):
@@ -126,54 +128,54 @@ class SessionSpans:
             parts.append({"type": "tool_call", **made})
         said = {"role": message["role"], "parts": parts}
         if message["role"] == "user":
-            agent.said.append(said)
-        elif agent.chat:
-            agent.chat.set_attribute("gen_ai.output.messages", _text([said]))
+            task.said.append(said)
+        elif task.chat:
+            task.chat.set_attribute("gen_ai.output.messages", _text([said]))
 
     def _begin_turn(self, line: Line, who: str, now: int) -> None:
         self._models[who] = line.get("model") or self._models.get(who, "")
-        agent = self._agents.get(who)
-        if agent and not who and line["turn"] == 1 and agent.tokens:
-            self._end_agent(who, self._last)  # the task before this one
-            agent = None
-        if agent is None:
-            since, task = self._task or (now, "")
-            agent = self._begin_agent(line, who, since, None)
-            agent.said = [{"role": "user", "parts": [{"type": "text", "content": _bounded(task)}]}] if task else []
-            if self._content and agent.said:
-                agent.span.set_attribute("gen_ai.input.messages", _text(agent.said))
-        agent.attributes |= _model(self._models[who])
-        agent.span.set_attributes(_model(self._models[who]))
-        if agent.chat:
-            _fail(agent.chat, "no_answer", now)
-        model = agent.attributes["gen_ai.request.model"]
-        agent.chat = self._begin("chat", f"chat {model}", agent.attributes, now, agent.span, SpanKind.CLIENT)
+        task = self._tasks.get(who)
+        if task and not who and line["turn"] == 1 and (task.tokens or task.chat):
+            self._end_task(who, self._last, "failed" if task.chat else "completed")  # the task before this one
+            task = None
+        if task is None:
+            since, said = self._given or (now, "")
+            task = self._begin_task(line, who, since, None)
+            task.said = [{"role": "user", "parts": [{"type": "text", "content": _bounded(said)}]}] if said else []
+            if self._content and task.said:
+                task.span.set_attribute("gen_ai.input.messages", _text(task.said))
+        task.attributes |= _model(self._models[who])
+        task.span.set_attributes(_model(self._models[who]))
+        if task.chat:
+            _fail(task.chat, "no_answer", now)
+        model = task.attributes["gen_ai.request.model"]
+        task.chat = self._begin("chat", f"chat {model}", task.attributes, now, task.span, SpanKind.CLIENT)
         if self._content:
-            agent.chat.set_attribute("gen_ai.input.messages", _text(agent.said))
+            task.chat.set_attribute("gen_ai.input.messages", _text(task.said))
             if line.get("system"):
                 instructions = [{"type": "text", "content": _bounded(line["system"])}]
-                agent.chat.set_attribute("gen_ai.system_instructions", _text(instructions))
-        agent.said = []
+                task.chat.set_attribute("gen_ai.system_instructions", _text(instructions))
+        task.said = []
 
     def _end_turn(self, line: Line, who: str, now: int) -> None:
         usage = line["usage"]
         self._count(line, usage)
         if cost := line.get("cost"):
-            self._meters.cost.add(cost, {**_agent_name(line), **_model(self._models.get(who, ""))})
-        agent = self._agents.get(who)
-        if agent is None or agent.chat is None:
+            self._meters.cost.add(cost, {**_worker_name(line), **_model(self._models.get(who, ""))})
+        task = self._tasks.get(who)
+        if task is None or task.chat is None:
             return
         counts = _usage(usage)
         for key, count in counts.items():
-            agent.tokens[key] = agent.tokens.get(key, 0) + count
+            task.tokens[key] = task.tokens.get(key, 0) + count
         more = {"forge.cost": line["cost"]} if "cost" in line else {}
-        agent.chat.set_attributes({**counts, **more, "gen_ai.response.finish_reasons": [line["stop"]]})
-        agent.chat.end(now)
-        agent.chat = None
+        task.chat.set_attributes({**counts, **more, "gen_ai.response.finish_reasons": [line["stop"]]})
+        task.chat.end(now)
+        task.chat = None
 
     def _count(self, line: Line, usage: Mapping[str, int]) -> None:
         who = str(line.get("delegation", ""))
-        common = {**_agent_name(line), **_model(self._models.get(who, ""))}
+        common = {**_worker_name(line), **_model(self._models.get(who, ""))}
         kinds = {"input": "inputTokens", "output": "outputTokens"}
         kinds |= {"cache_read": "cacheReadTokens", "cache_creation": "cacheWriteTokens"}
         for kind, key in kinds.items():
@@ -181,9 +183,9 @@ class SessionSpans:
                 self._meters.tokens.add(usage[key], {**common, "gen_ai.token.type": kind})
 
     def _begin_call(self, line: Line, who: str, now: int) -> None:
-        agent, tool = self._agents.get(who), line["toolName"]
-        above = self._calls.get((who, line.get("parentCallId", ""))) or (agent.span if agent else None)
-        attributes = {**_agent_name(line), "gen_ai.conversation.id": self._session}
+        task, tool = self._tasks.get(who), line["toolName"]
+        above = self._calls.get((who, line.get("parentCallId", ""))) or (task.span if task else None)
+        attributes = {**_worker_name(line), "gen_ai.conversation.id": self._session}
         attributes |= {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": line["toolCallId"]}
         attributes["gen_ai.tool.type"] = "function"
         if self._content:
@@ -193,8 +195,8 @@ class SessionSpans:
 
     def _decide(self, line: Line, who: str, now: int) -> None:
         """Tell of a decision with the span of its call; what a command asks for has none, and counts for its worker."""
-        agent = self._agents.get(who)
-        span = self._calls.get((who, line["toolCallId"])) or (agent.span if agent else None)
+        task = self._tasks.get(who)
+        span = self._calls.get((who, line["toolCallId"])) or (task.span if task else None)
         if span is None:
             return
         keys = ["verdict", "approved", "by", "rule", "where", "fingerprint", "cached", "caller", "via"]
@@ -206,10 +208,10 @@ class SessionSpans:
 
     def _end_call(self, line: Line, who: str, now: int) -> None:
         call = self._calls.pop((who, line["toolCallId"]), None)
-        agent = self._agents.get(who)
-        if self._content and agent:
+        task = self._tasks.get(who)
+        if self._content and task:
             parts = [{"type": "tool_call_response", "id": line["toolCallId"], "result": _bounded(_text(line["value"]))}]
-            agent.said.append({"role": "tool", "parts": parts})
+            task.said.append({"role": "tool", "parts": parts})
         if call is None:
             return
         call.set_attribute("forge.status", line["status"])
@@ -224,28 +226,28 @@ class SessionSpans:
         if line["status"] in ("started", "resumed"):
             above = str(line.get("within", ""))
             self._models[who] = self._models.get(above, "")
-            self._begin_agent(line, who, now, self._calls.get((above, line["toolCallId"])))
+            self._begin_task(line, who, now, self._calls.get((above, line["toolCallId"])))
         else:
-            self._end_agent(who, now, line["status"])
+            self._end_task(who, now, line["status"])
 
-    def _end_agent(self, who: str, now: int, status: str = "completed") -> None:
-        agent = self._agents.pop(who, None)
-        if agent is None:
+    def _end_task(self, who: str, now: int, status: str = "completed") -> None:
+        task = self._tasks.pop(who, None)
+        if task is None:
             return
-        if agent.chat:
-            _fail(agent.chat, status if status != "completed" else "no_answer", now)
-        agent.span.set_attributes({**agent.tokens, "forge.status": status})
+        if task.chat:
+            _fail(task.chat, status if status != "completed" else "no_answer", now)
+        task.span.set_attributes({**task.tokens, "forge.status": status})
         if status == "completed":
-            agent.span.end(now)
+            task.span.end(now)
         else:
-            _fail(agent.span, status, now)
+            _fail(task.span, status, now)
 
     def _end_session(self, line: Line, now: int) -> None:
         for call in self._calls.values():
             _fail(call, "interrupted", now)
         status = str(line["result"].get("status", "completed"))
-        for who in reversed(list(self._agents)):
-            self._end_agent(who, now, status)
+        for who in reversed(list(self._tasks)):
+            self._end_task(who, now, status)
 
 
 def _fail(span: Span, why: str, now: int) -> None:
@@ -254,7 +256,7 @@ def _fail(span: Span, why: str, now: int) -> None:
     span.end(now)
 
 
-def _agent_name(line: Line) -> Attributes:
+def _worker_name(line: Line) -> Attributes:
     return {"gen_ai.agent.name": line["worker"]}
 
 
