@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, load_change
+from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change
 from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
@@ -57,6 +58,7 @@ class ChangeSet:
         return self.folder / BEFORE / sha256(os.fsencode(change.path)).hexdigest()
 
 
+@lru_cache(maxsize=16)
 def upper_folder(folder: Path, zone: str) -> Path:
     return folder / sha256(os.fsencode(zone)).hexdigest()[:16] / "upper"
 
@@ -67,6 +69,7 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
     ``keep`` is called before anything is changed, with what was there in its place.
     """
     with _locked(changes.folder), ZoneWalk(changes.zones, changes.folder) as walk:
+        changes = _hashed(changes, walk)
         walk.check_all(changes.changes)
         keep_before(changes, walk)
         if keep:
@@ -129,6 +132,21 @@ def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
         raise ToolError(f"nothing was changed: {shown(str(error.filename or ''))}: {error.strerror}") from None
     walk.sync(changes.folder)
     (changes.folder / _JOURNAL).unlink()
+
+
+def _hashed(changes: ChangeSet, walk: ZoneWalk) -> ChangeSet:
+    """The same, with the hash of every file: by these it is told later what is whose."""
+    return replace(changes, changes=tuple(_with_hashes(changes, change, walk) for change in changes.changes))
+
+
+def _with_hashes(changes: ChangeSet, change: PathChange, walk: ZoneWalk) -> PathChange:
+    before, after = change.before, change.after
+    if before and before.kind == "file" and not before.detail:
+        now = walk.look(change, content=True)
+        before = replace(before, detail=now.detail if now else "")
+    if after and after.kind == "file" and not after.detail:
+        after = replace(after, detail=hash_of(changes.source(change, "after"), after.size))
+    return replace(change, before=before, after=after)
 
 
 def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:

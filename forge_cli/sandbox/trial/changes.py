@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.sandbox.trial.scratch import is_scratch, may_be_refreshed, says_the_same
 
 _OPAQUE = "user.overlay.opaque"
+_CHUNK = 1 << 18
 Kind = Literal["file", "folder", "link", "pipe"]
 What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linked"]
 
@@ -32,7 +33,7 @@ class Entry:
     owner: tuple[int, int]
     size: int = 0
     detail: str = ""
-    """The hash of a file, where it is known, or the target of a link."""
+    """The hash of a file, once it matters, or the target of a link."""
     modified: int = 0
     number: int = 0
     """Which file it is on disk, where it was there before; for one that is to be, the same number means one file."""
@@ -75,19 +76,23 @@ def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) ->
     if kind == "link":
         detail = os.readlink(path)
     elif kind == "file" and content:
-        detail = _hash_of(path, info.st_size)
+        detail = hash_of(path, info.st_size)
     size = info.st_size if kind == "file" else 0
     owner = info.st_uid, info.st_gid
     mode = 0 if kind == "link" else stat.S_IMODE(info.st_mode)
     return Entry(kind, mode, owner, size, detail, info.st_mtime_ns, info.st_ino, info.st_ctime_ns)
 
 
-def _hash_of(path: Path | str, size: int) -> str:
+def hash_of(path: Path | str, size: int) -> str:
     """The hash of a file; of a vast one that of its beginning and its size."""
-    with open(path, "rb", opener=_open_file) as file:
-        if size <= READ_MAX:
-            return file_digest(file, "sha256").hexdigest()
-        return sha256(file.read(READ_MAX) + b"%d" % size).hexdigest()
+    digest, left = sha256(), READ_MAX
+    with open(path, "rb", buffering=0, opener=_open_file) as file:
+        while left and (data := file.read(min(left, _CHUNK))):
+            digest.update(data)
+            left -= len(data)
+    if size > READ_MAX:
+        digest.update(b"%d" % size)
+    return digest.hexdigest()
 
 
 def _open_file(path: str, flags: int) -> int:
@@ -160,7 +165,7 @@ class _Reader:
     ) -> Iterator[PathChange]:
         inside = lower if before and stat.S_ISDIR(before.st_mode) else None
         if before is None or inside is None:
-            old = entry_of(lower, before) if lower and before else None
+            old = entry_of(lower, before, content=False) if lower and before else None
             yield PathChange(self.zone, parts, old, entry_of(upper, info))
         else:
             yield from self._folder_itself(parts, upper, info, before)
@@ -185,8 +190,9 @@ class _Reader:
     ) -> Iterator[PathChange]:
         if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)
-        after = entry_of(upper, info)
-        old = entry_of(lower, before) if lower and before else None
+        content = before is not None and before.st_size == info.st_size  # else they differ, whatever is in them
+        after = entry_of(upper, info, content=content)
+        old = entry_of(lower, before, content=content) if lower and before else None
         if old and _same(old, after) and info.st_nlink == 1:
             return
         if (
@@ -204,7 +210,7 @@ class _Reader:
         if stat.S_ISDIR(info.st_mode):
             for name in os.listdir(lower):
                 yield from self._deleted((*parts, name), lower / name)
-        yield PathChange(self.zone, parts, entry_of(lower, info), None)
+        yield PathChange(self.zone, parts, entry_of(lower, info, content=False), None)
 
 
 def _same(one: Entry, other: Entry) -> bool:

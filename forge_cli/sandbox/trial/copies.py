@@ -28,6 +28,8 @@ from forge_cli.sandbox.trial.changes import UnknownChange, read_changes
 
 _REPORT, _START = "report", "start"
 _LONGEST, _AGAIN = 30, 3
+_RUN = "import sys; sys.path.append(sys.argv[1]); import enter; enter.run(int(sys.argv[2]))"
+"""Imported, since Python compiles a file anew that it is started with."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def _planned(plan: dict[str, object]) -> Iterator[tuple[tuple[str, ...], int]]:
     descriptor = os.memfd_create("plan")
     try:
         os.pwrite(descriptor, marshal.dumps(plan), 0)
-        yield (sys.executable, "-I", "-S", str(enter.__file__), str(descriptor)), descriptor
+        yield (sys.executable, "-I", "-S", "-c", _RUN, os.path.dirname(enter.__file__), str(descriptor)), descriptor
     finally:
         os.close(descriptor)
 

@@ -1,44 +1,61 @@
 """The first program of a command on copies: it mounts overlays, starts the command, and waits until all of it is gone.
 
 It has a mount namespace of its own, and for a trial a network with nothing in it. When everything has ended it writes
-down whether the command wanted a network, or passed its room. The file is run by itself, by a bare interpreter.
+down whether the command wanted a network, or passed its room. A bare interpreter imports it, for each command anew:
+so it stands on what is built in, since ``ctypes`` and ``os`` alone take longer than all the mounts.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # what lies around these two takes longer than the mounts
+import _ctypes
+import _signal as signal  # type: ignore[import-not-found]
 import _socket as socket
-import ctypes
 import fcntl
 import marshal
-import os
-import struct
+import posix as os
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
 
 NOT_STARTED, NOT_MOUNTED = 127, 125
 NOTHING = "nothing was started"
 _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SIOCSIFADDR, _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8916, 0x8913, 0x8914, 1
+_SIOCSIFADDR, _SIOCSIFFLAGS, _IFF_UP = 0x8916, 0x8914, 1
 _OWN_ADDRESS = "192.0.2.1"
 """Of those for documentation: programs that find no address but the loopback's would not even try to connect."""
 _WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Ip6OutNoRoutes", "Udp6NoPorts")
 """Counters of the kernel that move when somebody wants to reach what is not there."""
 _LOOK = 0.25
 
-_libc = ctypes.CDLL(None, use_errno=True)
+
+class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "i"
 
 
-def _call(what: str, function: Callable[..., int], *arguments: object) -> None:
+class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "L"
+
+
+class _Function(_ctypes.CFuncPtr):
+    """A function of the C library, as ``ctypes`` would make it."""
+
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = _Int
+
+
+_library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+_mount, _prctl, _unshare = (_Function(_ctypes.dlsym(_library, name)) for name in ("mount", "prctl", "unshare"))
+
+
+def _call(what: str, function: _Function, *arguments: object) -> None:
     if function(*arguments) < 0:
-        number = ctypes.get_errno()
+        number = _ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
@@ -46,12 +63,12 @@ def enter_namespaces(*, network: bool) -> None:
     """Enter a mount namespace, as root where this is root, else by a user namespace; without ``network`` one, too."""
     wanted = _NEWNS | (0 if network else _NEWNET)
     user, group = os.geteuid(), os.getegid()
-    if user != 0 or _libc.unshare(wanted) < 0:
-        _call("no namespaces", _libc.unshare, wanted | _NEWUSER)
+    if user != 0 or _unshare(wanted) < 0:
+        _call("no namespaces", _unshare, wanted | _NEWUSER)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    _call("mounts cannot be made private", _libc.mount, b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    _call("mounts cannot be made private", _mount, b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
 
 
 def open_exactly(path: str) -> int:
@@ -67,17 +84,18 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
     places = [open_exactly(path) for path in (lower, upper, work, merged)]
     low, up, scratch, target = (f"/proc/self/fd/{place}" for place in places)
     options = f"userxattr,lowerdir={low},upperdir={up},workdir={scratch}".encode()
-    _call("no overlay", _libc.mount, b"overlay", target.encode(), b"overlay", 0, options)
+    _call("no overlay", _mount, b"overlay", target.encode(), b"overlay", 0, options)
     for place in places:
         os.close(place)
 
 
 def bring_up_loopback() -> None:
     any_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    flags = struct.unpack("16xH", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16sH14x", b"lo", 0))[:18])[0]
-    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
-    address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(_OWN_ADDRESS))
-    fcntl.ioctl(any_socket, _SIOCSIFADDR, struct.pack("16s16s8x", b"lo:1", address))
+    for name, request, value in (
+        (b"lo", _SIOCSIFFLAGS, _IFF_UP.to_bytes(2, sys.byteorder)),
+        (b"lo:1", _SIOCSIFADDR, socket.AF_INET.to_bytes(2, sys.byteorder) + bytes(2) + socket.inet_aton(_OWN_ADDRESS)),
+    ):
+        fcntl.ioctl(any_socket, request, name.ljust(16, b"\0") + value.ljust(16, b"\0"))
     any_socket.close()
 
 
@@ -101,20 +119,10 @@ def _counters() -> Iterator[tuple[str, int]]:
 
 def start(argv: list[str]) -> int:
     """Start the command with the signals and the environment that it would have without Python in between."""
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        with open("/proc/self/environ", "rb") as given:
-            entries = [entry.partition(b"=") for entry in given.read().split(b"\0")]
-        os.execve(argv[0], argv, {name: value for name, sign, value in entries if sign})  # noqa: S606
-    except OSError as error:
-        os.write(2, f"forge: {argv[0]} cannot be started: {error.strerror}\n".encode(errors="surrogateescape"))
-    finally:
-        os._exit(NOT_STARTED)
+    with open("/proc/self/environ", "rb") as given:
+        entries = [entry.partition(b"=") for entry in given.read().split(b"\0")]
+    environment = {name: value for name, sign, value in entries if sign}
+    return os.posix_spawn(argv[0], argv, environment, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
 
 
 def wait_for_all(pid: int, uppers: list[str], room: int | None) -> tuple[int, bool]:
@@ -138,23 +146,29 @@ def wait_for_all(pid: int, uppers: list[str], room: int | None) -> tuple[int, bo
 
 
 def _size_of(folder: str) -> int:
-    total = 0
-    for around, _, names in os.walk(folder):
-        for name in names:
+    total, folders = 0, [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:  # it has gone meanwhile
+            continue
+        for entry in entries:
             try:
-                total += os.lstat(os.path.join(around, name)).st_blocks * 512
+                total += entry.stat(follow_symlinks=False).st_blocks * 512
             except OSError:
                 continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
     return total
 
 
 def main(plan: dict[str, Any]) -> int:
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     network = bool(plan["network"])
     try:
         enter_namespaces(network=network)
-        _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)  # new namespaces forget it
+        _prctl(_PR_SET_PDEATHSIG, _Long(signal.SIGKILL), 0, 0, 0)  # new namespaces forget it
         for places in plan["overlays"]:
             mount_overlay(*places)
         if not network:
@@ -166,7 +180,11 @@ def main(plan: dict[str, Any]) -> int:
     for descriptor in opened:
         os.set_inheritable(descriptor, True)
     argv = [str(opened[item]) if isinstance(item, int) else item for item in plan["argv"]]
-    pid = start(argv)
+    try:
+        pid = start(argv)
+    except OSError as error:
+        sys.stderr.write(f"forge: {argv[0]} cannot be started: {error.strerror}\n")
+        return NOT_STARTED
     code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"])
     found = {"network": not network and wanted_network(), "exceeded": exceeded}
     with open(plan["report"], "w") as file:
@@ -174,7 +192,10 @@ def main(plan: dict[str, Any]) -> int:
     return code
 
 
-if __name__ == "__main__":
-    with open(int(sys.argv[1]), "rb") as given:
-        told = marshal.load(given)  # noqa: S302
-    sys.exit(main(told))
+def run(descriptor: int) -> NoReturn:
+    """Do what the plan says that lies behind a descriptor, and leave without any of Python's own ceremony."""
+    with open(descriptor, "rb") as given:
+        plan = marshal.load(given)  # noqa: S302
+    code = main(plan)
+    sys.stderr.flush()
+    os._exit(code)
