@@ -357,6 +357,8 @@ class ContextUsage(Event):
     """How many messages a summary stands for from now on."""
     cleared: bool | None = None
     """True when the conversation begins anew: the model reads nothing of what was said before."""
+    rewound: int | None = None
+    """The number of the line that the conversation goes back to: the model reads nothing from that one on."""
 
 
 @dataclass(frozen=True)

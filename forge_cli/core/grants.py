@@ -56,10 +56,12 @@ Needs = Sequence[Sequence[GrantRule]]
 
 @dataclass(frozen=True)
 class GrantOffer:
-    """Something that a person may allow for the rest of a session; without rules it is this very call."""
+    """Something that a person may allow for the rest of a session; without rules and a folder it is this very call."""
 
     text: str
     rules: tuple[GrantRule, ...] = ()
+    below: str | None = None
+    """The folder below which commands may change files that were tried first, in place of rules."""
     covers: int | None = field(default=None, compare=False)
     """How many calls of this session it would have allowed so far."""
     written: str | None = field(default=None, compare=False)
@@ -77,6 +79,23 @@ class GrantOffer:
 
 
 THIS_CALL = GrantOffer("this very call")
+
+
+@dataclass(frozen=True)
+class ChangedFolder:
+    """The smallest folder that holds all that a trial changed."""
+
+    path: str
+    name: str = field(compare=False)
+    """As people see it."""
+
+    @property
+    def offer(self) -> GrantOffer:
+        """What a yes may be remembered as: whatever a trial changes there, and nowhere else."""
+        return GrantOffer(f"changes below {self.name}/ of tried commands", below=self.path)
+
+    def lies_in(self, other: str) -> bool:
+        return self.path == other or self.path.startswith(f"{other}/")
 
 
 def offers_for(needs: Needs) -> list[GrantOffer]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from forge_cli.core.events import CommandTried
+    from forge_cli.core.grants import ChangedFolder
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict
@@ -85,6 +86,8 @@ class Preview:
     """Where a command would run, if the call starts one."""
     tried: CommandTried | None = None
     """What came of a trial; without an effect nobody need be asked, unless a rule says so."""
+    changed: ChangedFolder | None = None
+    """Where it changed something, if a yes may be remembered for that folder."""
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]

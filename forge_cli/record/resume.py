@@ -216,6 +216,8 @@ class _Reader:
     def __init__(self, void: Container[int] = ()) -> None:
         self.void = void
         self.messages: list[Message] = []
+        self.before: dict[int, tuple[Message, ...]] = {}
+        """By the number of its line: what had been said before a message of the person."""
         self.calls: tuple[ToolCall, ...] = ()
         self.results: dict[str, CallResult] = {}
         self.requests: dict[str, Pending] = {}
@@ -237,7 +239,7 @@ class _Reader:
         event: AnyEvent = line.event
         match event:
             case MessageEvent():
-                self.message(event)
+                self.message(event, line.seq)
             case ApprovalRequired(request=request) if any(request.tool_call_id == call.id for call in self.calls):
                 pending = Pending(request.request_id, request.fingerprint, request.stamp)
                 self.requests[request.tool_call_id] = pending
@@ -271,9 +273,11 @@ class _Reader:
             case _:
                 assert_never(event)
 
-    def message(self, event: MessageEvent) -> None:
+    def message(self, event: MessageEvent, seq: int) -> None:
         self.close_turn()
         message = restored(event.message)
+        if message.role == "user":
+            self.before[seq] = tuple(self.messages)
         if event.summary_of is not None:
             self.messages[: event.summary_of] = [message]
             self.counted = None
@@ -324,11 +328,14 @@ class _Reader:
         """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
         if all(call.id in self.results for call in self.calls):
             self.close_turn()
+        if event.rewound is not None:
+            self.messages = list(self.before.get(event.rewound, ()))
         if event.cleared:
             self.messages, self.last_environment = [], None
         if elided := frozenset(event.elided or ()):
             self.messages = [without(message, elided) for message in self.messages]
-        self.counted = None if event.cleared else (event.used, len(self.messages))
+        anew = event.cleared or event.rewound is not None
+        self.counted = None if anew else (event.used, len(self.messages))
 
     def past(self, lines: tuple[Line, ...]) -> Past:
         """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""

@@ -15,6 +15,7 @@ from forge_cli.apps.acp.convert import Update
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, InputPrompt, ToolResult
+from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.record.log import SessionLost
@@ -109,7 +110,7 @@ class EditorQuestions:
                 return ApprovalDecision(True)
             case ("session", _, number) if number.isdecimal() and int(number) < len(offers):
                 offer = offers[int(number)]
-                return ApprovalDecision(True, remember="session", grant=offer if offer.rules else None)
+                return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)
             case ("tell", "", _):
                 why = await self._fill("What should it do instead?", "why", call.tool_call_id)
                 return ApprovalDecision(False, note=" ".join(why.split()) or None)

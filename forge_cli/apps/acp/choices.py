@@ -19,6 +19,7 @@ COMMANDS = {
     "name": ("give the session a title", "TITLE"),
     "reload": ("read the worker's file again", ""),
     "revoke": ("take back what was allowed for the session", "N|all"),
+    "rewind": ("go back to a message, with files and conversation", "[N]"),
     "undo": ("restore files that were changed", "[--list]"),
 }
 """What a message that begins with a slash may tell a session to do; mode and model are options."""

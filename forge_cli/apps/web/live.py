@@ -25,6 +25,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     UserInput,
 )
+from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.schema import InvalidInput
@@ -39,7 +40,7 @@ from forge_cli.record.pending import requests_of
 from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 
-COMMANDS = ("add-dir", "clear", "compact", "mcp", "mode", "model", "name", "reload", "revoke", "undo")
+COMMANDS = ("add-dir", "clear", "compact", "mcp", "mode", "model", "name", "reload", "revoke", "rewind", "undo")
 """What the page may tell a session to do, beside its prompts."""
 _PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
 
@@ -267,4 +268,4 @@ def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalD
     if name != "session" or not (number or "0").isdecimal() or int(number or 0) >= len(offers):
         raise UsageError(f"'{visible(choice)}' is not one of the choices")
     offer = offers[int(number or 0)]
-    return ApprovalDecision(True, remember="session", grant=offer if offer.rules else None)
+    return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)

@@ -16,7 +16,7 @@ from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.core.grants import Needs
+from forge_cli.core.grants import ChangedFolder, Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
 from forge_cli.core.wire import jsonable
@@ -89,8 +89,13 @@ class Consent:
                 decision = self._tried(judged, preview)
             if decision is None:
                 may_park, since = judged.call.parent is None, time.monotonic()
-                fingerprint = None if request.once else key
-                ask = partial(self.controller.request_approval, fingerprint=fingerprint, needs=needs, may_park=may_park)
+                ask = partial(
+                    self.controller.request_approval,
+                    fingerprint=None if request.once else key,
+                    needs=needs,
+                    changed=self._changed(judged, preview),
+                    may_park=may_park,
+                )
                 decision = await self._get_answer(judged, request, ask)
                 self.waited[judged.call.id] = self.waited.get(judged.call.id, 0.0) + time.monotonic() - since
         self.bus.emit(judged.decided(decision, request_id))
@@ -114,13 +119,20 @@ class Consent:
         return replace(pending.answer, grant=None)
 
     def _tried(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
-        """The answer that a trial gives: a yes where it had no effect, and no rule says that it asks."""
+        """The answer that a trial gives: a yes where it had no effect, or none but those that were allowed before."""
         if preview is None or preview.tried is None:
             return None
         self.bus.emit(preview.tried)
-        if preview.tried.outcome != "noEffect" or not judged.verdict.unruled:
+        if preview.tried.outcome == "noEffect" and judged.verdict.unruled:
+            return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
+        changed = self._changed(judged, preview)
+        return self.controller.settled(None, changed=changed) if changed else None
+
+    def _changed(self, judged: Judged, preview: Preview | None) -> ChangedFolder | None:
+        """Where a trial changed something, if a grant may cover that: not where a rule says that it asks."""
+        if preview is None or not judged.verdict.unruled or self.may_have_run(judged):
             return None
-        return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
+        return preview.changed
 
     def needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -131,7 +143,7 @@ class Consent:
         preview = preview or Preview(None)
         once = preview.once or self.may_have_run(judged)
         key = judged.fingerprint
-        offers = self.controller.offers(None if once else key, self.needs(judged))
+        offers = self.controller.offers(None if once else key, self.needs(judged), self._changed(judged, preview))
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,

@@ -22,7 +22,7 @@ from forge_cli.core.wire import error_text, jsonable
 from forge_cli.engine import gate
 
 if TYPE_CHECKING:
-    from forge_cli.core.grants import GrantOffer, Needs
+    from forge_cli.core.grants import ChangedFolder, GrantOffer, Needs
     from forge_cli.engine.gate.grants import SessionGrants
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
@@ -76,14 +76,18 @@ class ApprovalController:
         """Could an ``ask`` reach somebody?"""
         return self.callback is not None or self.bus.attended
 
-    def offers(self, fingerprint: str | None, needs: Needs) -> tuple[GrantOffer, ...]:
+    def offers(
+        self, fingerprint: str | None, needs: Needs, changed: ChangedFolder | None = None
+    ) -> tuple[GrantOffer, ...]:
         """What a person could allow for the rest of the session; nothing where nobody can be asked."""
-        return self._grants.offers(gate.grants.AskedCall(fingerprint, needs)) if self.attended else ()
+        return self._grants.offers(gate.grants.AskedCall(fingerprint, needs, changed)) if self.attended else ()
 
-    def settled(self, fingerprint: str | None, needs: Needs = ()) -> ApprovalDecision | None:
+    def settled(
+        self, fingerprint: str | None, needs: Needs = (), changed: ChangedFolder | None = None
+    ) -> ApprovalDecision | None:
         """The answer that needs no asking: an earlier grant that covers the call, or the mode."""
-        if given := self._grants.covering(gate.grants.AskedCall(fingerprint, needs)):
-            note = "; ".join(map(str, given.rules))
+        if given := self._grants.covering(gate.grants.AskedCall(fingerprint, needs, changed)):
+            note = given.text if given.below else "; ".join(map(str, given.rules))
             note = f"allowed in this session by {note}" if note else "approved earlier in this session"
             return ApprovalDecision(True, note=note, by="memory", grant=given)
         match self.mode:
@@ -100,17 +104,18 @@ class ApprovalController:
         fingerprint: str | None = None,
         *,
         needs: Needs = (),
+        changed: ChangedFolder | None = None,
         may_park: bool = True,
     ) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time.
 
         ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given, or
-        one of its tool and args; ``needs`` are the rules that would allow the call.
+        one of its tool and args; ``needs`` are the rules that would allow the call, ``changed`` is where it was tried.
         """
         fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
-        call = gate.grants.AskedCall(fingerprint, needs)
+        call = gate.grants.AskedCall(fingerprint, needs, changed)
         async with self._one_prompt:
-            decision = self.settled(fingerprint, needs)
+            decision = self.settled(fingerprint, needs, changed)
             if decision is not None:
                 return decision
             self._grants.note(call)

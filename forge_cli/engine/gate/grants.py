@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from forge_cli.core.approval import ApprovalRequest, Verdict, fingerprint
 from forge_cli.core.events import SessionGrant
-from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, offers_for
+from forge_cli.core.grants import THIS_CALL, ChangedFolder, GrantOffer, GrantRule, Needs, offers_for
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
@@ -57,6 +57,8 @@ class AskedCall:
 
     fingerprint: str | None
     needs: Needs = ()
+    changed: ChangedFolder | None = None
+    """Where a trial of it changed something, if that can be allowed."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,13 @@ class Given:
     """One grant, and what it is remembered by."""
 
     grant: SessionGrant
-    keys: frozenset[str]
+    keys: frozenset[str] = frozenset()
+    below: GrantOffer | None = None
 
     @classmethod
     def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
+        if offer.below:
+            return cls(SessionGrant(request.tool_name, offer.text), below=offer)
         if offer.rules:
             rules = tuple(str(rule) for rule in offer.rules)
             return cls(SessionGrant(request.tool_name, offer.text, rules), frozenset(_keys(offer.rules)))
@@ -80,7 +85,7 @@ class SessionGrants:
     """The grants of one worker in one session, in the order in which they were given."""
 
     all: list[Given] = field(default_factory=list)
-    _asked: list[tuple[str | None, list[set[str]]]] = field(default_factory=list)
+    _asked: list[tuple[str | None, list[set[str]], ChangedFolder | None]] = field(default_factory=list)
     """Every call so far that somebody was asked about."""
 
     @property
@@ -94,31 +99,37 @@ class SessionGrants:
         found = [rule for rule in rules if rule is not None]
         if found and len(found) == len(rules):
             return GrantOffer.of(found)
-        return THIS_CALL if call.fingerprint in given else None
+        if call.fingerprint in given:
+            return THIS_CALL
+        folders = [each.below for each in self.all if each.below]
+        return next((offer for offer in folders if call.changed and call.changed.lies_in(str(offer.below))), None)
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """What could be given for a call, the narrowest first, each with how many calls it would have covered."""
         given = self._given
         missing = [need for need in call.needs if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []
+        own += [call.changed.offer] if call.changed else []
         return tuple(replace(offer, covers=self._covers(offer, call)) for offer in (*own, *offers_for(missing)))
 
     def _covers(self, offer: GrantOffer, call: AskedCall) -> int:
+        if offer.below:
+            return sum(changed is not None and changed.lies_in(offer.below) for _, _, changed in self._asked)
         if not offer.rules:
-            return sum(fingerprint == call.fingerprint for fingerprint, _ in self._asked)
+            return sum(fingerprint == call.fingerprint for fingerprint, _, _ in self._asked)
         given = self._given
         with_it = given | _keys(offer.rules)
-        return sum(_all_met(needs, with_it) and not _all_met(needs, given) for _, needs in self._asked)
+        return sum(_all_met(needs, with_it) and not _all_met(needs, given) for _, needs, _ in self._asked)
 
     def note(self, call: AskedCall) -> None:
         """Somebody is asked about a call."""
-        self._asked.append((call.fingerprint, [_keys(need) for need in call.needs]))
+        self._asked.append((call.fingerprint, [_keys(need) for need in call.needs], call.changed))
 
     def give(self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest) -> GrantOffer | None:
         """Remember an offer, or identical calls where none is named; what was not offered is not remembered."""
         offered = request.offers or ()
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), None if offer else THIS_CALL)
-        if chosen is None or not (chosen.rules or call.fingerprint):
+        if chosen is None or not (chosen.rules or chosen.below or call.fingerprint):
             return None
         self.all.append(Given.of(chosen, call, request))
         return replace(chosen, covers=None, written=offer.written if offer else None)

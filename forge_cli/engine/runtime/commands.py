@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -23,16 +23,15 @@ from forge_cli.core.toolset import leaves_as_is
 from forge_cli.core.wire import wire
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
+from forge_cli.engine.runtime.going_back import GoingBack
 from forge_cli.engine.runtime.opening import OpenWorker
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.changes import ChangeLog
-from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.log import find_kept
 from forge_cli.record.overview import overview
-from forge_cli.record.undo import Undoing, find_calls, look, undo
 from forge_cli.sandbox.zones.added import added_zone
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 Command = Callable[[Sequence[str]], Awaitable[None]]
 PATIENCE = 20.0
 """Seconds that a model has to find a title."""
-_DONE = {"restore": "restored", "remove": "removed", "nothing": "was as before"}
-_WOULD = {"restore": "would be restored", "remove": "would be removed", "nothing": "is as before"}
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
@@ -75,6 +72,7 @@ class SessionCommands:
         self._titled = bool(spec.resume and spec.resume.title)
         self.next_session: str | None = None
         """The session that is to be opened when this one has ended."""
+        self._going_back = GoingBack(session)
         self._commands: Mapping[str, Command] = {
             "add-dir": self._add_dir,
             "clear": self._clear,
@@ -86,7 +84,8 @@ class SessionCommands:
             "reload": self._reload,
             "resume": self._resume,
             "revoke": self._revoke,
-            "undo": self._undo,
+            "rewind": self._going_back.rewind,
+            "undo": self._going_back.undo,
         }
 
     async def obey(self, command: CommandEvent) -> UserInput | None:
@@ -267,34 +266,6 @@ class SessionCommands:
             raise UsageError(f"the session {path.stem} is worked on by the process {seen.pid}")
         self.next_session = path.stem
         self._leave()
-
-    async def _undo(self, args: Sequence[str]) -> None:
-        spec = self._session.opened.spec
-        if spec.wiring.open_changes is None:
-            raise UsageError("this session is not kept, so nothing of it can be undone")
-        log, only_list = cast(ChangeLog, spec.wiring.open_changes()), "--list" in args
-        calls = self._undone_calls([arg for arg in args if arg != "--list"], log)
-        found = [look(file) for file in log.changed(calls)] if only_list else undo(log, lambda file, why: False, calls)
-        for each in found:
-            self._say(_describe(each, only_list), "warning" if each.left else "info")
-        if not found:
-            self._say("this session changed no file that is not as it was")
-
-    def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
-        """The calls that are to be undone; None for all."""
-        match args:
-            case []:
-                return None
-            case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
-                return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
-        raise UsageError(f"undo takes no '{' '.join(args)}'", hint="undo [--list] [--call N | --turn N]")
-
-
-def _describe(undoing: Undoing, only_list: bool) -> str:
-    if undoing.left:
-        return f"{undoing.file.path} is left as it is: {undoing.left}"
-    newer = f", but {undoing.newer}" if undoing.newer else ""
-    return f"{undoing.file.path} {(_WOULD if only_list else _DONE)[undoing.action]}{newer}"
 
 
 def _letters(name: str) -> str:

@@ -160,6 +160,12 @@ class Loop:
         self._told_news = False
         self.commands.clear()
 
+    def rewind(self, messages: Sequence[Message], line: int) -> None:
+        """Go back to what had been said before a line of the log, as far as the model knows."""
+        self.context.rewind(messages, line)
+        self._told_news = False
+        self.commands.clear()
+
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:

@@ -53,6 +53,12 @@ class Context:
         self.counted = None
         self.bus.emit(ContextUsage(0, self.window, cleared=True))
 
+    def rewind(self, messages: Sequence[Message], line: int) -> None:
+        """Go back to what had been said before a line of the log."""
+        self.history.rewrite(messages)
+        self.counted = None
+        self.bus.emit(ContextUsage(sum(map(tokens_in, messages)), self.window, rewound=line))
+
     async def make_room(self, system: str, tools: Sequence[ToolSpec], lasting: Collection[str], ask: Ask) -> None:
         """Before a turn: when the window is nearly full, take out what is old."""
         self._count_anew(system, tools)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from forge_cli.core.difference import unified_diff
+from forge_cli.core.grants import ChangedFolder
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
@@ -42,6 +43,20 @@ def list_changes(tried: Tried, workspace: Path, at_most: int) -> Iterator[str]:
         yield _line(change, workspace)
     if len(changes) > at_most:
         yield f"and {len(changes) - at_most} more"
+
+
+def changed_folder(tried: Tried, workspace: Path) -> ChangedFolder | None:
+    """The smallest folder that holds all changes; never a zone itself, nor where a protected name is among them."""
+    changes = tried.changes.changes
+    if not tried.complete or len(tried.changes.zones) != 1 or any(map(_why_protected, changes)):
+        return None
+    holding = [change.path if _is_folder(change) else change.path.parent for change in changes if change.parts]
+    path = os.path.commonpath(holding) if len(holding) == len(changes) else changes[0].zone
+    return None if path == changes[0].zone else ChangedFolder(path, _shown(Path(path), workspace))
+
+
+def _is_folder(change: PathChange) -> bool:
+    return all(entry is None or entry.kind == "folder" for entry in (change.before, change.after))
 
 
 def _state(tried: Tried) -> str:
@@ -83,9 +98,12 @@ def _line(change: PathChange, workspace: Path) -> str:
 
 
 def _name(change: PathChange, workspace: Path) -> str:
-    path, kind = change.path, (change.after or change.before)
-    name = os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
+    name, kind = _shown(change.path, workspace), (change.after or change.before)
     return f"{name}/" if kind and kind.kind == "folder" else name
+
+
+def _shown(path: Path, workspace: Path) -> str:
+    return os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
 
 
 def _difference(tried: Tried, change: PathChange, workspace: Path) -> Sequence[str]:

@@ -19,7 +19,7 @@ from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import Tried
-from forge_cli.toolsets.shell.facts import describe, list_changes, recap
+from forge_cli.toolsets.shell.facts import changed_folder, describe, list_changes, recap
 
 _TRIED = "tried.json"
 KEPT_IN_EVENT = 100
@@ -60,6 +60,7 @@ class KeptTrials:
             recap=recap(tried),
             runs=runs,
             tried=told(tried, call_id, self.workspace),
+            changed=changed_folder(tried, self.workspace),
         )
 
     def take(self, args: Args, stamp: str | None, keep: Keep | None) -> Finished | None:

@@ -28,11 +28,11 @@ def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
 
 
 def session_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """What ``s`` remembers: the narrowest rule, or this very call where there is none."""
+    """What ``s`` remembers: a folder, else the narrowest rule, or this very call where there is none."""
     if request.offers is None:
         return None if request.once else THIS_CALL
     others = [offer for offer in request.offers if offer != edits_offer(request)]
-    return next((offer for offer in others if offer.rules), others[0] if others else None)
+    return next((offer for offer in others if offer.below or offer.rules), others[0] if others else None)
 
 
 def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
@@ -70,7 +70,7 @@ def explain_grants(request: ApprovalRequest) -> Iterator[str]:
 def grant(offer: GrantOffer, console: Console) -> ApprovalDecision:
     """Give an offer for the session, and say so."""
     _say(console, f"granted for this session: {offer.text}", "dim")
-    return ApprovalDecision(True, remember="session", grant=offer if offer.rules else None)
+    return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)
 
 
 async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Console) -> ApprovalDecision | None:

@@ -306,6 +306,8 @@ def _yes_or_no(approved: bool) -> str:
 def _room(event: ContextUsage) -> str | None:
     if event.cleared:
         return "the conversation begins anew"
+    if event.rewound is not None:
+        return f"the conversation goes back to line {event.rewound}: the model does not read what came since"
     if event.elided:
         return f"room was made: the results of {len(event.elided)} calls were taken out of the history"
     if event.summarised:

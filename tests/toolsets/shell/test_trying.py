@@ -195,3 +195,53 @@ def test_a_yes_for_the_session_is_for_the_line(shell: Project) -> None:
     )
     assert [result.status for result in seen.of(ToolResult)] == ["success", "success"]
     assert len(seen.of(CommandTried)) == 1
+
+
+BELOW_DIST = [
+    ("echo a > dist/a", None),
+    ("mkdir -p dist/sub && echo b > dist/sub/b && rm dist/a", "unasked"),
+    ("rm -r dist/sub && chmod 700 dist", "unasked"),
+    ("echo c > dist/c && echo c > c", "dist is not all"),
+    ("mkdir -p dist2 && echo c > dist2/c", "a name that begins alike"),
+    ("echo T=1 > dist/.env", "a protected name"),
+    ("ln -s ../src dist/link && echo x > dist/link/x", "through a link"),
+    ("rm -r dist && ln -s src dist", "a link in its place"),
+    ("chmod 700 .", "the zone itself"),
+    ("echo d > dist/d; : < /dev/tcp/127.0.0.1/9; true", "it wanted more"),
+    ("echo d > dist/d && grep -q d dist/d && exit 3", "unasked"),
+]
+
+
+def test_changes_below_a_folder_are_granted_for_the_session(shell: Project) -> None:
+    shell.write("src/old", "old\n")
+    (shell.folder / "dist").mkdir()
+    asked: dict[str, ApprovalRequest] = {}
+
+    def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked[request.args["command"]] = request
+        below = [offer for offer in request.offers or () if offer.below]
+        if request.args["command"] != BELOW_DIST[0][0]:
+            return ApprovalDecision(False)
+        return ApprovalDecision(True, remember="session", grant=below[0])
+
+    turns = [calls(call("shell", command=line)) for line, _ in BELOW_DIST]
+    seen = shell.run(*turns, "done", approval_callback=answer, timeout=120)
+    assert [line for line, why in BELOW_DIST if (line in asked) == (why == "unasked")] == []
+    offered = {line: [offer.text for offer in request.offers or () if offer.below] for line, request in asked.items()}
+    assert {line: texts for line, texts in offered.items() if texts} == {
+        "echo a > dist/a": ["changes below dist/ of tried commands"],
+        "mkdir -p dist2 && echo c > dist2/c": ["changes below dist2/ of tried commands"],
+    }
+    granted = [each for each in seen.of(ApprovalDecided) if each.by == "memory"]
+    assert {each.grant.below for each in granted if each.grant} == {str(shell.folder / "dist")}
+    assert len(granted) == 3
+    assert sorted(os.listdir(shell.folder / "dist")) == ["d"]
+
+
+def test_a_rule_that_asks_is_not_granted_by_a_folder(shell: Project) -> None:
+    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: cp, approval: ask}]}}\n")
+    (shell.folder / "dist").mkdir()
+    seen = run(shell, "cp old dist/old", answers=[False])
+    (asked,) = seen.of(ApprovalRequired)
+    assert tried(seen).outcome == "effects"
+    assert [offer for offer in asked.request.offers or () if offer.below] == []  # type: ignore[union-attr]

@@ -182,6 +182,8 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
         ("/mcp off time", CommandEvent("mcp", ("off", "time"))),
         ("/undo", CommandEvent("undo")),
         ("/undo --list", CommandEvent("undo", ("--list",))),
+        ("/rewind", CommandEvent("rewind")),
+        ("/rewind 2", CommandEvent("rewind", ("2",))),
         ("/exit", CommandEvent("exit")),
         ("/push --branch main", ManualToolInvoke("push", {"branch": "main"})),
         ("/tool push branch=main --force", ManualToolInvoke("push", {"branch": "main", "force": True})),
@@ -227,6 +229,7 @@ def test_status_tells_everything(screen: Screen) -> None:
         "isolation  auto, commands are confined (bwrap)",
         "mode       ask",
         "approvals  interactive, 1 grant",
+        "granted    shell: git status",
     ]
 
 
@@ -284,7 +287,7 @@ def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
 def test_names_are_completed(screen: Screen) -> None:
     screen.facts.models = lambda: ["anthropic:a", "anthropic:b", "openai:c"]
     assert COMMANDS["model"].complete(screen.facts, "anthropic:") == ["anthropic:a", "anthropic:b"]
-    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "reload"]
+    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "rewind", "reload"]
     assert COMMANDS["tool"].complete(screen.facts, "p") == ["push"]
 
 

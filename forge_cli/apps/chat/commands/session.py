@@ -53,6 +53,8 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "mode", facts.mode_title
     read_only = ", read-only" if facts.read_only else ""
     yield "approvals", f"{facts.approval_mode}, {counted(len(facts.grants), 'grant')}{read_only}"
+    for grant in facts.grants:
+        yield "granted", f"{grant.tool_name}: {grant.text}"
 
 
 def _window(facts: Facts) -> str:
@@ -212,6 +214,15 @@ COMMANDS = (
         options=frozenset({"list", "call", "turn"}),
         details="What file tools and commands of this session, or its Nth call or turn, changed and nobody else has"
         " since; --list only says what would be done. What a command did over the network is not undone.",
+    ),
+    SlashCommand(
+        "rewind",
+        "[N]",
+        "go back to a message, with files and conversation",
+        forward("rewind"),
+        most=1,
+        details="To how things were before you sent your Nth message: files are restored as by /undo, and the model"
+        " reads nothing from there on. The session keeps all of it. Without N the messages are listed.",
     ),
     SlashCommand(
         "reload",

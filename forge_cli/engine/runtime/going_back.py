@@ -1,0 +1,114 @@
+"""Going back in a session: the files that it changed as they were, and the conversation up to a message."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, cast
+
+from forge_cli.core.approval import Effect
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import StatusEvent, StatusLevel
+from forge_cli.core.text import cut, visible
+from forge_cli.engine.gate.judge import Caller, Refusal
+from forge_cli.record.changes import ChangeLog
+from forge_cli.record.log import read_readable
+from forge_cli.record.resume import read_past
+from forge_cli.record.rewind import SaidMessage, calls_since, said_messages
+from forge_cli.record.undo import Undoing, find_calls, look, undo
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.commands import Session
+
+_DONE = {"restore": "restored", "remove": "removed", "nothing": "was as before"}
+_WOULD = {"restore": "would be restored", "remove": "would be removed", "nothing": "is as before"}
+_SHOWN, _NAMED = 60, 5
+"""Characters of a message or a call, and calls, that are shown."""
+
+
+class GoingBack:
+    """Obeys ``undo`` and ``rewind``, and says what became of each file."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def _say(self, sentence: str, level: StatusLevel = "info") -> None:
+        self._session.bus.emit(StatusEvent(level, sentence))
+
+    @property
+    def _changes(self) -> ChangeLog:
+        spec = self._session.opened.spec
+        if spec.wiring.open_changes is None:
+            raise UsageError("this session is not kept, so nothing of it can be undone")
+        return cast(ChangeLog, spec.wiring.open_changes())
+
+    async def rewind(self, args: Sequence[str]) -> None:
+        """Go back to a message: the files as they were before it, and nothing said from there on."""
+        log = self._changes
+        lines = read_readable(log.log).lines
+        said = said_messages(lines)
+        if not args:
+            self._list_messages(said)
+            return
+        number = " ".join(args)
+        if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= len(said)):
+            raise UsageError(f"there is no message '{visible(number)}'", hint="rewind alone lists them")
+        message = said[int(number) - 1]
+        since = calls_since(lines, message.seq)
+        for each in undo(log, lambda file, why: False, since.ids):
+            self._say(_describe(each, only_list=False), "warning" if each.left else "info")
+        if left := [call for call in since.unknown if await self._may_do_more(call)]:
+            self._say(f"not undone, whatever they did beyond these files: {_name_calls(left)}", "warning")
+        before = read_past(line for line in lines if line.seq < message.seq)
+        self._session.opened.loop.rewind(before.messages, message.seq)
+        self._say(f"back to where message {number} was not sent yet: {_beginning(message.text)}")
+
+    def _list_messages(self, said: Sequence[SaidMessage]) -> None:
+        for number, message in enumerate(said, 1):
+            self._say(f"{number}. {_beginning(message.text)}")
+        self._say("rewind N goes back to one of them" if said else "nothing has been said yet")
+
+    async def _may_do_more(self, call: ToolCall) -> bool:
+        """Could a call have done something that is not kept, such as over the network?"""
+        guard = self._session.opened.loop.guard
+        try:
+            judged = await guard.verdict(call, Caller.MODEL)
+        except Refusal:  # there is no such tool any more
+            return True
+        effects = judged.tool.effects
+        only_files = effects is not None and effects <= {Effect.READ, Effect.WRITE}
+        return not (only_files or judged.tool.delegates or judged.verdict.risk == "low")
+
+    async def undo(self, args: Sequence[str]) -> None:
+        log, only_list = self._changes, "--list" in args
+        calls = self._undone_calls([arg for arg in args if arg != "--list"], log)
+        found = [look(file) for file in log.changed(calls)] if only_list else undo(log, lambda file, why: False, calls)
+        for each in found:
+            self._say(_describe(each, only_list), "warning" if each.left else "info")
+        if not found:
+            self._say("this session changed no file that is not as it was")
+
+    def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
+        """The calls that are to be undone; None for all."""
+        match args:
+            case []:
+                return None
+            case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
+                return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
+        raise UsageError(f"undo takes no '{' '.join(args)}'", hint="undo [--list] [--call N | --turn N]")
+
+
+def _beginning(text: str) -> str:
+    return cut(" ".join(text.split()), _SHOWN, "end")
+
+
+def _name_calls(calls: Sequence[ToolCall]) -> str:
+    named = [f"{call.name} {_beginning(' '.join(map(str, call.args.values())))}" for call in calls[:_NAMED]]
+    return "; ".join([*named, *([f"and {len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])])
+
+
+def _describe(undoing: Undoing, only_list: bool) -> str:
+    if undoing.left:
+        return f"{undoing.file.path} is left as it is: {undoing.left}"
+    newer = f", but {undoing.newer}" if undoing.newer else ""
+    return f"{undoing.file.path} {(_WOULD if only_list else _DONE)[undoing.action]}{newer}"

@@ -1,0 +1,131 @@
+"""``rewind``: back to a message, with files and conversation; the record keeps all of it.
+
+Covers forge_cli.engine.runtime.going_back, forge_cli.record.rewind.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from forge_cli import EventBus, load_worker, open_session
+from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.resume import read_past
+from forge_cli.record.rewind import said_messages
+from forge_cli.testing import Project, call, calls
+from tests.engine.runtime.test_commands import command, in_turn, statuses
+from tests.engine.talk import UI, converse, say
+
+WORKER = """
+name: w
+toolsets:
+  filesystem: {}
+  shell: {rules: [{pattern: touch, approval: preApproved}, {use: reading}]}
+"""
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("old.txt", "before\n")
+    return project
+
+
+def write(path: str, content: str) -> object:
+    return calls(call("write_file", path=path, content=content))
+
+
+def go(worker: Project, *turns: object, steps: Callable[[EventBus], list[Callable[[], None]]]) -> tuple[UI, str]:
+    bus = EventBus()
+    ui = UI(bus)
+    with open_session(load_worker(worker.folder / "worker.yaml")) as session:
+        converse(
+            worker,
+            bus,
+            *turns,
+            begin=in_turn(bus, *steps(bus)),
+            session=session,
+            approval_mode="approve_all",
+            workspace=worker.folder,
+        )
+    return ui, session.id
+
+
+def said(session: str) -> list[str]:
+    """What a model would read when the session is resumed."""
+    lines = read_readable(find_kept(session)).lines
+    return [message.text for message in read_past(lines).messages if message.role == "user" and message.text]
+
+
+def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
+    def steps(bus: EventBus) -> list[Callable[[], None]]:
+        lines = [lambda: say(bus, "one"), lambda: say(bus, "two"), lambda: say(bus, "three")]
+        return [*lines, lambda: command(bus, "rewind"), lambda: command(bus, "rewind", "2"), lambda: say(bus, "four")]
+
+    ui, session = go(
+        worker,
+        *(write("old.txt", "first\n"), "done one"),
+        *(write("old.txt", "second\n"), calls(call("shell", command="wc old.txt")), "done two"),
+        *(write("new/new.txt", "third\n"), calls(call("shell", command="touch made")), "done three"),
+        "done four",
+        steps=steps,
+    )
+    assert worker.read("old.txt") == "first\n"
+    assert not (worker.folder / "new").exists()
+    told = [*statuses(ui, "info"), *statuses(ui, "warning")]
+    assert {"1. one", "2. two", "3. three"} <= set(told)
+    assert "back to where message 2 was not sent yet: two" in told
+    assert "not undone, whatever they did beyond these files: shell touch made" in told
+    assert said(session) == ["one", "four"]
+    lines = read_readable(find_kept(session)).lines
+    assert [each.text for each in said_messages(lines)] == ["one", "four"]
+    assert "done three" in str([line.data for line in lines])
+
+
+def test_back_twice_and_to_the_beginning(worker: Project) -> None:
+    def steps(bus: EventBus) -> list[Callable[[], None]]:
+        return [
+            *(lambda: say(bus, "one"), lambda: say(bus, "two"), lambda: command(bus, "rewind", "2")),
+            *(lambda: say(bus, "three"), lambda: command(bus, "compact"), lambda: command(bus, "rewind", "2")),
+            *(lambda: command(bus, "rewind", "1"), lambda: command(bus, "rewind", "1"), lambda: say(bus, "four")),
+        ]
+
+    turns = (write("old.txt", "1\n"), "done", write("old.txt", "2\n"), "done", write("old.txt", "3\n"), "done")
+    ui, session = go(worker, *turns, "a summary", "done four", steps=steps)
+    assert worker.read("old.txt") == "before\n"
+    assert said(session) == ["four"]
+    assert [error.partition("\n")[0] for error in statuses(ui, "error")] == ["there is no message '1'"]
+
+
+def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
+    bus, changed = EventBus(), []
+    ui = UI(bus)
+
+    def change(event: object) -> None:
+        changed.append(worker.write("old.txt", "mine\n"))
+
+    ui.reactions["turnEnd"] = lambda event: ui.reactions.update(turnEnd=change)
+    with open_session(load_worker(worker.folder / "worker.yaml")) as session:
+        converse(
+            worker,
+            bus,
+            *(write("old.txt", "1\n"), "done"),
+            begin=in_turn(bus, lambda: say(bus, "one"), lambda: command(bus, "rewind", "1")),
+            session=session,
+            approval_mode="approve_all",
+            workspace=worker.folder,
+        )
+    assert changed
+    assert worker.read("old.txt") == "mine\n"
+    assert statuses(ui, "warning")[-1] == (
+        f"{worker.folder}/old.txt is left as it is: it was changed after the session"
+    )
+    assert said(session.id) == []
+
+
+@pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1 1", "²"])
+def test_a_message_that_is_not_there(worker: Project, number: str) -> None:
+    ui, session = go(
+        worker, "done", steps=lambda bus: [lambda: say(bus, "one"), lambda: command(bus, "rewind", *number.split())]
+    )
+    assert len(statuses(ui, "error")) == 1
+    assert said(session) == ["one"]
