@@ -314,6 +314,9 @@ class WorkerProcesses(Processes):
     ) -> Finished:
         """Run a command in a way that somebody has prepared."""
         options = self._options(argv, cwd, env, None, wrap)
+        if self._proxy:  # it is not there, and would stand before the places that a command wants to reach
+            hidden = self._proxy.variables().keys() - env.keys()
+            options["env"] = {name: value for name, value in options["env"].items() if name not in hidden}
         return await self.children.run(argv, **options, timeout=timeout, together=together, watch=watch)
 
     def warn_of_rules(self) -> None:

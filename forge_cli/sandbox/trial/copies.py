@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -29,7 +29,23 @@ from forge_cli.sandbox.trial.changes import UnknownChange, read_changes
 _REPORT, _START = "report", "start"
 _LONGEST, _AGAIN = 30, 3
 _RUN = "import sys; sys.path.append(sys.argv[1]); import enter; enter.run(int(sys.argv[2]))"
+_RUN_WITHOUT_NETWORK = (
+    "import sys; sys.path.append(sys.argv[1]); import enter, destinations;"
+    " enter.run(int(sys.argv[2]), destinations.Destinations())"
+)
 """Imported, since Python compiles a file anew that it is started with."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the first program of a command saw of it."""
+
+    network: bool
+    """It wanted a network."""
+    exceeded: bool
+    """It wrote more than it had room for, and was stopped."""
+    reached: Sequence[str] = ()
+    """Where it wanted to go, as far as that is known: hosts, most of them with a port."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +75,11 @@ class Copies:
             plan: dict[str, object] = {
                 "overlays": [self._places(zone) for zone in self.zones],
                 "opens": opens,
-                "network": self.network,
                 "argv": inner,
                 "room": self.room,
                 "report": str(self.folder / _REPORT),
             }
-            with _planned(plan) as (start, descriptor):
+            with _planned(plan, network=self.network) as (start, descriptor):
                 yield replace(command, argv=start, descriptors=(*command.descriptors, descriptor))
 
     def appeared(self) -> Sequence[str]:
@@ -97,10 +112,10 @@ class Copies:
         merged = upper_folder(self.folder, str(zone)).with_name("merged")
         return replace(rule, source=merged / rule.path.relative_to(zone))
 
-    def report(self) -> frozenset[str] | None:
-        """Which of ``network`` and ``exceeded`` it was, once everything had ended; None where that never happened."""
+    def report(self) -> Report | None:
+        """What was seen of it, once everything had ended; None where that never happened."""
         try:
-            return frozenset((self.folder / _REPORT).read_text().split())
+            return Report(**marshal.loads((self.folder / _REPORT).read_bytes()))  # noqa: S302
         except FileNotFoundError:
             return None
 
@@ -168,20 +183,23 @@ def overlay_problem() -> str | None:
         places = [os.path.join(os.path.realpath(folder), name) for name in ("lower", "upper", "work", "merged")]
         for place in places:
             os.mkdir(place)
-        plan = {"overlays": [places], "opens": [], "network": False, "room": None, "report": f"{folder}/report"}
-        with _planned({**plan, "argv": [shutil.which("true", path=os.defpath) or "/bin/true"]}) as (argv, descriptor):
+        true = shutil.which("true", path=os.defpath) or "/bin/true"
+        report = f"{folder}/report"
+        plan = {"overlays": [places], "opens": [], "room": None, "report": report, "argv": [true]}
+        with _planned(plan, network=False) as (argv, descriptor):
             done = subprocess.run(argv, pass_fds=[descriptor], capture_output=True, timeout=_LONGEST, check=False)
     said = done.stderr.decode(errors="replace").strip().removeprefix(f"forge: {enter.NOTHING}: ")
     return said or "it did not start" if done.returncode else None
 
 
 @contextmanager
-def _planned(plan: dict[str, object]) -> Iterator[tuple[tuple[str, ...], int]]:
+def _planned(plan: Mapping[str, object], *, network: bool) -> Iterator[tuple[tuple[str, ...], int]]:
     """The argv that does what a plan says, and the descriptor that it reads it from."""
     descriptor = os.memfd_create("plan")
     try:
-        os.pwrite(descriptor, marshal.dumps(plan), 0)
-        yield (sys.executable, "-I", "-S", "-c", _RUN, os.path.dirname(enter.__file__), str(descriptor)), descriptor
+        os.pwrite(descriptor, marshal.dumps(dict(plan)), 0)
+        code = _RUN if network else _RUN_WITHOUT_NETWORK
+        yield (sys.executable, "-I", "-S", "-c", code, os.path.dirname(enter.__file__), str(descriptor)), descriptor
     finally:
         os.close(descriptor)
 

@@ -1,16 +1,14 @@
 """The first program of a command on copies: it mounts overlays, starts the command, and waits until all of it is gone.
 
 It has a mount namespace of its own, and for a trial a network with nothing in it. When everything has ended it writes
-down whether the command wanted a network, or passed its room. A bare interpreter imports it, for each command anew:
-so it stands on what is built in, since ``ctypes`` and ``os`` alone take longer than all the mounts.
+down whether the command wanted a network, and where to, or passed its room. A bare interpreter imports it, for each
+command anew: so it stands on what is built in, since ``ctypes`` and ``os`` alone take longer than all the mounts.
 """
 
 from __future__ import annotations
 
 import _ctypes
 import _signal as signal  # type: ignore[import-not-found]
-import _socket as socket
-import fcntl
 import marshal
 import posix as os
 import sys
@@ -21,17 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
+    from forge_cli.sandbox.trial.destinations import Destinations
+
 NOT_STARTED, NOT_MOUNTED = 127, 125
 NOTHING = "nothing was started"
 _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SIOCSIFADDR, _SIOCSIFFLAGS, _IFF_UP = 0x8916, 0x8914, 1
-_OWN_ADDRESS = "192.0.2.1"
-"""Of those for documentation: programs that find no address but the loopback's would not even try to connect."""
-_WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Ip6OutNoRoutes", "Udp6NoPorts")
-"""Counters of the kernel that move when somebody wants to reach what is not there."""
+_WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp:RcvbufErrors", "Ip6OutNoRoutes", "Udp6NoPorts")
+"""Counters of the kernel that move when somebody wants to reach what is not there, or what did not keep up."""
 _LOOK = 0.25
+_NEWS = {signal.SIGCHLD, signal.SIGIO}
+"""Something has ended, or somebody asks for a name."""
 
 
 class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -89,16 +88,6 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
         os.close(place)
 
 
-def bring_up_loopback() -> None:
-    any_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    for name, request, value in (
-        (b"lo", _SIOCSIFFLAGS, _IFF_UP.to_bytes(2, sys.byteorder)),
-        (b"lo:1", _SIOCSIFADDR, socket.AF_INET.to_bytes(2, sys.byteorder) + bytes(2) + socket.inet_aton(_OWN_ADDRESS)),
-    ):
-        fcntl.ioctl(any_socket, request, name.ljust(16, b"\0") + value.ljust(16, b"\0"))
-    any_socket.close()
-
-
 def wanted_network() -> bool:
     """Whether anything was sent to where nobody is."""
     counted = dict(_counters())
@@ -125,24 +114,32 @@ def start(argv: list[str]) -> int:
     return os.posix_spawn(argv[0], argv, environment, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
 
 
-def wait_for_all(pid: int, uppers: list[str], room: int | None) -> tuple[int, bool]:
+def wait_for_all(pid: int, uppers: list[str], room: int | None, destinations: Destinations | None) -> tuple[int, bool]:
     """Wait for the command and for all that it leaves behind; its exit code, and whether it passed its room."""
-    code, exceeded, pause = NOT_STARTED, False, 0.0
+    code, stopped, next_look = NOT_STARTED, False, time.monotonic() + _LOOK
     while True:
         try:
-            found, status = os.waitpid(-1, os.WNOHANG if room is not None and not exceeded else 0)
+            found, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return code, exceeded
+            return code, stopped or _exceeds(uppers, room)
         if found == pid:
             ended = os.waitstatus_to_exitcode(status)
             code = 128 - ended if ended < 0 else ended
-        elif found == 0 and room is not None:
-            signal.sigtimedwait({signal.SIGCHLD}, max(_LOOK, pause))
-            since = time.monotonic()
-            if sum(map(_size_of, uppers)) > room:
-                exceeded = True
+        if found:
+            continue
+        signal.sigtimedwait(_NEWS, max(0, next_look - time.monotonic()))
+        if destinations:
+            destinations.answer()
+        since = time.monotonic()
+        if since >= next_look:
+            if not stopped and _exceeds(uppers, room):
+                stopped = True
                 os.kill(pid, signal.SIGKILL)
-            pause = 10 * (time.monotonic() - since)
+            next_look = time.monotonic() + max(_LOOK, 10 * (time.monotonic() - since))
+
+
+def _exceeds(folders: list[str], room: int | None) -> bool:
+    return room is not None and sum(map(_size_of, folders)) > room
 
 
 def _size_of(folder: str) -> int:
@@ -162,17 +159,17 @@ def _size_of(folder: str) -> int:
     return total
 
 
-def main(plan: dict[str, Any]) -> int:
+def main(plan: dict[str, Any], destinations: Destinations | None) -> int:
+    """Do it, with the network that there is, or one in which it is seen where somebody wants to go."""
     _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    network = bool(plan["network"])
+    signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
     try:
-        enter_namespaces(network=network)
+        enter_namespaces(network=destinations is None)
         _prctl(_PR_SET_PDEATHSIG, _Long(signal.SIGKILL), 0, 0, 0)  # new namespaces forget it
         for places in plan["overlays"]:
             mount_overlay(*places)
-        if not network:
-            bring_up_loopback()
+        if destinations:
+            destinations.bring_up()
         opened = [open_exactly(path) for path in plan["opens"]]
     except OSError as error:
         sys.stderr.write(f"forge: {NOTHING}: {error.strerror}\n")
@@ -185,17 +182,18 @@ def main(plan: dict[str, Any]) -> int:
     except OSError as error:
         sys.stderr.write(f"forge: {argv[0]} cannot be started: {error.strerror}\n")
         return NOT_STARTED
-    code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"])
-    found = {"network": not network and wanted_network(), "exceeded": exceeded}
-    with open(plan["report"], "w") as file:
-        file.write(" ".join(name for name, is_so in found.items() if is_so))
+    code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"], destinations)
+    reached = destinations.reached() if destinations else []
+    network = destinations is not None and (bool(reached) or destinations.was_asked or wanted_network())
+    with open(plan["report"], "wb") as file:
+        marshal.dump({"network": network, "exceeded": exceeded, "reached": reached}, file)
     return code
 
 
-def run(descriptor: int) -> NoReturn:
+def run(descriptor: int, destinations: Destinations | None = None) -> NoReturn:
     """Do what the plan says that lies behind a descriptor, and leave without any of Python's own ceremony."""
     with open(descriptor, "rb") as given:
         plan = marshal.load(given)  # noqa: S302
-    code = main(plan)
+    code = main(plan, destinations)
     sys.stderr.flush()
     os._exit(code)

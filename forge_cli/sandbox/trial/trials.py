@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 AGAIN = 3
 """How often a command is tried whose files somebody else changes meanwhile."""
 _STAND_INS = "stand-ins"
+LISTED = 5
+"""Places, of each kind that a trial wanted, that are named."""
 
 
 class NotTried(Exception):
@@ -68,6 +70,17 @@ def copies_problem(wrap: Confined) -> str | None:
     if place := mounted_below([zone.path for zone in wrap.confinement.zones]):
         return f"{shown(str(place))} is a file system of its own inside a zone"
     return None
+
+
+def _destinations(reached: Sequence[str]) -> list[str]:
+    """What a trial wanted of the network, by host and port where that is known."""
+    here = [place for place in reached if place.startswith("127.")]
+    away = [place for place in reached if place not in here]
+    found = [f"a server on this machine ({', '.join(here[:LISTED])})"] if here else []
+    if away:
+        more = f" and {len(away) - LISTED} more" if len(away) > LISTED else ""
+        found.insert(0, f"the network ({', '.join(away[:LISTED])}{more})")
+    return found or ["the network, or a server on this machine"]
 
 
 class Trials:
@@ -142,10 +155,10 @@ class Trials:
         if copies.is_overtaken(changes):
             return None
         wanted = [f"{shown(name)}, which may hold secrets" for name in secrets]
-        if report and "network" in report:
-            wanted.insert(0, "the network, or a server on this machine")
+        if report and report.network:
+            wanted[:0] = _destinations(report.reached)
         unsure = None
-        if report and "exceeded" in report:
+        if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"
         elif done.timed_out or done.exit_code is None or report is None:
             unsure = "it did not come to its end"
@@ -176,7 +189,7 @@ class Trials:
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
-        wanted = (*tried.wanted, *(f"{shown(path)}, which lies outside the zones" for path in list(lacked)[:5]))
+        wanted = (*tried.wanted, *(f"{shown(path)}, which lies outside the zones" for path in list(lacked)[:LISTED]))
         unsure = tried.unsure
         if unsure is None and done.exit_code:
             silent = [*withheld, *map(str, self._view.named)]

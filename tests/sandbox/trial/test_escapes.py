@@ -16,7 +16,7 @@ from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-from forge_cli.sandbox.trial.copies import Copies
+from forge_cli.sandbox.trial.copies import Copies, Report
 
 from ..children import stranger
 from ..isolation.test_escapes import TABLE, furnished, script, servers  # noqa: F401
@@ -88,4 +88,4 @@ async def test_too_much_is_stopped(world: World) -> None:
     async with ChildProcesses() as processes:
         line = "head -c 60000000 /dev/zero > big; sleep 60"
         done = await processes.run(bash(line), cwd=world.project, wrap=copies, env=clean_environment(), timeout=60)
-    assert (copies.report(), done.timed_out) == ({"exceeded"}, False)
+    assert (copies.report(), done.timed_out) == (Report(network=False, exceeded=True, reached=[]), False)

@@ -168,6 +168,52 @@ def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
 
 
+GARBAGE = r"""
+import random, socket
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asked.settimeout(20)
+asked.connect(("127.0.0.1", 53))
+chance = random.Random(34)
+for size in [0, 1, 12, 13, 512, *(chance.randrange(200) for _ in range(40))]:
+    asked.send(chance.randbytes(size))
+asked.send(b"id\1\0\0\1" + bytes(6) + b"\x0cevil\x1b[2J\n, x\7example\0\0\1\0\1")
+while not (answer := asked.recv(600)).startswith(b"id"):
+    pass
+address = socket.inet_ntoa(answer[-4:])
+print(address, socket.socket().connect_ex((address, 8443)) != 0)
+"""
+SERVED = r"""
+import socket, threading
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: server.accept()[0].sendall(b"served")).start()
+print(socket.create_connection(server.getsockname()).recv(9))
+"""
+
+
+def test_where_a_trial_wants_to_go_is_told_by_host_and_port(shell: Project) -> None:
+    shell.write("served.py", SERVED)
+    shell.write("garbage.py", GARBAGE)
+    table = {
+        "python3 served.py": (),
+        ": < /dev/tcp/one.example/443; : < /dev/tcp/two.example/80; getent ahosts three.example; true": (
+            "the network (one.example:443, two.example:80, three.example)",
+        ),
+        "echo x > /dev/udp/time.example/123; : < /dev/tcp/127.0.0.1/9; true": (
+            "the network (time.example:123)",
+            "a server on this machine (127.0.0.1:9)",
+        ),
+        ": < /dev/tcp/203.0.113.7/80; true": ("the network, or a server on this machine",),
+    }
+    turns = [calls(call("shell", command=line)) for line in (*table, "python3 garbage.py")]
+    seen = shell.run(*turns, "done", approval_callback=lambda request: False, timeout=120)
+    *found, garbage = (each.wanted for each in seen.of(CommandTried))
+    assert dict(zip(table, found, strict=True)) == table
+    (text,) = garbage
+    assert text.startswith("the network (")
+    assert "evil2jx.example:8443" in seen.of(CommandTried)[-1].sentence()
+    assert text.isprintable()
+
+
 def test_a_session_that_is_parked_keeps_what_was_seen(shell: Project) -> None:
     shell.write("worker.yaml", f"{WORKER}model: script:script.yaml\n")
     turns = [calls(call("shell", command="./build.sh")), {"text": "done"}]
