@@ -10,9 +10,9 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -36,16 +36,22 @@ class ChangeSet:
 
     folder: Path
     changes: tuple[PathChange, ...]
+    roots: Mapping[str, int] = field(default_factory=dict)
+    """The number of each zone's own folder on disk, when the command began."""
 
     @classmethod
     def load(cls, folder: Path) -> ChangeSet:
         found = json.loads((folder / _CHANGES).read_bytes())
-        return cls(folder, tuple(map(load_change, found)))
+        return cls(folder, tuple(map(load_change, found["changes"])), found["roots"])
 
     def save(self, *, durable: bool = False) -> None:
         """Write them down; before they are carried out, so that a power cut does not lose them."""
-        text = json.dumps([dump_change(change) for change in self.changes])
-        replace_file(self.folder / _CHANGES, text, mode=0o600, durable=durable)
+        kept = {"roots": dict(self.roots), "changes": [dump_change(change) for change in self.changes]}
+        replace_file(self.folder / _CHANGES, json.dumps(kept), mode=0o600, durable=durable)
+
+    def walk(self) -> ZoneWalk:
+        """A walk through its zones; Stale where one of them is another folder by now."""
+        return ZoneWalk(self.zones, self.folder, self.roots)
 
     @property
     def zones(self) -> list[str]:
@@ -68,7 +74,7 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
 
     ``keep`` is called before anything is changed, with what was there in its place.
     """
-    with _locked(changes.folder), ZoneWalk(changes.zones, changes.folder) as walk:
+    with _locked(changes.folder), changes.walk() as walk:
         changes = _hashed(changes, walk)
         walk.check_all(changes.changes)
         keep_before(changes, walk)
@@ -81,10 +87,10 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
 
 def found_anew(changes: ChangeSet) -> ChangeSet:
     """The same changes to what is there now, where somebody else was there meanwhile: the later one counts."""
-    with ZoneWalk(changes.zones, changes.folder) as walk:
+    with changes.walk() as walk:
         found = [replace(change, before=walk.look(change, content=True)) for change in changes.changes]
     paths = {change.path for change in found}
-    again = ChangeSet(changes.folder, tuple(change for change in found if _is_possible(change, paths)))
+    again = replace(changes, changes=tuple(change for change in found if _is_possible(change, paths)))
     again.save()
     return again
 
@@ -99,7 +105,7 @@ def _is_possible(change: PathChange, paths: set[Path]) -> bool:
 
 def check(changes: ChangeSet) -> None:
     """Stale where something is not as the command found it."""
-    with ZoneWalk(changes.zones, changes.folder) as walk:
+    with changes.walk() as walk:
         walk.check_all(changes.changes)
 
 
@@ -111,7 +117,7 @@ def finish(folder: Path) -> str | None:
         if not own or not (folder / _JOURNAL).exists():
             return None
         changes = ChangeSet.load(folder)
-        with ZoneWalk(changes.zones, changes.folder) as walk:
+        with changes.walk() as walk:
             unknown = [change for change in changes.changes if not walk.is_ours(change)]
             if not unknown:
                 _carry_out(changes, walk)

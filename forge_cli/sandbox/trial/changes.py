@@ -14,7 +14,10 @@ from typing import Any, Literal
 from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.sandbox.trial.scratch import is_scratch, may_be_refreshed, says_the_same
 
-_OPAQUE = "user.overlay.opaque"
+_OWN, _OPAQUE = "user.overlay.", "user.overlay.opaque"
+_SET = "user.overlay.overlay."
+"""By which an overlay writes down what a command sets of the same name as its own attributes."""
+_KEPT = ("user.", "system.posix_acl_")
 _CHUNK = 1 << 18
 Kind = Literal["file", "folder", "link", "pipe"]
 What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linked"]
@@ -171,6 +174,8 @@ class _Reader:
             yield from self._folder_itself(parts, upper, info, before)
         if not os.access(upper, os.R_OK | os.X_OK):
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o700)  # a copy: its own mode is in the change
+        if inside:
+            _check_attributes(inside, upper)
         yield from self._read(upper, inside, parts, opaque=opaque or _is_opaque(upper))
 
     def _folder_itself(
@@ -193,6 +198,8 @@ class _Reader:
         content = before is not None and before.st_size == info.st_size  # else they differ, whatever is in them
         after = entry_of(upper, info, content=content)
         old = entry_of(lower, before, content=content) if lower and before else None
+        if old and lower and old.kind == after.kind == "file" and (old.size, old.detail) == (after.size, after.detail):
+            _check_attributes(lower, upper)
         if old and _same(old, after) and info.st_nlink == 1:
             return
         if (
@@ -211,6 +218,24 @@ class _Reader:
             for name in os.listdir(lower):
                 yield from self._deleted((*parts, name), lower / name)
         yield PathChange(self.zone, parts, entry_of(lower, info, content=False), None)
+
+
+def _check_attributes(lower: Path, upper: Path) -> None:
+    """UnknownChange where a command has set attributes of something that it left as it was: these are not applied."""
+    if _attributes_of(lower) != _attributes_of(upper):
+        raise UnknownChange(f"it set attributes of {upper.name}")
+
+
+def _attributes_of(path: Path) -> dict[str, bytes]:
+    """Those that belong to whoever owns the file; what an overlay notes for itself is not among them."""
+    try:
+        names = os.listxattr(path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+    kept = [name for name in names if name.startswith(_KEPT) and (name.startswith(_SET) or not name.startswith(_OWN))]
+    return {name: os.getxattr(path, name, follow_symlinks=False) for name in kept}
 
 
 def _same(one: Entry, other: Entry) -> bool:

@@ -63,7 +63,8 @@ class Copies:
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
         for zone in self.zones:
             self._make_folders(zone)
-        (self.folder / _START).touch()
+        roots = {str(zone): zone.stat().st_ino for zone in self.zones}
+        (self.folder / _START).write_bytes(marshal.dumps(roots))
         with replace(self.wrap, place=self._on_copy)(argv, cwd) as command:
             opens: list[str] = []
             end = list(command.argv).index("--")
@@ -123,7 +124,8 @@ class Copies:
         """What the command did, kept in the folder; with ``scratch`` also what can be dropped."""
         uppers = {zone: upper_folder(self.folder, str(zone)) for zone in self.zones}
         changes = [change for zone, upper in uppers.items() for change in read_changes(zone, upper, scratch=scratch)]
-        found = ChangeSet(self.folder, tuple(changes))
+        roots = marshal.loads((self.folder / _START).read_bytes())  # noqa: S302
+        found = ChangeSet(self.folder, tuple(changes), roots)
         found.save()
         return found
 

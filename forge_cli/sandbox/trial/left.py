@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from forge_cli.core.errors import ToolError
 from forge_cli.sandbox import trial
 
 SUFFIX = ".trials"
@@ -15,8 +16,14 @@ SUFFIX = ".trials"
 
 def finish_trials(sessions: Path) -> Iterator[str]:
     """Complete what was begun in any session of this folder; a sentence each."""
+    names: list[str] = []
     with suppress(FileNotFoundError):
-        for name in [name for name in os.listdir(sessions) if name.endswith(SUFFIX)]:
-            for journal in (sessions / name).glob("*/journal"):
+        names = [name for name in os.listdir(sessions) if name.endswith(SUFFIX)]
+    for name in names:
+        for journal in (sessions / name).glob("*/journal"):
+            try:
                 if sentence := trial.apply.finish(journal.parent):
                     yield sentence
+            except (ToolError, OSError, ValueError) as error:
+                forget = f"forge sessions rm {name.removesuffix(SUFFIX)} forgets them"
+                yield f"changes that were cut off cannot be completed yet ({error}); {forget}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -27,15 +27,23 @@ Side = Literal["before", "after"]
 class ZoneWalk:
     """The zones of some changes, held open: every path is walked to from there, and no link is followed."""
 
-    def __init__(self, zones: Iterable[str], folder: Path) -> None:
-        """``folder`` is where the changes lie; names of temporary files are made of it."""
+    def __init__(self, zones: Iterable[str], folder: Path, roots: Mapping[str, int]) -> None:
+        """``folder`` is where the changes lie; names of temporary files are made of it.
+
+        ``roots`` has the numbers of the zones' own folders on disk, as far as somebody knows them.
+        """
         self._zones: dict[str, int] = {}
         self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
         self._id = sha256(os.fsencode(folder)).hexdigest()[:12]
-        for zone in zones:
-            if os.path.realpath(zone) != zone:
-                raise Stale(f"{zone} leads elsewhere now")
-            self._zones[zone] = os.open(zone, FOLDER)
+        try:
+            for zone in zones:
+                self._zones[zone] = os.open(zone, FOLDER)
+                number = os.fstat(self._zones[zone]).st_ino
+                if os.path.realpath(zone) != zone or roots.get(zone, number) != number:
+                    raise Stale(f"{shown(zone)} is another folder now")
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self

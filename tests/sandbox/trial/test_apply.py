@@ -92,7 +92,7 @@ def found_anew(zone: Path, changes: ChangeSet, tmp_path: Path) -> ChangeSet:
         replace(change, before=change.before and entry_of(change.path, os.lstat(change.path)))
         for change in changes.changes
     ]
-    again = ChangeSet(tmp_path / "again", tuple(fresh))
+    again = ChangeSet(tmp_path / "again", tuple(fresh), {str(zone): zone.stat().st_ino})
     again.save()
     return again
 

@@ -104,13 +104,14 @@ def carry_out(root: Path, lines: Sequence[object]) -> None:
     subprocess.run([sys.executable, "-c", DRIVER], cwd=root, input=feed, text=True, check=True, timeout=60)
 
 
-async def on_copies(zone: Path, folder: Path, lines: Sequence[object]) -> tuple[Copies, Finished]:
-    """The same on copies."""
+async def on_copies(
+    zone: Path, folder: Path, lines: Sequence[object] = (), argv: Sequence[str] = ("python3", "-c", DRIVER)
+) -> tuple[Copies, Finished]:
+    """The same, or another command, on copies."""
     cage = next(found for found in mechanisms() if found.name == "bwrap")
     confinement = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True)
     copies = Copies(folder, Confined(cage, replace(confinement)), network=False)
     feed = ascii(list(lines)).encode()
-    argv = ["python3", "-c", DRIVER]
     async with ChildProcesses() as processes:
         done = await processes.run(argv, cwd=zone, wrap=copies, env=clean_environment(), timeout=60, feed=feed)
     return copies, done

@@ -1,0 +1,143 @@
+"""What somebody may do to a zone, or to a copy of it, so that something else is applied than was shown.
+
+Covers forge_cli.sandbox.trial.left.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.trial.apply import ChangeSet, apply
+from forge_cli.sandbox.trial.changes import UnknownChange
+from forge_cli.sandbox.trial.copies import mounted_below
+from forge_cli.sandbox.trial.left import SUFFIX, finish_trials
+
+from .trees import on_copies, tree
+
+pytestmark = pytest.mark.needs("overlay")
+
+FORGED = """
+import ctypes, os, stat
+def forge(step):
+    try: step()
+    except OSError: pass
+os.rename("given", "taken")
+for name in ("opaque", "whiteout", "redirect", "metacopy", "origin", "impure"):
+    for value in (b"y", b"x", b"/kept"):
+        for path in ("made", "made/file", "taken"):
+            forge(lambda: os.setxattr(path, "user.overlay." + name, value))
+for path in ("kept/file", "kept/other", "made/gone"):
+    forge(lambda: os.mknod(path, stat.S_IFCHR | 0o600, 0))
+    forge(lambda: ctypes.CDLL(None).renameat2(-100, path.encode(), -100, b"made/moved", 4))
+forge(lambda: os.rename(os.getcwd(), os.getcwd() + ".away"))
+"""
+
+
+@pytest.fixture
+def zone(tmp_path: Path) -> Path:
+    zone = tmp_path / "zone"
+    for name in ("kept/file", "kept/other", "given"):
+        (zone / name).parent.mkdir(parents=True, exist_ok=True)
+        (zone / name).write_text(f"{name}\n")
+    return zone
+
+
+def changes_of(zone: Path, line: str) -> ChangeSet:
+    async def run() -> ChangeSet:
+        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash(line))
+        assert (done.exit_code, done.stderr) == (0, ""), done
+        return copies.read()
+
+    return anyio.run(run)
+
+
+def test_marks_of_an_overlay_cannot_be_forged(zone: Path) -> None:
+    changes = changes_of(zone, f"mkdir made; echo x > made/file; python3 -c '{FORGED.replace(chr(39), chr(34))}'")
+    before = {name: said for name, said in tree(zone).items() if name != "given"}
+    apply(changes)
+    after = tree(zone)
+    assert {name: said for name, said in after.items() if name in before} == before
+    assert set(after) - set(before) == {"made", "made/file", "taken"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'python3 -c \'import os; os.setxattr("given", "user.note", b"x")\'',
+        'python3 -c \'import os; os.setxattr("kept", "user.note", b"x")\'',
+        'python3 -c \'import os; os.setxattr("given", "user.note", b"x")\'; chmod 600 given',
+    ],
+)
+def test_an_attribute_that_is_set_is_an_effect(zone: Path, line: str) -> None:
+    with pytest.raises(UnknownChange, match="it set attributes of (given|kept)"):
+        changes_of(zone, line)
+
+
+def test_a_second_name_outside_is_not_written(zone: Path) -> None:
+    os.link(zone / "given", zone.parent / "outside")
+    os.link(zone / "given", zone / "second")
+    apply(changes_of(zone, "echo more >> given"))
+    assert (zone / "given").read_text() == "given\nmore\n"
+    assert [path.read_text() for path in (zone.parent / "outside", zone / "second")] == ["given\n", "given\n"]
+
+
+@pytest.mark.parametrize("place", ["folder", "link", "link above", "nothing"])
+def test_another_folder_in_the_place_of_the_zone_gets_nothing(zone: Path, place: str) -> None:
+    changes = changes_of(zone, "mkdir new; echo x > new/file")
+    other = zone.parent / "other"
+    if place == "link above":
+        moved = zone.parent.with_name(f"{zone.parent.name}-moved")
+        zone.parent.rename(moved)
+        zone.parent.symlink_to(moved)
+    else:
+        zone.rename(zone.parent / "away")
+        other.mkdir()
+    match place:
+        case "folder":
+            other.rename(zone)
+        case "link":
+            zone.symlink_to(other)
+    with pytest.raises((Stale, FileNotFoundError, NotADirectoryError)):
+        apply(changes)
+    assert [path for path in zone.parent.resolve().rglob("new/file") if "trial" not in path.parts] == []
+
+
+def test_a_folder_that_cannot_be_changed_leaves_all_as_it_was(zone: Path) -> None:
+    changes = changes_of(zone, "echo x > a; echo more >> kept/file; rm kept/other; chmod 600 given")
+    before = tree(zone)
+    if subprocess.run(["chattr", "+i", zone / "kept"], capture_output=True, timeout=60).returncode:
+        pytest.skip("only root can make a folder immutable, and not on every file system")
+    try:
+        with pytest.raises(ToolError, match="nothing was changed"):
+            apply(changes)
+        assert tree(zone) == before
+    finally:
+        subprocess.run(["chattr", "-i", zone / "kept"], check=True, timeout=60)
+
+
+def test_a_file_system_inside_a_zone_is_noticed(zone: Path) -> None:
+    assert mounted_below([Path("/")]) is not None
+    assert mounted_below([zone]) is None
+    assert mounted_below([Path("/proc/self")]) is None
+
+
+def test_what_cannot_be_completed_stops_nobody_else(zone: Path, tmp_path: Path) -> None:
+    sessions = tmp_path / "sessions"
+    for name in ("one", "two", "three"):
+        place = sessions / f"{name}{SUFFIX}" / "call"
+        place.parent.mkdir(parents=True)
+        changes_of(zone, "echo x > new").folder.rename(place)
+        (place / "journal").touch()
+    for name in ("one", "three"):
+        text = (sessions / f"{name}{SUFFIX}/call/changes.json").read_text()
+        (sessions / f"{name}{SUFFIX}/call/changes.json").write_text(text.replace(str(zone), str(tmp_path / "gone")))
+    said = list(finish_trials(sessions))
+    assert len(said) == 3
+    assert [sentence for sentence in said if "are done now" in sentence] == ["1 change that were cut off are done now"]
+    assert sum("forge sessions rm" in sentence for sentence in said) == 2
+    assert (zone / "new").read_text() == "x\n"
