@@ -61,6 +61,8 @@ def look(file: ChangedFile) -> Undoing:
     action: Action = "remove" if file.before is None else "restore"
     if file.unkept:
         return Undoing(file, action, left=file.unkept)
+    if file.before and file.before[0] == "special":
+        return Undoing(file, action, left="it was a pipe, and these are not made again")
     try:
         with _held(file, Access.INFO) as held:
             return _judge(file, held, action)

@@ -101,6 +101,20 @@ def test_what_somebody_changed_since_stays(builder: Project, cli) -> None:
     assert (builder.folder / "old/b/c").exists()
 
 
+def test_what_cannot_be_undone_is_left_and_said(builder: Project, cli) -> None:
+    os.mkfifo(builder.folder / "pipe")
+    builder.write("line\nbreak", "x\n")
+    work(builder, cli, calls(shell("rm pipe; mkfifo new; rm line*; echo x > plain; true")))
+    done = cli("undo")
+    said = dict(line.split(": ", 1) if ": " in line else (line, "") for line in done.out.splitlines())
+    assert (done.code, sorted(said)) == (
+        1,
+        ["left      line\\nbreak", "left      new", "left      pipe", "removed   plain"],
+    )
+    assert said["left      pipe"] == "it was a pipe, and these are not made again"
+    assert not (builder.folder / "pipe").exists()
+
+
 def test_a_command_that_fails_or_is_stopped_leaves_what_it_did(builder: Project, cli) -> None:
     before = own(builder.folder)
     slow = call("shell", command="sh -c 'echo half > half; sleep 60'", timeout=1)
@@ -136,7 +150,8 @@ def test_changes_that_were_cut_off_are_completed_by_the_next_start(builder: Proj
     trial.mkdir(parents=True)
     zone = str(builder.folder)
     after = {"kind": "folder", "mode": 0o755, "owner": [os.getuid(), os.getgid()]}
-    (trial / "changes.json").write_text(json.dumps([{"zone": zone, "parts": ["begun"], "after": after}]), "utf-8")
+    kept = {"roots": {}, "changes": [{"zone": zone, "parts": ["begun"], "after": after}]}
+    (trial / "changes.json").write_text(json.dumps(kept), "utf-8")
     (trial / "journal").write_text("after")
     told = cli("undo", "--list")
     assert "1 change that were cut off are done now" in told.err
