@@ -70,7 +70,7 @@ class GrantOffer:
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
         """What one rule, or several together, would allow."""
-        kept = tuple(_unique(rules))
+        kept = tuple(unique(rules))
         return cls(" and ".join(rule.title for rule in kept), kept)
 
     def wire(self) -> dict[str, Any]:
@@ -81,30 +81,7 @@ class GrantOffer:
 THIS_CALL = GrantOffer("this very call")
 
 
-@dataclass(frozen=True)
-class ChangedFolder:
-    """The smallest folder that holds all that a trial changed."""
-
-    path: str
-    name: str = field(compare=False)
-    """As people see it."""
-
-    @property
-    def offer(self) -> GrantOffer:
-        """What a yes may be remembered as: whatever a trial changes there, and nowhere else."""
-        return GrantOffer(f"changes below {self.name}/ of tried commands", below=self.path)
-
-    def lies_in(self, other: str) -> bool:
-        return self.path == other or self.path.startswith(f"{other}/")
-
-
-def offers_for(needs: Needs) -> list[GrantOffer]:
-    """What would allow a call, the narrowest first: each need met by its first rule, then by its next."""
-    levels = range(max(map(len, needs), default=0))
-    return list(_unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
-
-
-def _unique(things: Iterable[Any]) -> Iterator[Any]:
+def unique(things: Iterable[Any]) -> Iterator[Any]:
     """Each once; rules may hold mappings, which have no hash."""
     seen: list[Any] = []
     for thing in things:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from forge_cli.core.events import CommandTried
-    from forge_cli.core.grants import ChangedFolder
+    from forge_cli.core.grants import GrantOffer
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict
@@ -86,8 +86,8 @@ class Preview:
     """Where a command would run, if the call starts one."""
     tried: CommandTried | None = None
     """What came of a trial; without an effect nobody need be asked, unless a rule says so."""
-    changed: ChangedFolder | None = None
-    """Where it changed something, if a yes may be remembered for that folder."""
+    changed: GrantOffer | None = None
+    """The folder in which it changed something, where a yes may be remembered for that."""
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]

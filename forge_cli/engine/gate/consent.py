@@ -16,11 +16,12 @@ from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.core.grants import ChangedFolder, Needs
+from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
@@ -78,7 +79,7 @@ class Consent:
         answered = pending is not None and pending.answer is not None
         key = judged.fingerprint
         needs = self.needs(judged)
-        decision = None if answered else self.controller.settled(key, needs)
+        decision = None if answered else self.controller.settled(AskedCall(key, needs))
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
             preview = await self.preview(judged, new_context)
@@ -89,13 +90,9 @@ class Consent:
                 decision = self._tried(judged, preview)
             if decision is None:
                 may_park, since = judged.call.parent is None, time.monotonic()
-                ask = partial(
-                    self.controller.request_approval,
-                    fingerprint=None if request.once else key,
-                    needs=needs,
-                    changed=self._changed(judged, preview),
-                    may_park=may_park,
-                )
+                fingerprint, changed = None if request.once else key, preview.changed if preview else None
+                ask = partial(self.controller.request_approval, fingerprint=fingerprint, needs=needs, may_park=may_park)
+                ask = partial(ask, changed=changed)
                 decision = await self._get_answer(judged, request, ask)
                 self.waited[judged.call.id] = self.waited.get(judged.call.id, 0.0) + time.monotonic() - since
         self.bus.emit(judged.decided(decision, request_id))
@@ -125,14 +122,7 @@ class Consent:
         self.bus.emit(preview.tried)
         if preview.tried.outcome == "noEffect" and judged.verdict.unruled:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
-        changed = self._changed(judged, preview)
-        return self.controller.settled(None, changed=changed) if changed else None
-
-    def _changed(self, judged: Judged, preview: Preview | None) -> ChangedFolder | None:
-        """Where a trial changed something, if a grant may cover that: not where a rule says that it asks."""
-        if preview is None or not judged.verdict.unruled or self.may_have_run(judged):
-            return None
-        return preview.changed
+        return self.controller.settled(AskedCall(None, changed=preview.changed))
 
     def needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -143,7 +133,7 @@ class Consent:
         preview = preview or Preview(None)
         once = preview.once or self.may_have_run(judged)
         key = judged.fingerprint
-        offers = self.controller.offers(None if once else key, self.needs(judged), self._changed(judged, preview))
+        offers = self.controller.offers(AskedCall(None if once else key, self.needs(judged), preview.changed))
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
@@ -189,7 +179,8 @@ class Consent:
             shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
             preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
-            return _bounded_preview(preview)
+            may_be_granted = judged.verdict.unruled and not self.may_have_run(judged)
+            return _bounded_preview(preview if may_be_granted else replace(preview, changed=None))
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code

@@ -22,8 +22,8 @@ from forge_cli.core.wire import error_text, jsonable
 from forge_cli.engine import gate
 
 if TYPE_CHECKING:
-    from forge_cli.core.grants import ChangedFolder, GrantOffer, Needs
-    from forge_cli.engine.gate.grants import SessionGrants
+    from forge_cli.core.grants import GrantOffer, Needs
+    from forge_cli.engine.gate.grants import AskedCall, SessionGrants
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
 """What a program says to a request; a mapping has the fields of a decision."""
@@ -76,17 +76,13 @@ class ApprovalController:
         """Could an ``ask`` reach somebody?"""
         return self.callback is not None or self.bus.attended
 
-    def offers(
-        self, fingerprint: str | None, needs: Needs, changed: ChangedFolder | None = None
-    ) -> tuple[GrantOffer, ...]:
+    def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """What a person could allow for the rest of the session; nothing where nobody can be asked."""
-        return self._grants.offers(gate.grants.AskedCall(fingerprint, needs, changed)) if self.attended else ()
+        return self._grants.offers(call) if self.attended else ()
 
-    def settled(
-        self, fingerprint: str | None, needs: Needs = (), changed: ChangedFolder | None = None
-    ) -> ApprovalDecision | None:
+    def settled(self, call: AskedCall) -> ApprovalDecision | None:
         """The answer that needs no asking: an earlier grant that covers the call, or the mode."""
-        if given := self._grants.covering(gate.grants.AskedCall(fingerprint, needs, changed)):
+        if given := self._grants.covering(call):
             note = given.text if given.below else "; ".join(map(str, given.rules))
             note = f"allowed in this session by {note}" if note else "approved earlier in this session"
             return ApprovalDecision(True, note=note, by="memory", grant=given)
@@ -104,7 +100,7 @@ class ApprovalController:
         fingerprint: str | None = None,
         *,
         needs: Needs = (),
-        changed: ChangedFolder | None = None,
+        changed: GrantOffer | None = None,
         may_park: bool = True,
     ) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time.
@@ -115,7 +111,7 @@ class ApprovalController:
         fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
         call = gate.grants.AskedCall(fingerprint, needs, changed)
         async with self._one_prompt:
-            decision = self.settled(fingerprint, needs, changed)
+            decision = self.settled(call)
             if decision is not None:
                 return decision
             self._grants.note(call)
@@ -134,11 +130,10 @@ class ApprovalController:
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
         """Take back every grant of which this is true, by its number from 1 on; what it allowed asks again."""
-        given = list(enumerate(self._grants.all, 1))
-        self._grants.all = [each for number, each in given if not gone(number, each.grant)]
-        if len(self._grants.all) < len(given):
+        taken = self._grants.revoke(gone)
+        if taken:
             self._tell_grants()
-        return [each.grant for _, each in given if each not in self._grants.all]
+        return taken
 
     def _tell_grants(self) -> None:
         self.bus.emit(GrantsEvent(self.grants))

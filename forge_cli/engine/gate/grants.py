@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from forge_cli.core.approval import ApprovalRequest, Verdict, fingerprint
 from forge_cli.core.events import SessionGrant
-from forge_cli.core.grants import THIS_CALL, ChangedFolder, GrantOffer, GrantRule, Needs, offers_for
+from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, unique
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
@@ -51,14 +51,20 @@ def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
     )
 
 
+def offers_for(needs: Needs) -> list[GrantOffer]:
+    """What would allow a call, the narrowest first: each need met by its first rule, then by its next."""
+    levels = range(max(map(len, needs), default=0))
+    return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
+
+
 @dataclass(frozen=True)
 class AskedCall:
     """What matters of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
 
     fingerprint: str | None
     needs: Needs = ()
-    changed: ChangedFolder | None = None
-    """Where a trial of it changed something, if that can be allowed."""
+    changed: GrantOffer | None = None
+    """The folder in which a trial of it changed something, where that can be allowed."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ class SessionGrants:
     """The grants of one worker in one session, in the order in which they were given."""
 
     all: list[Given] = field(default_factory=list)
-    _asked: list[tuple[str | None, list[set[str]], ChangedFolder | None]] = field(default_factory=list)
+    _asked: list[tuple[str | None, list[set[str]], GrantOffer | None]] = field(default_factory=list)
     """Every call so far that somebody was asked about."""
 
     @property
@@ -101,20 +107,19 @@ class SessionGrants:
             return GrantOffer.of(found)
         if call.fingerprint in given:
             return THIS_CALL
-        folders = [each.below for each in self.all if each.below]
-        return next((offer for offer in folders if call.changed and call.changed.lies_in(str(offer.below))), None)
+        return next((each.below for each in self.all if each.below and _is_below(call.changed, each.below)), None)
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """What could be given for a call, the narrowest first, each with how many calls it would have covered."""
         given = self._given
         missing = [need for need in call.needs if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []
-        own += [call.changed.offer] if call.changed else []
+        own += [call.changed] if call.changed else []
         return tuple(replace(offer, covers=self._covers(offer, call)) for offer in (*own, *offers_for(missing)))
 
     def _covers(self, offer: GrantOffer, call: AskedCall) -> int:
         if offer.below:
-            return sum(changed is not None and changed.lies_in(offer.below) for _, _, changed in self._asked)
+            return sum(_is_below(changed, offer) for _, _, changed in self._asked)
         if not offer.rules:
             return sum(fingerprint == call.fingerprint for fingerprint, _, _ in self._asked)
         given = self._given
@@ -125,6 +130,12 @@ class SessionGrants:
         """Somebody is asked about a call."""
         self._asked.append((call.fingerprint, [_keys(need) for need in call.needs], call.changed))
 
+    def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
+        """Take back every grant of which this is true, by its number from 1 on."""
+        taken = [each for number, each in enumerate(self.all, 1) if gone(number, each.grant)]
+        self.all = [each for each in self.all if each not in taken]
+        return [each.grant for each in taken]
+
     def give(self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest) -> GrantOffer | None:
         """Remember an offer, or identical calls where none is named; what was not offered is not remembered."""
         offered = request.offers or ()
@@ -133,6 +144,10 @@ class SessionGrants:
             return None
         self.all.append(Given.of(chosen, call, request))
         return replace(chosen, covers=None, written=offer.written if offer else None)
+
+
+def _is_below(changed: GrantOffer | None, granted: GrantOffer) -> bool:
+    return changed is not None and f"{changed.below}/".startswith(f"{granted.below}/")
 
 
 def _all_met(needs: Sequence[set[str]], given: set[str]) -> bool:

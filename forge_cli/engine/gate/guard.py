@@ -211,7 +211,7 @@ class Guard:
             judged = await self._decide(call, Caller.MODEL)
             asks = judged.verdict.approval is Approval.ASK and not self.is_reopened(call)
             key = judged.fingerprint
-            if asks and self.controller.settled(key, self._consent.needs(judged)) is None:
+            if asks and self.controller.settled(gate.grants.AskedCall(key, self._consent.needs(judged))) is None:
                 parked = True
                 self._start(call)
                 await self._consent.park(judged, partial(self._context, judged, changes=False))

@@ -23,6 +23,7 @@ from forge_cli.core.grants import NEW_ENTRY, GrantRule
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.sandbox.network.access import Destination
 
 NETWORK = "network"
@@ -51,7 +52,7 @@ class NetworkConsent:
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         """Whether a command may go where no rule lets it; a running command cannot wait on disk for the answer."""
         rule = self._rule(wanted)
-        decision = self.controller.settled(rule.key, [[rule]])
+        decision = self.controller.settled(AskedCall(rule.key, [[rule]]))
         if decision is None:
             request = self._request(wanted, rule)
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
@@ -92,7 +93,7 @@ class NetworkConsent:
             rule=RULE,
             where=self.where,
             fingerprint=rule.key,
-            offers=self.controller.offers(None, [[rule]]) or None,
+            offers=self.controller.offers(AskedCall(None, [[rule]])) or None,
             policy_files=self.policy_files,
             runs=CommandRun(self.workspace, confined=True, argument="command"),
         )

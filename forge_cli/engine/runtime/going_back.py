@@ -52,7 +52,7 @@ class GoingBack:
             return
         number = " ".join(args)
         if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= len(said)):
-            raise UsageError(f"there is no message '{visible(number)}'", hint="rewind alone lists them")
+            raise UsageError(f"there is no message '{visible(number)}'", hint="/rewind alone lists them")
         message = said[int(number) - 1]
         since = calls_since(lines, message.seq)
         for each in undo(log, lambda file, why: False, since.ids):
@@ -60,13 +60,13 @@ class GoingBack:
         if left := [call for call in since.unknown if await self._may_do_more(call)]:
             self._say(f"not undone, whatever they did beyond these files: {_name_calls(left)}", "warning")
         before = read_past(line for line in lines if line.seq < message.seq)
-        self._session.opened.loop.rewind(before.messages, message.seq)
+        self._session.opened.loop.forget(before.messages, message.seq)
         self._say(f"back to where message {number} was not sent yet: {_beginning(message.text)}")
 
     def _list_messages(self, said: Sequence[SaidMessage]) -> None:
         for number, message in enumerate(said, 1):
             self._say(f"{number}. {_beginning(message.text)}")
-        self._say("rewind N goes back to one of them" if said else "nothing has been said yet")
+        self._say("/rewind N goes back to one of them" if said else "nothing has been said yet")
 
     async def _may_do_more(self, call: ToolCall) -> bool:
         """Could a call have done something that is not kept, such as over the network?"""

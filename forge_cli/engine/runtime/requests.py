@@ -23,6 +23,7 @@ from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.turns.summary import listen
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
@@ -93,7 +94,7 @@ class WorkerRequests:
         if wanted.asker in self._allowed:
             return
         request = self._approval_request(wanted, model)
-        decision = self.controller.settled(None)
+        decision = self.controller.settled(AskedCall(None))
         if decision is None:
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
             with self.interrupt.scope():

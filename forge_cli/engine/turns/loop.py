@@ -154,15 +154,9 @@ class Loop:
         lasting = {offer.tool.name for offer in offers.values() if offer.tool.lasting}
         return await turns.room.RoomMaker(self.context, lasting, partial(self._ask, tally, budget)).compact()
 
-    def forget(self) -> None:
-        """Begin a new conversation: the model learns nothing of what was said before."""
-        self.context.clear()
-        self._told_news = False
-        self.commands.clear()
-
-    def rewind(self, messages: Sequence[Message], line: int) -> None:
-        """Go back to what had been said before a line of the log, as far as the model knows."""
-        self.context.rewind(messages, line)
+    def forget(self, kept: Sequence[Message] = (), line: int | None = None) -> None:
+        """Begin a new conversation, or go back to a line of the log: the model learns of what is kept alone."""
+        self.context.clear(kept, line)
         self._told_news = False
         self.commands.clear()
 

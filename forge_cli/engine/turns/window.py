@@ -47,17 +47,11 @@ class Context:
             self.counted = used, len(self.history)
             self.bus.emit(ContextUsage(used, self.window))
 
-    def clear(self) -> None:
-        """Begin anew, with an empty window."""
-        self.history.rewrite(())
+    def clear(self, kept: Sequence[Message] = (), line: int | None = None) -> None:
+        """Begin anew, with an empty window, or with what had been said before a line of the log."""
+        self.history.rewrite(kept)
         self.counted = None
-        self.bus.emit(ContextUsage(0, self.window, cleared=True))
-
-    def rewind(self, messages: Sequence[Message], line: int) -> None:
-        """Go back to what had been said before a line of the log."""
-        self.history.rewrite(messages)
-        self.counted = None
-        self.bus.emit(ContextUsage(sum(map(tokens_in, messages)), self.window, rewound=line))
+        self.bus.emit(ContextUsage(sum(map(tokens_in, kept)), self.window, cleared=line is None or None, rewound=line))
 
     async def make_room(self, system: str, tools: Sequence[ToolSpec], lasting: Collection[str], ask: Ask) -> None:
         """Before a turn: when the window is nearly full, take out what is old."""

@@ -96,7 +96,7 @@ class ZoneWalk:
 
     def check_all(self, changes: Sequence[PathChange]) -> None:
         """Stale where one is not as the command found it."""
-        paths = {change.path for change in changes}
+        paths = {change.path for change in changes if change.before}
         for change in changes:
             self._check(change, paths)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from forge_cli.core.difference import unified_diff
-from forge_cli.core.grants import ChangedFolder
+from forge_cli.core.grants import GrantOffer
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
@@ -45,14 +45,16 @@ def list_changes(tried: Tried, workspace: Path, at_most: int) -> Iterator[str]:
         yield f"and {len(changes) - at_most} more"
 
 
-def changed_folder(tried: Tried, workspace: Path) -> ChangedFolder | None:
+def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
     """The smallest folder that holds all changes; never a zone itself, nor where a protected name is among them."""
     changes = tried.changes.changes
     if not tried.complete or len(tried.changes.zones) != 1 or any(map(_why_protected, changes)):
         return None
     holding = [change.path if _is_folder(change) else change.path.parent for change in changes if change.parts]
     path = os.path.commonpath(holding) if len(holding) == len(changes) else changes[0].zone
-    return None if path == changes[0].zone else ChangedFolder(path, _shown(Path(path), workspace))
+    if path == changes[0].zone:
+        return None
+    return GrantOffer(f"changes below {_shown(Path(path), workspace)}/ of tried commands", below=path)
 
 
 def _is_folder(change: PathChange) -> bool:
