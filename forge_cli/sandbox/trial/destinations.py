@@ -88,20 +88,27 @@ class Destinations:
             fcntl.ioctl(any_socket, _SIOCSIFNETMASK, _request(f"lo:{number}", _address("255.255.255.255")))
         any_socket.close()
 
-    def answer(self) -> None:
-        """Give every name an address of its own that somebody has asked for since; SIGIO tells when."""
-        while self._resolver:
+    def answer(self) -> bool:
+        """Give every name an address of its own that somebody has asked for since, some at a time; are there more?
+
+        SIGIO tells when somebody has.
+        """
+        resolver = self._resolver
+        if resolver is None:
+            return False
+        for _ in range(MOST):
             try:
-                asked, packet_info, _, whom = self._resolver.recvmsg(512, 64)
-            except BlockingIOError:
-                return
+                asked, packet_info, _, whom = resolver.recvmsg(512, 64)
+            except OSError:  # there is nothing to be read
+                return False
             self.was_asked = True
             try:
                 source = bytes(4) + packet_info[0][2][8:12] + bytes(4)
                 ancillary = [(socket.IPPROTO_IP, _PACKET_INFO, source)]
-                self._resolver.sendmsg([self._answer_to(asked)], ancillary, 0, whom)
+                resolver.sendmsg([self._answer_to(asked)], ancillary, 0, whom)
             except (OSError, ValueError, IndexError):  # whatever a command likes to send
                 continue
+        return True
 
     def _answer_to(self, asked: bytes) -> bytes:
         labels, at = [], _HEADER
@@ -121,7 +128,8 @@ class Destinations:
 
     def reached(self) -> list[str]:
         """What somebody wanted: host and port, or only the name where nobody went there."""
-        self.answer()
+        while self.answer():
+            pass
         places = dict.fromkeys(place for seen in self._seen for place in _refused(seen))
         went = {address for address, _ in places}
         found = [f"{self._names.get(address) or socket.inet_ntoa(address)}:{port}" for address, port in places]

@@ -127,9 +127,8 @@ def wait_for_all(pid: int, uppers: list[str], room: int | None, destinations: De
             code = 128 - ended if ended < 0 else ended
         if found:
             continue
-        signal.sigtimedwait(_NEWS, max(0, next_look - time.monotonic()))
-        if destinations:
-            destinations.answer()
+        if not (destinations and destinations.answer()):
+            signal.sigtimedwait(_NEWS, max(0, next_look - time.monotonic()))
         since = time.monotonic()
         if since >= next_look:
             if not stopped and _exceeds(uppers, room):

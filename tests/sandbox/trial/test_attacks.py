@@ -14,7 +14,7 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.trial.apply import ChangeSet, apply
 from forge_cli.sandbox.trial.changes import UnknownChange
-from forge_cli.sandbox.trial.copies import mounted_below
+from forge_cli.sandbox.trial.copies import Report, mounted_below
 from forge_cli.sandbox.trial.left import SUFFIX, finish_trials
 
 from .trees import on_copies, tree
@@ -76,6 +76,36 @@ def test_marks_of_an_overlay_cannot_be_forged(zone: Path) -> None:
 def test_an_attribute_that_is_set_is_an_effect(zone: Path, line: str) -> None:
     with pytest.raises(UnknownChange, match="it set attributes of (given|kept)"):
         changes_of(zone, line)
+
+
+def test_attributes_from_before_are_kept(zone: Path) -> None:
+    paths = [zone / name for name in ("given", "kept", "kept/file", "kept/other")]
+    for path in paths:
+        os.setxattr(path, "user.note", b"before")
+    apply(
+        changes_of(zone, "echo more >> given; chmod 600 kept/file; chmod 700 kept; echo x > kept/new; touch kept/other")
+    )
+    assert [os.getxattr(path, "user.note") for path in paths] == [b"before"] * 4
+    assert (zone / "kept/new").exists()
+
+
+FLOOD = """
+import socket
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asked.connect(("127.0.0.1", 53))
+while True:
+    asked.send(b"x" * 40)
+    open("begun", "w")
+"""
+
+
+def test_a_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
+    async def run() -> tuple[Report | None, bool]:
+        line = f"python3 -c '{FLOOD}' & until [ -e begun ]; do :; done; head -c 60000000 /dev/zero > big; sleep 60"
+        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash(line), room=20_000_000)
+        return copies.report(), done.timed_out
+
+    assert anyio.run(run) == (Report(network=True, exceeded=True, reached=[]), False)
 
 
 def test_a_second_name_outside_is_not_written(zone: Path) -> None:

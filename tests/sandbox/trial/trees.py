@@ -105,12 +105,16 @@ def carry_out(root: Path, lines: Sequence[object]) -> None:
 
 
 async def on_copies(
-    zone: Path, folder: Path, lines: Sequence[object] = (), argv: Sequence[str] = ("python3", "-c", DRIVER)
+    zone: Path,
+    folder: Path,
+    lines: Sequence[object] = (),
+    argv: Sequence[str] = ("python3", "-c", DRIVER),
+    room: int | None = None,
 ) -> tuple[Copies, Finished]:
     """The same, or another command, on copies."""
     cage = next(found for found in mechanisms() if found.name == "bwrap")
     confinement = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True)
-    copies = Copies(folder, Confined(cage, replace(confinement)), network=False)
+    copies = Copies(folder, Confined(cage, replace(confinement)), network=False, room=room)
     feed = ascii(list(lines)).encode()
     async with ChildProcesses() as processes:
         done = await processes.run(argv, cwd=zone, wrap=copies, env=clean_environment(), timeout=60, feed=feed)
