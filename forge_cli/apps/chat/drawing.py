@@ -152,11 +152,12 @@ class ChatUI(TerminalUI):
         shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
         if since is None:
             return shown
+        text = self._open_text()
         took = duration(time.monotonic() - since)
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
         sign = "" if shown else f"{cyan(spin(seconds))} "
         activity = f"running {calls[-1].name}" if calls and not shown else self._status.activity
-        return [*shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}")])]
+        return [*text, *shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}")])]
 
     def _live_lines(self, seconds: float) -> list[str]:
         return self.call_lines(seconds)

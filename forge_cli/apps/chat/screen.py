@@ -53,6 +53,8 @@ PROMPT = "> "
 MARGIN = "  "
 MOST_ROWS = 10
 """Rows of the line that is being typed; more of it scrolls."""
+KEPT_ROWS = 8
+"""Rows of the terminal that an answer which still grows leaves to the line, its menu and the bar."""
 SHARE = 40
 """Text is drawn so seldom that this takes no more than one part in so many of the time, on slow machines as well."""
 HINT = 1.5
@@ -124,7 +126,7 @@ class ChatScreen:
             enable_page_navigation_bindings=False,
         )
         app.ttimeoutlen = app.timeoutlen = ESCAPE
-        app.before_render += lambda _: self._shrink()
+        app.before_render += lambda _: self._before_drawing()
         app.after_render += lambda _: self._drawn()
         return app
 
@@ -157,7 +159,6 @@ class ChatScreen:
 
     def end(self) -> None:
         if self._app.is_running and self._app.future and not self._app.future.done():
-            self._flush()
             self._app.erase_when_done = True
             self._app.exit()
 
@@ -168,9 +169,6 @@ class ChatScreen:
             self._input.restore()
             with suppress(OSError, ValueError):
                 os.write(self._above.fileno(), f"{FOCUS_OFF}{GIVE_BACK}\x1b[J".encode())
-
-    def end_text(self) -> None:
-        """The lines never wait for text here."""
 
     @asynccontextmanager
     async def hidden(self) -> AsyncIterator[None]:
@@ -253,23 +251,21 @@ class ChatScreen:
             self._later("flush", max(0.0, self._flushed + pause - time.monotonic()), self._flush)
 
     def _flush(self) -> None:
-        """Take the line away, write what waits, and draw the line again below it."""
-        if self._hidden or not self._app.is_running:
-            return
-        self._flushed = time.monotonic()
-        if text := self._above.take():
-            self._output.held = True
-            self._app.renderer.erase()
-            self._output.write_raw(text)
-        self._app.invalidate()
+        """Have the line drawn again, below what waits."""
+        if not self._hidden and self._app.is_running:
+            self._flushed = time.monotonic()
+            self._app.invalidate()
 
-    def _shrink(self) -> None:
-        """Rows that are not needed any more are given back to the text above."""
+    def _before_drawing(self) -> None:
+        """Write what waits above the line; rows that are not needed any more are given back to it."""
         renderer, size = self._app.renderer, self._size()
         last = renderer.last_rendered_screen
         self._output.held, self._began = True, time.thread_time()
+        if text := self._above.take():
+            renderer.erase()
+            self._output.write_raw(text)
         self._rows, self._status = self._live(), [("class:bar", self._bar.line(size.columns))]
-        if last is not None:
+        if last is not None and not text:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
             if last.height > wanted:
                 renderer.erase()
@@ -279,10 +275,11 @@ class ChatScreen:
         self._cost = time.thread_time() - self._began
 
     def _live(self) -> StyleAndTextTuples:
-        """The last line of the answer as far as it is there, what runs, what waits, and hints."""
-        columns = self._size().columns
+        """The last block of the answer as far as it is there, what runs, what waits, and hints."""
+        height, columns = self._size()
         rows = [self._above.partial] if self._above.partial else []
         rows += [fit(line, columns - 1) for line in self.lines(time.monotonic() - self._started)]
+        rows = rows[-max(1, height - KEPT_ROWS) :]
         shown: StyleAndTextTuples = [*to_formatted_text(ANSI("\n".join(rows)))] if rows else []
         more = [("class:queued", f"queued: {_one_line(message.text, columns)}") for message in self._talk.queue]
         more += [("class:queued", f"attached: {visible(file.name)}") for file in self._talk.attached]
