@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -28,6 +29,9 @@ from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
+KEPT = 100
+"""Results that can be shown whole afterwards."""
+LISTED = 20
 BATCH = 0.07
 """Seconds between two drawings of what streams in."""
 
@@ -66,6 +70,7 @@ class ChatUI(TerminalUI):
             find=find,
             live=live,
         )
+        self._trace.results = deque(maxlen=KEPT)
         self._echo = echo
         self._since = since
         self._on_question = on_question
@@ -90,6 +95,21 @@ class ChatUI(TerminalUI):
         with self._lines.aside():
             ended = isinstance(shown, Indented)  # it ends its own lines
             self._console.print(plain(shown) if isinstance(shown, str) else shown, end="" if ended else "\n")
+
+    def unfold(self, number: int | None) -> None:
+        """Show a result whole, or the last one."""
+        kept = self._trace.results or ()
+        found = [each for each in kept if number in (None, each.number)]
+        if not found:
+            known = f"from {kept[0].number} to {kept[-1].number}" if kept else "none yet"
+            raise UsageError("there is no such result", hint=f"the numbers of results: {known}")
+        result = found[-1]
+        self.show(Styled(f"{result.number}. {result.title}", "bold"))
+        self.show(Indented(render(result.value, self._find, result.distribution, lines=None), 2))
+
+    def list_results(self) -> None:
+        shown = [f"{each.number}. {each.title}" for each in self._trace.results or ()]
+        self.show("\n".join(shown[-LISTED:]) or "there is no result yet")
 
     def show_message(self, text: str) -> None:
         if self._echo:

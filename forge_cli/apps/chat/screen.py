@@ -331,6 +331,10 @@ class ChatScreen:
         def _(event: KeyPressEvent) -> None:
             self._talk.leave()
 
+        @keys.add("c-o", filter=plain)
+        def _(event: KeyPressEvent) -> None:
+            self._talk.unfold_last()
+
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:
             run_in_terminal(self._stop)

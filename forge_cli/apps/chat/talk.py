@@ -50,6 +50,14 @@ class Display(Protocol):
         """Show what the person said, now that it is taken up."""
         ...
 
+    def unfold(self, number: int | None) -> None:
+        """Show a result whole, or the last one."""
+        ...
+
+    def list_results(self) -> None:
+        """List the results that can be shown whole."""
+        ...
+
     async def ask(self, prompt: str) -> str | None: ...
 
     async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
@@ -119,6 +127,12 @@ class Talk(MessageQueue):
     def show(self, shown: RenderableType) -> None:
         self.display.show(shown)
 
+    def unfold(self, number: int | None) -> None:
+        self.display.unfold(number)
+
+    def list_results(self) -> None:
+        self.display.list_results()
+
     async def ask(self, prompt: str, default: str = "") -> str | None:
         line = await self.display.ask(prompt)
         return line if line is None else line.strip() or default
@@ -176,6 +190,13 @@ class Talk(MessageQueue):
             self.interrupt()
         elif not self.line.clear_input() and not escape:
             self.line.hint("Ctrl+C again leaves")
+
+    def unfold_last(self) -> None:
+        """Ctrl+O: show the last result whole."""
+        try:
+            self.unfold(None)
+        except UsageError:
+            self.line.hint("there is no result yet")
 
     def next_mode(self) -> None:
         """Go round the modes that the session may have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,7 @@ from forge_cli.ui.terminal.calls import (
     TAIL_LINES,
     CallKey,
     OpenCall,
+    ShownResult,
     call_duration,
     call_key,
     describe_error,
@@ -104,6 +106,8 @@ class Trace:
         self._gap = False
         self.open_calls: dict[CallKey, OpenCall] = {}
         """Those that are taken up, in order; also read by whoever shows them while they run."""
+        self.results: deque[ShownResult] | None = None
+        """The last ones, where somebody may want to see more of them."""
         self.seen_diffs: set[CallKey] = set()
         """Calls whose changes were shown before they were made."""
 
@@ -275,9 +279,12 @@ class Trace:
                 return
 
     def _show_result(self, call: OpenCall, event: ToolResult, *, shown_before: bool) -> None:
+        value = self._redacted(event.value)
+        if self.results is not None:
+            number = self.results[-1].number + 1 if self.results else 1
+            self.results.append(ShownResult(number, f"{call.name} {call.args}".strip(), value, event.distribution))
         if not self.shows_calls:
             return
-        value = self._redacted(event.value)
         view = view_of(value, self._find, event.distribution)
         error = cut(self._redactor.redact_text(event.error), 2000) if event.error else ""
         reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view)]
@@ -306,11 +313,16 @@ class Trace:
             return
         is_drawing = view.form in ("diff", "table", "tree", "checklist")
         lines = DEBUG_LINES if self._debug else DRAWING_LINES if is_drawing else BODY_LINES
+        is_cut = _rows(view) > lines
         if is_command(value) and isinstance(view.data, str):
             state = (value.summary if isinstance(value, Custom) else None) or ""
-            view = replace(view, data=tail(view.data.removesuffix(state), DEBUG_LINES if self._debug else TAIL_LINES))
+            last = DEBUG_LINES if self._debug else TAIL_LINES
+            view, is_cut = replace(view, data=tail(view.data.removesuffix(state), last)), _rows(view) > last + 1
         if view.data and view.data != NO_OUTPUT:
             self._print(Indented(render_view(view, lines=lines), margin, bar=True), end="")
+            if is_cut and self.results:
+                hint = f"Ctrl+O or /show {self.results[-1].number} shows all of it"
+                self._print(Indented(plain(hint, style="dim"), margin, bar=True), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:
         told = value.wire()
@@ -324,6 +336,11 @@ class Trace:
         width = self._console.width - 1 if self._console.is_terminal else None
         self._gap = self._gap or result["turns"] > 0
         self._line(1, summarize(result, *self._used, width=width), "dim")
+
+
+def _rows(view: View) -> int:
+    """How many lines there are of a result."""
+    return len(view.data.rows) if view.form == "table" else view.text.strip("\n").count("\n") + 1
 
 
 def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:

@@ -62,6 +62,7 @@ class Screen:
     attached: list[Attachment] = field(default_factory=list)
     trace: TraceLevel = "normal"
     left: bool = False
+    unfolded: list[int | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.output = io.StringIO()
@@ -84,6 +85,12 @@ class Screen:
     def attach(self, attachment: Attachment) -> None:
         self.attached.append(attachment)
 
+    def unfold(self, number: int | None) -> None:
+        self.unfolded.append(number)
+
+    def list_results(self) -> None:
+        self.show("1. push")
+
     def leave(self) -> None:
         self.left = True
 
@@ -103,6 +110,12 @@ def screen() -> Screen:
     start = SessionStart("m:1", "/work", "interactive", zones=zones, isolation="auto", session="s-1", worker="clerk")
     Announcer(made.bus, is_root=True).start(start, [Tool.from_function(push)])
     return made
+
+
+def test_results_are_listed_and_shown_by_number(screen: Screen) -> None:
+    assert screen.type("/show") == "1. push\n"
+    assert (screen.type("/show 3"), screen.unfolded) == ("", [3])
+    assert screen.type("/show all").startswith("usage: /show [N]")
 
 
 def test_the_table_has_every_builtin_and_the_tool_commands() -> None:

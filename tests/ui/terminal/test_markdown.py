@@ -1,4 +1,4 @@
-"""Markdown of a model on a terminal: the same however the text is cut into pieces, in any width, and no word of it lost."""
+"""Markdown on a terminal: the same however the text is cut into pieces, in any width, and no word of it lost."""
 
 import re
 from itertools import pairwise

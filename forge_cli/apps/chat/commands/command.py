@@ -33,6 +33,14 @@ class Chat(Protocol):
         """Print above the line that is being typed; plain strings are shown as they are, without markup."""
         ...
 
+    def unfold(self, number: int | None) -> None:
+        """Show a result whole, or the last one."""
+        ...
+
+    def list_results(self) -> None:
+        """List the results that can be shown whole."""
+        ...
+
     async def ask(self, prompt: str, default: str = "") -> str | None:
         """A line that the person types for this command alone; None where there is none."""
         ...

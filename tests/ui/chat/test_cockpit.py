@@ -1,0 +1,19 @@
+"""What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait."""
+
+LONG = '{calls: [{tool: shell, input: {command: "echo one; echo two; for n in 3 4 5 6 7 8; do echo line$n; done"}}]}'
+
+
+def test_a_long_result_is_shown_whole_when_asked_for(chat, script) -> None:
+    script(LONG, "{text: Done.}")
+    window = chat("-y").ready()
+    window.type("\x0f")
+    window.see("there is no result yet")
+    window.say("go")
+    window.see("... 3 lines before", "line8", "Ctrl+O or /show 1 shows all of it", "Done.")
+    assert "two" not in window.text.split("... 3 lines")[1]
+    window.ready().type("\x0f")
+    window.see("1. shell echo one;", "\n  one\n  two\n  line3")
+    window.ready().say("/show")
+    window.see("> /show\n1. shell echo one;")
+    window.ready().say("/show 7")
+    window.see("there is no such result\n  the numbers of results: from 1 to 1")
