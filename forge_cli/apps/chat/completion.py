@@ -48,7 +48,7 @@ class InputCompletion:
     def _candidates(self, text: str) -> Iterator[Candidate]:
         if mention := _MENTION.search(text):
             length = len(mention[0])
-            yield from (Candidate(_mention(name), length) for name in self.places.complete(mention[2]))
+            yield from (Candidate(_mention(name), length) for name in self.places.search(mention[2]))
         elif text.startswith("/") and not re.search(r"\s", text):
             yield from self._names(text)
         elif text.startswith("/") and "\n" not in text:

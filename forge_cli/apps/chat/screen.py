@@ -289,6 +289,11 @@ class ChatScreen:
             shown += [("", "\n")] * bool(shown) + [(style, fit(text, columns - 1))]
         return shown or [("", " ")]
 
+    def _is_only_one(self) -> bool:
+        """Is the only completion in its place already, so that Tab can but go on behind it?"""
+        state = self._buffer.complete_state
+        return state is not None and state.current_completion is not None and len(state.completions) == 1
+
     def _keys(self) -> KeyBindings:
         keys, plain = KeyBindings(), ~is_searching
 
@@ -307,6 +312,11 @@ class ChatScreen:
         @keys.add("tab", filter=plain & Condition(lambda: self._waiting is not None))
         def _(event: KeyPressEvent) -> None:
             self._turn()
+
+        @keys.add("tab", filter=plain & Condition(lambda: self._is_only_one()))
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.complete_state = None
+            self._buffer.start_completion()
 
         @keys.add("escape", "enter", filter=plain)
         @keys.add("c-j", filter=plain)
@@ -334,6 +344,10 @@ class ChatScreen:
         @keys.add("c-o", filter=plain)
         def _(event: KeyPressEvent) -> None:
             self._talk.unfold_last()
+
+        @keys.add("c-v", filter=plain)
+        def _(event: KeyPressEvent) -> None:
+            self._talk.paste_image()
 
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text as Styled
 from forge_cli.apps.chat.commands.table import run_line
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
-from forge_cli.apps.chat.places import Places
+from forge_cli.apps.chat.places import Places, pasted_image
 from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import ResultStatus
@@ -177,6 +177,10 @@ class Talk(MessageQueue):
             return
         waiting, self._attachments = tuple(self._attachments), []
         self.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
+        for name in self._places.missing(text):
+            near = self._places.search(name)
+            hint = f"; did you mean @{visible(near[0])}?" if near else ""
+            self.display.show(Styled(f"@{visible(name)} is not a file, so it is only text{hint}", "yellow"))
 
     def press_stop(self, *, escape: bool = False, at_question: bool = False) -> None:
         """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves."""
@@ -190,6 +194,13 @@ class Talk(MessageQueue):
             self.interrupt()
         elif not self.line.clear_input() and not escape:
             self.line.hint("Ctrl+C again leaves")
+
+    def paste_image(self) -> None:
+        """Ctrl+V: send the image in the clipboard with the next message."""
+        if image := pasted_image():
+            self.attach(image)
+        else:
+            self.line.hint("there is no image in the clipboard; a path to one in your message attaches it, too")
 
     def unfold_last(self) -> None:
         """Ctrl+O: show the last result whole."""

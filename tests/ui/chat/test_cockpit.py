@@ -1,5 +1,7 @@
 """What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait."""
 
+import json
+
 LONG = '{calls: [{tool: shell, input: {command: "echo one; echo two; for n in 3 4 5 6 7 8; do echo line$n; done"}}]}'
 
 
@@ -17,3 +19,18 @@ def test_a_long_result_is_shown_whole_when_asked_for(chat, script) -> None:
     window.see("> /show\n1. shell echo one;")
     window.ready().say("/show 7")
     window.see("there is no such result\n  the numbers of results: from 1 to 1")
+
+
+def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> None:
+    script('{text: "Hello, {task}!"}')
+    talker.write("src/shop/cart.py", "x = 1\n")
+    window = chat().ready()
+    window.type("look at @cart")
+    window.see("@src/shop/cart.py")
+    window.type("\t")
+    window.see("> look at @src/shop/cart.py")
+    window.type("\t\t and @nope.txt\r")
+    window.see("> look at @src/shop/cart.py and @nope.txt\n@nope.txt is not a file, so it is only text", "Hello")
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    [said] = [line for line in session.read_text().splitlines() if '"userInput"' in line]
+    assert "cart.py" in str(json.loads(said)["attachments"])
