@@ -20,7 +20,7 @@ from forge_cli.core.text import readable, visible
 from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.queue import MANUAL
-from forge_cli.ui.terminal.calls import call_duration, call_key, mark_of
+from forge_cli.ui.terminal.calls import ShownResult, call_duration, call_key, mark_of
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
@@ -97,19 +97,25 @@ class ChatUI(TerminalUI):
             self._console.print(plain(shown) if isinstance(shown, str) else shown, end="" if ended else "\n")
 
     def unfold(self, number: int | None) -> None:
-        """Show a result whole, or the last one."""
+        """Show the result of that number whole; without one, list those that can be."""
         kept = self._trace.results or ()
-        found = [each for each in kept if number in (None, each.number)]
-        if not found:
+        if number is None:
+            titles = [f"{each.number}. {each.title}" for each in kept]
+            self.show("\n".join(titles[-LISTED:]) or "there is no result yet")
+        elif found := [each for each in kept if each.number == number]:
+            self._show_whole(found[0])
+        else:
             known = f"from {kept[0].number} to {kept[-1].number}" if kept else "none yet"
             raise UsageError("there is no such result", hint=f"the numbers of results: {known}")
-        result = found[-1]
+
+    def unfold_last(self) -> bool:
+        if self._trace.results:
+            self._show_whole(self._trace.results[-1])
+        return bool(self._trace.results)
+
+    def _show_whole(self, result: ShownResult) -> None:
         self.show(Styled(f"{result.number}. {result.title}", "bold"))
         self.show(Indented(render(result.value, self._find, result.distribution, lines=None), 2))
-
-    def list_results(self) -> None:
-        shown = [f"{each.number}. {each.title}" for each in self._trace.results or ()]
-        self.show("\n".join(shown[-LISTED:]) or "there is no result yet")
 
     def show_message(self, text: str) -> None:
         if self._echo:

@@ -1,7 +1,7 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.apps.chat.places,
-forge_cli.apps.chat.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
+Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.ui.places,
+forge_cli.ui.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
 forge_cli.sandbox.zones.named.
 """
 
@@ -15,15 +15,15 @@ import pytest
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import Candidate, InputCompletion
 from forge_cli.apps.chat.history import KEPT, InputHistory
 from forge_cli.apps.chat.notice import LONG, Notice, has_messages
-from forge_cli.apps.chat.places import Places, pasted_image
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
 from forge_cli.core.tool import Args, ManualExecution, Tool
+from forge_cli.ui.completion import Candidate, InputCompletion
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places, pasted_image
 
 
 def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:
@@ -109,8 +109,11 @@ def test_files_are_found_by_parts_of_their_names(places: Places, monkeypatch, ha
 
 
 def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
-    text = "ask @alice about @nope.txt, @src/none and @notes.txt. in @src/"
-    assert places.missing(text) == ["nope.txt", "src/none"]
+    text = "ask @alice about @nope.txt, @note.tx and @notes.txt. in @src/"
+    assert list(places.warnings(text)) == [
+        "@nope.txt is not a file, so it is only text",
+        "@note.tx is not a file, so it is only text; did you mean @notes.txt?",
+    ]
 
 
 def test_images_are_attached_by_their_path_and_from_the_clipboard(places: Places, monkeypatch) -> None:

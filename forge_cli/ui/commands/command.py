@@ -34,11 +34,7 @@ class Chat(Protocol):
         ...
 
     def unfold(self, number: int | None) -> None:
-        """Show a result whole, or the last one."""
-        ...
-
-    def list_results(self) -> None:
-        """List the results that can be shown whole."""
+        """Show the result of that number whole; without one, list those that can be."""
         ...
 
     async def ask(self, prompt: str, default: str = "") -> str | None:

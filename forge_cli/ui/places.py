@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from forge_cli.core.messages import Attachment
+from forge_cli.core.text import visible
 from forge_cli.files.attachment import media_type, read_attachment
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.search.files import FileWalk, Include, SearchStart
@@ -87,10 +88,14 @@ class Places:
         files = (*named, *(file for file in images if file.suffix.lower() in _IMAGES))
         yield from (read_attachment(file) for file in dict.fromkeys(files) if file and file.is_file())
 
-    def missing(self, text: str) -> list[str]:
-        """What a text mentions as if it were a file, and there is none."""
+    def warnings(self, text: str) -> Iterator[str]:
+        """What to say of each name that a text mentions as if it were a file, and that is none."""
         named = (name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None)
-        return [name for name in named if ("/" in name or "." in name) and not self.find(name).exists()]
+        for name in named:
+            if ("/" in name or "." in name) and not self.find(name).exists():
+                near = self.search(name)
+                hint = f"; did you mean @{visible(near[0])}?" if near else ""
+                yield f"@{visible(name)} is not a file, so it is only text{hint}"
 
     def _mentioned(self, name: str) -> Path | None:
         files = (self.find(each) for each in (name, name.rstrip(".,;:!?)")))
