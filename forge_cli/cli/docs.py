@@ -55,10 +55,10 @@ def docs(
     if as_json:
         print_json({"page": name, "text": text})
     elif sys.stdout.isatty():
-        columns, rows = new_console(sys.stdout).size
+        columns, height = new_console(sys.stdout).size
         lines = draw_markdown(for_terminal(text), columns - 1, styled=has_colours(), joined=True)
         shown = "".join(f"{line}\n" for line in lines)
-        if len(lines) < rows or not can_draw(sys.stdout) or not sys.stdin.isatty() or not show_in_pager(shown):
+        if len(lines) < height or not can_draw(sys.stdout) or not sys.stdin.isatty() or not show_in_pager(shown):
             sys.stdout.write(shown)
     else:
         sys.stdout.write(text)

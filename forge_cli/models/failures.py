@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 import anyio
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.notify import Notify
+from forge_cli.core.notify import Notify, RetryNotice
 from forge_cli.core.pace import current_pace
 from forge_cli.core.text import cut, visible
 
@@ -214,8 +214,7 @@ class Retry:
             text, why = f"{self.model}: {problem}{tried}", failure
             raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
-        again = f"trying again in {delay:{'.2g' if delay < 10 else '.0f'}} s" if delay else "trying again"
-        told = f"{self.model}: {problem}; {again} ({attempt + 1} of {attempts})"
+        told = str(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))
         self.notify("warning", told)
         if pace:
             pace.tell(told)

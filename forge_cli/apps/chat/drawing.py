@@ -182,8 +182,9 @@ class ChatUI(TerminalUI):
         took = duration(time.monotonic() - since)
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
         sign = "" if shown else f"{cyan(spin(seconds))} "
-        activity = f"running {calls[-1].name}" if calls and not shown else self._status.activity
-        return [*text, *shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}")])]
+        activity = f"running {calls[-1].name}" if calls and not shown else self._status.doing
+        why = f" · {self._status.problem}" if self._status.problem else ""
+        return [*text, *shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}{why}")])]
 
     def _live_lines(self, seconds: float) -> list[str]:
         return self.call_lines(seconds)

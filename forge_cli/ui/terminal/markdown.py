@@ -77,6 +77,11 @@ class MarkdownStream:
         """Forget the block that still grows."""
         self._held = self._fence = ""
 
+    @property
+    def begun(self) -> bool:
+        """Is something of this text printed?"""
+        return self._begun
+
     def open_lines(self) -> list[str]:
         """The block that still grows, as it would be drawn now."""
         text, width = self._held, self._columns
@@ -100,8 +105,13 @@ class MarkdownStream:
 
 def draw_markdown(text: str, width: int, *, styled: bool = True, joined: bool = False) -> list[str]:
     """The rows of a text, with escape sequences where it is ``styled``."""
-    colours = "standard" if styled else None
-    console = Console(file=StringIO(), width=width, height=ROWS, force_terminal=True, color_system=colours)
+    console = Console(
+        file=StringIO(),
+        width=width,
+        height=ROWS,
+        force_terminal=True,
+        color_system="standard" if styled else None,
+    )
     with console.capture() as drawn:
         console.print(DrawnMarkdown(text, joined=joined), soft_wrap=True, end="")
     rows = drawn.get().rstrip("\n")

@@ -34,6 +34,7 @@ from forge_cli.core.events import (
     TurnStart,
     UserInput,
 )
+from forge_cli.core.notify import VOID, RetryNotice
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
 from forge_cli.core.wrap import terminal_width
@@ -175,7 +176,15 @@ class TerminalUI:
             case Streaming() if self._stream_text:
                 if event.origin is None:
                     self._stream(event)
-            case StatusEvent(level="warning" | "error") | SessionEnd() | Interrupt():
+            case StatusEvent(level="warning") if self._live and RetryNotice.read(event.message):
+                if self._trace.level == "debug":
+                    self._trace(event)
+            case StatusEvent(message=message) if self._markdown and message.startswith(VOID):
+                self._markdown.drop()
+                if self._markdown.begun or not self._live:
+                    self._trace(event)
+                self._end_text()
+            case StatusEvent(level="warning" | "error") | SessionEnd():
                 self._end_text()
                 self._trace(event)
             case ApprovalRequired() if self._interactive:
@@ -195,18 +204,24 @@ class TerminalUI:
         match event:
             case SessionStart():
                 status.model = visible(event.model)
+            case StatusEvent(level="warning") if retry := RetryNotice.read(event.message):
+                status.wait(replace(retry, problem=visible(retry.problem)))
             case TurnStart():
+                status.wait(None)
                 status.activity = f"{who}thinking"
                 self._wait_for(status.model)
             case Streaming(done=False):
+                status.wait(None)
                 status.activity = f"{who}writing"
                 self._stop_waiting()
             case TurnEndEvent():
+                status.wait(None)
                 used = event.usage
                 status.tokens_in += used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
                 status.tokens_out += used.output_tokens
                 self._stop_waiting()
             case Interrupt():
+                status.wait(None)
                 status.activity = STOPPING
             case SessionEnd() if self._live:
                 self._live.close()
@@ -220,7 +235,7 @@ class TerminalUI:
         running = [call for call in calls if not call.result]
         match running if self._status.activity != STOPPING else []:
             case []:
-                activity = self._status.activity
+                activity = self._status.doing
             case [call]:
                 said = f": {call.output[-1]}" if call.output and not shown else ""
                 activity = f"running {call.name}{said}"

@@ -207,8 +207,10 @@ class Trace:
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
-            shown = plain(visible(who + self._redactor.redact_text(text)), style=style)
-            self._print(Indented(shown, 0, hang=len(self._indent) + 2), end="")
+            first, *more = (who + self._redactor.redact_text(text)).split("\n")
+            margin = len(self._indent) + 2
+            shown = "\n".join([visible(first), *(" " * margin + visible(line.strip()) for line in more)])
+            self._print(Indented(plain(shown, style=style), 0, hang=margin), end="")
 
     def _print(self, shown: Styled | Indented, end: str = "\n") -> None:
         self._before_line()
