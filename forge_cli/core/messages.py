@@ -37,6 +37,11 @@ class Usage:
             self.cache_write_tokens + other.cache_write_tokens,
         )
 
+    @property
+    def sent_tokens(self) -> int:
+        """All that the model read, from a cache or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
     def wire(self) -> JsonObject:
         """As a JSON object."""
         return wire(self)

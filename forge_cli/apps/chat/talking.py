@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 import anyio.lowlevel
+from rich.text import Text as Styled
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
@@ -197,6 +198,8 @@ class Room:
         since = self.talk.since or time.monotonic()
         if result is not None:
             self._write_answer(result)
+            if result.status == "completed" and not result.response and result.output is None:
+                self._ui.show(Styled("warning: the answer of the model is empty", "yellow"))
         self.talk.ended(result.status if result else "failed")
         self._notice.give(f"{self._worker.name} has answered", since)
 

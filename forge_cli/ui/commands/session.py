@@ -40,11 +40,10 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "model", facts.model
     yield "session", f"{facts.session}{f' ({facts.title})' if facts.title else ''}"
     yield "turns", str(facts.turns)
-    cached = usage.cache_read_tokens + usage.cache_write_tokens
-    more = f", {cached:,} by the cache" if cached else ""
-    yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{more}"
+    cached = f" ({usage.cache_read_tokens:,} read from the cache)" if usage.cache_read_tokens else ""
+    yield "tokens", f"{usage.sent_tokens:,} in{cached}, {usage.output_tokens:,} out"
     yield "cost", "unknown" if facts.cost is None else dollars(facts.cost)
-    yield "window", _window(facts)
+    yield "context", _context(facts)
     yield "folder", facts.workspace
     for zone in facts.zones:
         yield "zone", f"/{zone.get('name')} ({zone.get('mode')}): {zone.get('path')}"
@@ -55,12 +54,13 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "approvals", f"{facts.approval_mode}, {counted(len(facts.grants), 'grant')}{read_only}"
 
 
-def _window(facts: Facts) -> str:
-    if facts.used is None:
+def _context(facts: Facts) -> str:
+    """How much of the window is used."""
+    if not facts.used:
         return "not counted yet"
     if not facts.window:
-        return f"{facts.used:,} tokens"
-    return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%})"
+        return f"{facts.used:,} tokens, of a window of unknown size"
+    return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
 
 
 async def name(chat: Chat, parsed: ParsedCommand) -> None:
@@ -72,34 +72,37 @@ async def name(chat: Chat, parsed: ParsedCommand) -> None:
 
 async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
     """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
-    search = " ".join(parsed.argv)
+    search, listed = " ".join(parsed.argv), list[Overview]()
     while True:
         found = find_sessions(chat.facts, search)
         chat.show(_session_list(found) if found else _none_found(chat.facts, search))
+        listed = found or listed
         if not found and not search:
             return
         answer = (await chat.ask("number, id, or text to search for (Enter: stay) > ") or "").strip()
         if not answer:
             return
         search = answer
-        picked = _picked(found, answer)
+        picked = _picked(listed, answer)
         if picked is not None:
             chat.bus.emit(CommandEvent("resume", (picked,)))
             return
 
 
 def _none_found(facts: Facts, search: str) -> str:
-    has = f" with '{visible(search)}' in it" if search else ""
+    has = f" with '{visible(search)}' in it" if search else " in this folder"
     return f"there is no other session of {visible(facts.worker)}{has}"
 
 
 def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
-    """The last sessions of this worker, but for this one, with the text in their title, task or id."""
+    """The last sessions of this worker in this folder, or in any with the text in their title, task or id."""
     found: list[Overview] = []
     with SessionIndex() as index:
         for _, seen in index.readable():
             about = f"{seen.session} {seen.title} {seen.task}".casefold()
-            if seen.worker == facts.worker and seen.session != facts.session and text.casefold() in about:
+            is_here = text or seen.workspace == facts.workspace
+            is_other = seen.worker == facts.worker and seen.session != facts.session
+            if is_here and is_other and text.casefold() in about:
                 found.append(seen)
             if len(found) == SHOWN:
                 break
@@ -182,7 +185,7 @@ COMMANDS = (
         "pick another session to resume",
         pick_session,
         free=True,
-        details="Only sessions of this worker; TEXT is searched for in titles, tasks and ids.",
+        details="Those of this worker in this folder; with TEXT, those of any folder that have it in title, task or id.",
     ),
     SlashCommand(
         "resume",

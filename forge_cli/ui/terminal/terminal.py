@@ -217,7 +217,7 @@ class TerminalUI:
             case TurnEndEvent():
                 status.wait(None)
                 used = event.usage
-                status.tokens_in += used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+                status.tokens_in += used.sent_tokens
                 status.tokens_out += used.output_tokens
                 self._stop_waiting()
             case Interrupt():

@@ -34,3 +34,20 @@ def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> No
     [session] = (talker.home / "sessions").glob("*.jsonl")
     [said] = [line for line in session.read_text().splitlines() if '"userInput"' in line]
     assert "cart.py" in str(json.loads(said)["attachments"])
+
+
+def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talker) -> None:
+    script('{text: ""}', '{text: "Hello."}')
+    window = chat().ready()
+    window.say("go")
+    window.see("warning: the answer of the model is empty")
+    window.ready().say("/clear")
+    window.see("the conversation begins anew; the session keeps what was said")
+    window.ready().say("/exit")
+    assert window.end() == 0
+    [before] = json.loads(talker.forge("sessions", "list", "--json").stdout)
+    window = chat("-c").ready()
+    window.say("/exit")
+    assert window.end() == 0
+    [after] = json.loads(talker.forge("sessions", "list", "--json").stdout)
+    assert before["status"] == after["status"] == "completed"

@@ -228,9 +228,9 @@ def test_status_tells_everything(screen: Screen) -> None:
         "model      m:1",
         "session    s-1 (Sheep)",
         "turns      1",
-        "tokens     1,210 in, 32 out, 5 by the cache",
+        "tokens     1,215 in (5 read from the cache), 32 out",
         "cost       $0.25",
-        "window     1,235 of 10,000 tokens (12%)",
+        "context    1,235 of 10,000 tokens (12% of the window)",
         "folder     /work",
         "zone       /workspace (rw): /work",
         "zone       /docs (ro): /d",
@@ -330,6 +330,9 @@ def typed(screen: Screen, line: str, *answers: str) -> Sequence[Event]:
 def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project: Project) -> None:
     project.write("worker.yaml", "name: clerk\n")
     sheep, tax = past_session(project, "count", "Counting sheep"), past_session(project, "Pay the tax")
+    assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"
+    screen.facts.workspace = str(project.folder)
+    assert typed(screen, "/sessions", "zzz", "1") == [CommandEvent("resume", (tax,))]
     shown = screen.type("/sessions")
     assert [line.split("  ")[0][:2] for line in shown.splitlines()] == ["1.", "2."]
     assert "Pay the tax" in shown.splitlines()[0]
@@ -354,4 +357,4 @@ def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project)
 
 
 def test_a_worker_without_other_sessions_has_none_to_pick(screen: Screen) -> None:
-    assert screen.type("/sessions") == "there is no other session of clerk\n"
+    assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"
