@@ -63,6 +63,8 @@ class Overview:
     """May requests be pending in it? True when it was parked, or ended without a word."""
     title: str = ""
     """What the model or the person calls it."""
+    batch: str | None = None
+    """The file of the results, where it is an item of a batch."""
 
 
 def overview(path: Path) -> Overview:
@@ -110,6 +112,7 @@ def read_overview(path: Path) -> Overview:
         pid=None,
         waits=status in (None, "parked"),
         title=titled.title or "",
+        batch=start.batch,
     )
 
 

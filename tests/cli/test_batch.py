@@ -45,6 +45,17 @@ def test_every_item_is_a_session_and_has_a_line(cli, project: Project) -> None:
     assert list(lines[0]["result"]) == list(shown)
 
 
+def test_its_sessions_are_one_row_of_the_list(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b": "fail", "c": ""})
+    cli("batch", "worker.yaml", "items.jsonl")
+    cli("run", "worker.yaml", "alone")
+    _, alone, batch = cli("sessions", "list").out.splitlines()
+    assert "alone" in alone
+    assert "batch items.results.jsonl: 3 items" in batch
+    rows = json.loads(cli("sessions", "list", "--json").out)
+    assert [row["batch"] for row in rows] == [None, *[str(project.folder / "items.results.jsonl")] * 3]
+
+
 def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0

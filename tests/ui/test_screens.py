@@ -63,7 +63,7 @@ def test_errors_are_broken_between_words(terminal, columns: int) -> None:
     ],
 )
 def test_a_list_of_sessions_shows_the_task_at_any_width(terminal, columns: int, heads: str, task: str) -> None:
-    head, first, second = screen(terminal("sessions", "list", columns=columns))
+    head, first, second = screen(terminal("sessions", "list", "--all", columns=columns))
     assert head.split() == heads.split()
     assert first.startswith("aaaa1111  ")
     assert task in first
@@ -73,7 +73,7 @@ def test_a_list_of_sessions_shows_the_task_at_any_width(terminal, columns: int, 
 
 @pytest.mark.usefixtures("sessions")
 def test_a_list_of_sessions_is_as_long_as_one_wants(terminal) -> None:
-    assert len(screen(terminal("sessions", "list", "-n", "1"))) == 2
+    assert len(screen(terminal("sessions", "list", "--all", "-n", "1"))) == 2
 
 
 @pytest.mark.few(1)
@@ -81,8 +81,9 @@ def test_a_list_of_sessions_is_as_long_as_one_wants(terminal) -> None:
 @pytest.mark.usefixtures("sessions")
 def test_a_search_shows_what_was_found_in_the_middle_and_marked(terminal, columns: int) -> None:
     lines = screen(terminal("sessions", "search", "the needle", columns=columns, TERM="xterm"))
-    assert [line[:8] for line in lines[1:]] == ["aaaa1111", "bbbb2222"]
-    for line in lines[1:]:
+    assert [line.removeprefix("\x1b[1m")[:8] for line in lines[::2]] == ["aaaa1111", "bbbb2222"]
+    for line in lines[1::2]:
+        assert line.startswith("  said     ")
         before, found, behind = re.split(r"\x1b\[1;33m(.*)\x1b\[0m", line)
         assert found == "the Needle"
         assert before.endswith("far ")

@@ -185,7 +185,7 @@ COMMANDS = (
         "pick another session to resume",
         pick_session,
         free=True,
-        details="Those of this worker in this folder; with TEXT, those of any folder that have it in title, task or id.",
+        details="Those of this worker in this folder; with TEXT, of any folder, where it is in title, task or id.",
     ),
     SlashCommand(
         "resume",

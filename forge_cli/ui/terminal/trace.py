@@ -71,6 +71,7 @@ from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.terminal.status import compact, duration
 from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, view_of
 
+_LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
 
@@ -348,28 +349,23 @@ def _rows(view: View) -> int:
 def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:
     """``completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s``.
 
-    Where that is wider than ``width``, parts are left out: first the window, then the time, and so on to the left.
+    Where that is wider than ``width``, parts are left out: first the window, then turns and calls, and the cost last.
     """
-    denied = len(result.get("denials", ()))
-    calls = counted(result["tool_calls"], "call") + (f" ({denied} refused)" if denied else "")
-    tokens, cost = format_tokens(result.get("usage", {})), result.get("cost")
-    share = f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else ""
-    took = duration(result["duration_ms"] / 1000)
-    by_importance = [
-        str(result["status"]),
-        counted(result["turns"], "turn"),
-        calls,
-        tokens,
-        "" if cost is None else dollars(cost),
-        took,
-        share,
-    ]
-    parts = [part for part in by_importance if part]
-    while width is not None and len(parts) > 1 and cell_width(SEPARATOR.join(parts)) > width:
-        parts.pop()
-    if share and parts[-1] == share:
-        parts[-2:] = [share, took]
-    return SEPARATOR.join(parts)
+    denied, cost = len(result.get("denials", ())), result.get("cost")
+    parts = {
+        "status": str(result["status"]),
+        "turns": counted(result["turns"], "turn"),
+        "calls": counted(result["tool_calls"], "call") + (f" ({denied} refused)" if denied else ""),
+        "tokens": format_tokens(result.get("usage", {})),
+        "cost": "" if cost is None else dollars(cost),
+        "window": f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else "",
+        "time": duration(result["duration_ms"] / 1000),
+    }
+    for count in range(len(_LEFT_OUT) + 1):
+        line = SEPARATOR.join(text for name, text in parts.items() if text and name not in _LEFT_OUT[:count])
+        if width is None or cell_width(line) <= width:
+            break
+    return line
 
 
 def format_tokens(usage: Mapping[str, int]) -> str:

@@ -331,7 +331,7 @@ def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project:
     project.write("worker.yaml", "name: clerk\n")
     sheep, tax = past_session(project, "count", "Counting sheep"), past_session(project, "Pay the tax")
     assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"
-    screen.facts.workspace = str(project.folder)
+    screen.facts.workspace = str(Path.cwd())
     assert typed(screen, "/sessions", "zzz", "1") == [CommandEvent("resume", (tax,))]
     shown = screen.type("/sessions")
     assert [line.split("  ")[0][:2] for line in shown.splitlines()] == ["1.", "2."]
