@@ -113,9 +113,11 @@ class Endpoint:
     def connect_timeout(self, seconds: float) -> ProviderFailure:
         return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
 
-    def read_timeout(self, seconds: float) -> ProviderFailure:
+    def read_timeout(self, seconds: float, *, again: bool = True) -> ProviderFailure:
+        """Without ``again`` it is not asked a second time: one that is slow would begin anew."""
         hint = "models.NAME.timeout in the config gives a slow server more time"
-        return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=ATTEMPTS_IN_SILENCE)
+        attempts = ATTEMPTS_IN_SILENCE if again else 1
+        return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts)
 
     def cut_off(self) -> ProviderFailure:
         return ProviderFailure(f"{self.address} broke off before its answer was complete", "try again later")

@@ -34,7 +34,7 @@ from forge_cli.core.events import (
     TurnStart,
     UserInput,
 )
-from forge_cli.core.notify import VOID, RetryNotice
+from forge_cli.core.notify import READING, VOID, RetryNotice
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
 from forge_cli.core.wrap import terminal_width
@@ -179,6 +179,8 @@ class TerminalUI:
             case StatusEvent(level="warning") if self._live and RetryNotice.read(event.message):
                 if self._trace.level == "debug":
                     self._trace(event)
+            case StatusEvent(message=message) if message.startswith(READING) and self._trace.level != "debug":
+                pass
             case StatusEvent(message=message) if self._markdown and message.startswith(VOID):
                 self._markdown.drop()
                 if self._markdown.begun or not self._live:
@@ -206,6 +208,8 @@ class TerminalUI:
                 status.model = visible(event.model)
             case StatusEvent(level="warning") if retry := RetryNotice.read(event.message):
                 status.wait(replace(retry, problem=visible(retry.problem)))
+            case StatusEvent(message=message) if message.startswith(READING):
+                status.activity = f"{who}{visible(message)}"
             case TurnStart():
                 status.wait(None)
                 status.activity = f"{who}thinking"
