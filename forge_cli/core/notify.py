@@ -16,8 +16,6 @@ COMMANDS = "commands: "
 UNCONFINED_RULES = "commands that rules pre-approve run unconfined: install bubblewrap (bwrap), or say 'isolation: off'"
 """Told even where warnings are not: nobody is asked, and nothing holds back what runs."""
 NOT_THERE = " is not there: "
-VOID = "ignore the partial answer above, it is asked for again: "
-"""How the line begins that makes the text of an answer void which broke off."""
 READING = "the model reads the prompt: "
 """How the line begins that says how far a slow model is, which is shown in place."""
 _RETRY = re.compile(r"(.*); trying again(?: in ([\d.]+) s)? \((\d+) of (\d+)\)", re.DOTALL)

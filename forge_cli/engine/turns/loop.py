@@ -31,9 +31,8 @@ from forge_cli.core.messages import (
     TurnEnd,
     Usage,
 )
-from forge_cli.core.notify import VOID
 from forge_cli.core.pace import paced_request
-from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, command_of_user
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user
 from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner
 from forge_cli.core.tool import Tool

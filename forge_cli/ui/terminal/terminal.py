@@ -34,7 +34,8 @@ from forge_cli.core.events import (
     TurnStart,
     UserInput,
 )
-from forge_cli.core.notify import READING, VOID, RetryNotice
+from forge_cli.core.notify import READING, RetryNotice
+from forge_cli.core.phrases import VOID
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
 from forge_cli.core.wrap import terminal_width
