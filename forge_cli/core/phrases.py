@@ -9,7 +9,6 @@ UNCERTAIN_CALL = (
 )
 """The result of a call that was approved, and has no other result because the session was cut off."""
 VOID = "ignore the partial answer above, it is asked for again: "
-"""How the line begins that makes the text of an answer void which broke off."""
 INTERRUPTED_ANSWER = "[Interrupted]"
 """Takes the place of an answer when the model was stopped before it said anything."""
 SKIPPED_CALL = "not called: an earlier call was refused, and that ends the work"

@@ -329,6 +329,8 @@ class ChatScreen:
                 self._buffer.cancel_completion()
             elif self._talk.busy:
                 self._talk.press_stop(escape=True)
+            elif not self._buffer.text and self._talk.press_escape():
+                self.on_enter("/rewind")
 
         @keys.add("s-tab", filter=plain)
         def _(event: KeyPressEvent) -> None:

@@ -111,7 +111,7 @@ class Talk(MessageQueue):
         self.history = history
         self._lines = TypedLines(self, facts, places)
         self._trace, self._set_trace = trace
-        self._last_stop = float("-inf")
+        self._last_stop = self._last_escape = float("-inf")
 
     @property
     def trace(self) -> TraceLevel:
@@ -192,6 +192,14 @@ class Talk(MessageQueue):
         """Ctrl+O: show the last result whole."""
         if not self.display.unfold_last():
             self.line.hint("there is no result yet")
+
+    def press_escape(self) -> bool:
+        """Esc where nothing runs and nothing is typed: is it the second time?"""
+        now, before = time.monotonic(), self._last_escape
+        self._last_escape = now
+        if now - before >= TWICE:
+            self.line.hint("Esc again goes back to a message")
+        return now - before < TWICE
 
     def next_mode(self) -> None:
         """Go round the modes that the session may have."""

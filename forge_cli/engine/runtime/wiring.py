@@ -62,7 +62,6 @@ class Wiring:
     pool: Budget | None = None
     """What the sessions of a batch may use together."""
     batch: str | None = None
-    """The results of the batch that the session is an item of."""
     guidance: bool | None = None
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
     open_changes: Callable[[], ChangeKeeper] | None = None

@@ -12,6 +12,7 @@ from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.record.rewind import said_messages
 from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
@@ -176,6 +177,26 @@ async def undo(chat: Chat, parsed: ParsedCommand) -> None:
     chat.bus.emit(CommandEvent("undo", (*numbers, *(("--list",) if "list" in given else ()))))
 
 
+async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
+    """Go back to a message; without a number the person picks one from the list."""
+    if parsed.args:
+        chat.bus.emit(CommandEvent("rewind", parsed.args))
+        return
+    said = said_messages(read_readable(find_kept(chat.facts.session)).lines)
+    if not said:
+        chat.show("nothing has been said yet")
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for number, message in list(enumerate(said, 1))[-SHOWN:]:
+        table.add_row(f"{number}.", Text(visible(" ".join(message.text.split()))))
+    chat.show(table)
+    answer = await chat.ask("number of the message to go back to (Enter: stay) > ")
+    if answer:
+        chat.bus.emit(CommandEvent("rewind", (answer,)))
+
+
 COMMANDS = (
     SlashCommand("status", "", "worker, model, tokens, cost, zones", status),
     SlashCommand("name", "[TITLE]", "show or give the session's title", name, free=True),
@@ -215,6 +236,15 @@ COMMANDS = (
         options=frozenset({"list", "call", "turn"}),
         details="What file tools and commands of this session, or its Nth call or turn, changed and nobody else has"
         " since; --list only says what would be done. What a command did over the network is not undone.",
+    ),
+    SlashCommand(
+        "rewind",
+        "[N]",
+        "go back to a message, with files and conversation",
+        rewind,
+        most=1,
+        details="To how things were before you sent your Nth message: files are restored as by /undo, and the model"
+        " reads nothing from there on. The session keeps all of it. Without N you pick one; Esc Esc does the same.",
     ),
     SlashCommand(
         "reload",

@@ -15,8 +15,8 @@ from forge_cli.core.wire import JsonObject
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),
-    *("add-dir", "approvals", "attach", "compact", "mcp", "mode", "name", "plan", "reload", "resume", "save"),
-    *("sessions", "show", "trace", "undo"),
+    *("add-dir", "approvals", "attach", "compact", "mcp", "mode", "name", "plan", "reload", "resume", "rewind"),
+    *("save", "sessions", "show", "trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")
 FLAGS = frozenset({"i"})

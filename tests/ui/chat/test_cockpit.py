@@ -51,3 +51,22 @@ def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talk
     assert window.end() == 0
     [after] = json.loads(talker.forge("sessions", "list", "--json").stdout)
     assert before["status"] == after["status"] == "completed"
+
+
+def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> None:
+    script('{text: "Hello, {task}!"}', '{text: "Again {task}."}')
+    window = chat().ready()
+    window.say("one")
+    window.see("Hello, one!")
+    window.ready().say("two")
+    window.see("Again two.")
+    window.ready().type("\x1b")
+    window.see("Esc again goes back to a message")
+    window.type("\x1b")
+    window.see("1. one\n2. two", "number of the message to go back to (Enter: stay) >")
+    window.say("2")
+    window.ready().say("/exit")
+    assert window.end() == 0
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    commands = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "command"]
+    assert [(line["name"], line["args"]) for line in commands if line["name"] == "rewind"] == [("rewind", ["2"])]

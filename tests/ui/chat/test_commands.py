@@ -294,7 +294,7 @@ def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
 def test_names_are_completed(screen: Screen) -> None:
     screen.facts.models = lambda: ["anthropic:a", "anthropic:b", "openai:c"]
     assert COMMANDS["model"].complete(screen.facts, "anthropic:") == ["anthropic:a", "anthropic:b"]
-    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "reload"]
+    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "rewind", "reload"]
     assert COMMANDS["tool"].complete(screen.facts, "p") == ["push"]
 
 
