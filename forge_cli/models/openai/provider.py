@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
@@ -20,6 +21,8 @@ from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 
 DECLINED = "[The model declined to answer]"
+_NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
+_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 
 class Dialect(Protocol):
@@ -119,9 +122,18 @@ class OpenAIModel:
                     self._told = told
                     self._notify("info", told)
 
+    def _call_as_text(self, text: str) -> str | None:
+        """The tool that an answer names as a call would, in JSON; small models write calls so."""
+        named = _NAMED.search(text)
+        offered = {tool.name for tool in self._head[0]} if self._head else set()
+        return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None
+
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
         stop = "tool_use" if calls and answer.stop == "end" else answer.stop
+        if not calls and (name := self._call_as_text(text)):
+            hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
+            self._notify("warning", f"{self.name}: a call of {name} was written as text, so it was not made; {hint}")
         if stop == "max_tokens":
             dropped = len(answer.slots) - len(calls)
             lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""

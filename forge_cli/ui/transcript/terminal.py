@@ -9,11 +9,11 @@ from typing import Any
 from rich.console import Console
 
 from forge_cli.core.result_forms import read_result
-from forge_cli.core.results import FileContent
+from forge_cli.core.results import Diff, FileContent
 from forge_cli.core.text import counted, cut, local_time, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.record.log import random_end
-from forge_cli.ui.terminal.calls import format_args
+from forge_cli.ui.terminal.calls import MAIN, format_args
 from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import DrawnMarkdown
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
@@ -108,6 +108,8 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
     line(f"  {row['worker']} wants to call {row['tool']} (risk: {row['risk']})", "yellow")
     preview = read_result(row["preview"]) if row["preview"] is not None else None
     short, blocks = split_args(row["args"], preview)
+    if isinstance(preview, Diff):  # it says all of them but the path
+        short, blocks = {name: value for name, value in short.items() if name in MAIN}, []
     for name, value in short.items():
         line(f"    {name}: {value}")
     for block in blocks:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
-from forge_cli.core.messages import ModelEnv, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.messages import ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.files.settings import Settings
 from forge_cli.models import openai
 from forge_cli.models.http import Timeouts
@@ -18,7 +18,7 @@ from forge_cli.models.openai.server import Server
 
 from ...deadline import deadline
 from .server import DONE, Reply, chunk, event, refusal, says
-from .talk import turn
+from .talk import ADD, USER, turn, turns
 
 KEY = "sk-test-0123456789-0123456789-0123456789"
 PAGE = "<!DOCTYPE html><html><head><style>p {}</style></head><body><h1>It\x1b[2J works!</h1></body></html>"
@@ -160,6 +160,17 @@ def test_how_much_of_the_prompt_is_read_is_told(server, monkeypatch) -> None:
     assert turn(model)[0] == turn(model)[0] == TextDelta("hi")
     assert told == ["the model reads the prompt: 40 %"]
     assert [request.body.get("return_progress") for request in server.requests] == [True, True, None]
+
+
+def test_a_call_that_is_written_as_text_is_told(server, make, told) -> None:
+    written = '```json\n{"name": "add", "arguments": {"a": 1}}\n```'
+    server.will(says(written), says(written.replace("add", "other")))
+    model = make()
+    turns(model, *[ModelRequest("", (USER,), (ADD,))] * 2)
+    assert told == [
+        "openai:tiny: a call of add was written as text, so it was not made;"
+        ' models: {"openai:tiny": {tools: schema}} in the config may help'
+    ]
 
 
 def test_signs_of_life_are_not_an_answer(server, make) -> None:
