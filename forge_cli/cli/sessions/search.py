@@ -66,7 +66,7 @@ def search(
 
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
     """One session with the first of its hits, what was found marked."""
-    seen = overview(find_session(session))
+    seen, hits = overview(find_session(session)), list({hit["excerpt"]: hit for hit in hits}.values())
     about = " ".join((seen.title or seen.task).split())
     width = new_console(sys.stdout).width - 1
     sys.stdout.write(paint(fit(f"{session}  {local_time(seen.ended, '%b %d')}  {seen.worker}  {about}", width), BOLD))
