@@ -70,7 +70,6 @@ class SessionStart(Event):
     title: str | None = field(default=None, compare=False)
     """What the session is called, where it is resumed."""
     batch: str | None = field(default=None, compare=False)
-    """The file of the results, where the session is an item of a batch."""
     zones: tuple[Mapping[str, Any], ...] | None = field(default=None, compare=False, repr=False)
     """What files can be used: ``{name, path, mode, write, delete}`` each."""
     isolation: str | None = field(default=None, compare=False)

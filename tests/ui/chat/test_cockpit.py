@@ -1,4 +1,7 @@
-"""What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait."""
+"""What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait.
+
+Covers forge_cli.record.rewind.
+"""
 
 import json
 
