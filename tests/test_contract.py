@@ -632,6 +632,7 @@ def _plain(value: Any, bench: Bench) -> Any:
                 "time",
                 "session",
                 "session_id",
+                "sessionId",
                 "prev",
                 "hash",
                 "requestId",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import signal
+import subprocess
 import sys
-from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +17,9 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import Column, has_colours, print_json, print_table
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.wrap import terminal_width
-from forge_cli.ui.terminal.markdown import MarkdownStream
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.live import can_draw
+from forge_cli.ui.terminal.markdown import draw_markdown
 
 app = new_app()
 
@@ -26,8 +29,6 @@ _FENCE = re.compile(r"^( *`{3,}\w+) .*$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[(.*?)\]\(.*?\)\n\n?", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]\[]+)\]\(([\w./-]*?)(#[\w-]*)?\)")
-_APART = re.compile(r" *([-*+] |\d+[.)] |[|#>]|`{3}|$)|    ")
-"""A line that does not continue the paragraph before it."""
 _PAGE = re.compile(r"([\w-]+)\.md")
 
 
@@ -38,7 +39,8 @@ def docs(
 ) -> None:
     """Read the documentation, which comes with forge.
 
-    On a terminal with colours and in its width, else as the Markdown that it is.
+    On a terminal with colours and in its width, through $PAGER or less where it is long; else as the Markdown that it
+    is.
     """
     pages = find_pages()
     if page is None:
@@ -53,8 +55,11 @@ def docs(
     if as_json:
         print_json({"page": name, "text": text})
     elif sys.stdout.isatty():
-        stream = MarkdownStream(partial(terminal_width, sys.stdout), styled=has_colours())
-        sys.stdout.write(stream.feed(for_terminal(text)) + stream.end())
+        columns, height = new_console(sys.stdout).size
+        lines = draw_markdown(for_terminal(text), columns - 1, styled=has_colours(), joined=True)
+        shown = "".join(f"{line}\n" for line in lines)
+        if len(lines) < height or not can_draw(sys.stdout) or not sys.stdin.isatty() or not show_in_pager(shown):
+            sys.stdout.write(shown)
     else:
         sys.stdout.write(text)
 
@@ -68,24 +73,22 @@ def find_pages() -> dict[str, Path]:
 
 
 def for_terminal(text: str) -> str:
-    """A page without what only a browser or a test needs, each paragraph one line; a link says how to get there."""
+    """A page without what only a browser or a test needs; a link says how to get there."""
     for pattern, shown in ((_COMMENT, ""), (_FENCE, r"\1"), (_PICTURE, "")):
         text = pattern.sub(shown, text)
-    return _LINK.sub(_shown_link, "".join(f"{line}\n" for line in _paragraphs(text.splitlines())))
+    return _LINK.sub(_shown_link, text)
 
 
-def _paragraphs(lines: Iterable[str]) -> list[str]:
-    """The lines, with those of a paragraph joined: the terminal wraps them anew."""
-    found, code, joins = list[str](), False, False
-    for line in lines:
-        fence = line.lstrip().startswith("```")
-        if joins and not code and not _APART.match(line):
-            found[-1] += f" {line.strip()}"
-            continue
-        found.append(line)
-        code = code != fence
-        joins = not (code or fence or line.startswith("    ") or re.match(r" *([|#]|$)", line))
-    return found
+def show_in_pager(text: str) -> bool:
+    """Show a text in the person's pager, else in less; False where there is none."""
+    command = shlex.split(os.environ.get("PAGER") or "less")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the pager
+    try:
+        return subprocess.run(command, input=text, text=True, env={"LESS": "FRX", **os.environ}).returncode == 0
+    except OSError:
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _shown_link(link: re.Match[str]) -> str:

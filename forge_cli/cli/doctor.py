@@ -89,6 +89,11 @@ def _conclude(checks: Sequence[DoctorCheck]) -> str:
     missing = sum(not check.essential for check in checks if not check.ok)
     more = f"; {counted(missing, 'optional thing')} missing" if missing else ""
     verdict = f"{counted(failed, 'check')} failed" if failed else "all that forge needs is there"
+    ready = [check.id for check in checks if check.ok and check.id.startswith("model.") and check.id != "model.script"]
+    if not ready:
+        more += (
+            "\none thing to do: set up a model, by forge keys set anthropic, forge keys set openai, or OPENAI_BASE_URL"
+        )
     return paint(wrap_for(sys.stdout, verdict + more), RED if failed else GREEN)
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.models.providers import provider_rows
 from forge_cli.cli.welcome import MODELS, chosen_model, missing_of
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, named_workers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
+from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 
 FOLDERS_OWN, OTHERWISE = "worker.yaml", "coder"
+SHOWN = 9
+"""Models to choose from at once."""
 
 
 def default_worker() -> str:
@@ -48,14 +55,32 @@ def offer_talk() -> list[str]:
 
 def _ready_model(named: str) -> list[str] | None:
     """What names a model that is ready, where the worker and the settings name none; None where none is ready."""
-    path = next((each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named)
-    model = load_worker(path).config.model or chosen_model()[1]
+    model = model_of(named)
     if model:
         return [] if missing_of(model.partition(":")[0]) is None else None
-    ready = [example for provider, example in MODELS.items() if missing_of(provider) is None]
-    if not ready:
+    picked = pick_model()
+    return ["-m", picked] if picked else None
+
+
+def model_of(named: str) -> str | None:
+    """The model of a worker, or else of all."""
+    path = next((each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named)
+    return load_worker(path).config.model or chosen_model()[1]
+
+
+def pick_model() -> str | None:
+    """Have the person choose one of the models that are ready; None where none is, or they choose none."""
+    ready = [row for row in in_loop(partial(provider_rows, with_models=True)) if row["ready"] and row["models"]]
+    ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
+    names = [f"{row['provider']}:{model['name']}" for row in ready for model in row["models"]]
+    likely = [name for name in names if name in MODELS.values()]
+    names = list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))
+    if not names:
         return None
-    default = ready[0] if ready[0] != MODELS["openai"] else ""
-    hint = f" [{default}]" if default else " (PROVIDER:MODEL)"
-    typed = ask(f"Which model?{hint} > ", at_end="") or default
-    return ["-m", typed] if typed else None
+    for number, name in enumerate(names[:SHOWN], 1):
+        sys.stderr.write(f"{number:3}  {visible(name)}\n")
+    more = f" ({len(names) - SHOWN} more: forge models list)" if len(names) > SHOWN else ""
+    typed = ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1"
+    if typed.isdecimal() and 1 <= int(typed) <= len(names):
+        return names[int(typed) - 1]
+    return None if typed == "-" else typed

@@ -9,11 +9,13 @@ import time
 from typing import TYPE_CHECKING, Any, TextIO
 
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
+from forge_cli.core.wire import both_spellings
 
 if TYPE_CHECKING:
     from forge_cli.record.line import Line
 
 END = "sessionEnd"
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class ResultReport:
@@ -60,11 +62,11 @@ class ResultReport:
             "turns": 0,
             "tool_calls": 0,
             "denials": [],
-            "usage": {"input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0},
+            "usage": both_spellings(dict.fromkeys(_TOKENS, 0)),
             "cost": None,
             "duration_ms": round((time.monotonic() - self._since) * 1000),
         }
-        return found if error is None else {**found, "error": error}
+        return both_spellings(found if error is None else {**found, "error": error})
 
     def _line(self, result: dict[str, Any]) -> dict[str, Any]:
         """The last line of a session: chained to the one before it, if there was one."""

@@ -110,10 +110,10 @@ def _line(shown: Mapping[str, str], widths: Mapping[str, int], seek: str = "") -
     *others, last = shown.items()
     cells = [paint(pad(fit(text, widths[name]), widths[name])) for name, text in others]
     name, text = last
-    return GAP.join([*cells, _around(text, seek, widths[name]) if seek else fit(text, widths[name])]).rstrip()
+    return GAP.join([*cells, around(text, seek, widths[name]) if seek else fit(text, widths[name])]).rstrip()
 
 
-def _around(text: str, seek: str, width: int) -> str:
+def around(text: str, seek: str, width: int) -> str:
     """As much of a text as there is room for, with what is sought in the middle of it, and marked."""
     found = re.search(re.escape(seek), text, re.IGNORECASE)
     if found is None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Usage
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, both_spellings
 
 ItemState = Literal["completed", "failed", "parked", "interrupted"]
 BatchEventType = Literal["batchStart", "itemStarted", "itemFinished", "batchEnd"]
@@ -59,7 +59,8 @@ class Spending:
         return sum(vars(self.usage).values())
 
     def add(self, result: Mapping[str, Any]) -> None:
-        usage, cost = Usage(**result["usage"]), result["cost"]
+        used, cost = result["usage"], result["cost"]
+        usage = Usage(**{name: used[name] for name in vars(Usage())})
         self.usage += usage
         self.unknown = self.unknown or (cost is None and usage != Usage())
         if cost is not None or self.unknown:
@@ -92,4 +93,5 @@ class BatchEvent:
         }
         named |= {"retry_in": self.retry_in, "exit_code": self.exit_code}
         found |= {name: value for name, value in named.items() if value is not None}
-        return {**found, "counts": self.counts.wire(), "usage": asdict(self.spending.usage), "cost": self.spending.cost}
+        usage = both_spellings(vars(self.spending.usage))
+        return both_spellings({**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost})

@@ -69,6 +69,7 @@ class SessionStart(Event):
     """What the answer has to fit, where the person or the program said so, and not the worker."""
     title: str | None = field(default=None, compare=False)
     """What the session is called, where it is resumed."""
+    batch: str | None = field(default=None, compare=False)
     zones: tuple[Mapping[str, Any], ...] | None = field(default=None, compare=False, repr=False)
     """What files can be used: ``{name, path, mode, write, delete}`` each."""
     isolation: str | None = field(default=None, compare=False)

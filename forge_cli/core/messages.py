@@ -30,12 +30,12 @@ class Usage:
     cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-        )
+        return Usage(**{name: tokens + getattr(other, name) for name, tokens in vars(self).items()})
+
+    @property
+    def sent_tokens(self) -> int:
+        """All that the model read, from a cache or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def wire(self) -> JsonObject:
         """As a JSON object."""

@@ -8,6 +8,7 @@ UNCERTAIN_CALL = (
     '{"type": "interrupted", "note": "it may have run before the session was cut off; it was not repeated"}'
 )
 """The result of a call that was approved, and has no other result because the session was cut off."""
+VOID = "ignore the partial answer above, it is asked for again: "
 INTERRUPTED_ANSWER = "[Interrupted]"
 """Takes the place of an answer when the model was stopped before it said anything."""
 SKIPPED_CALL = "not called: an earlier call was refused, and that ends the work"

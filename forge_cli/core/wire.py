@@ -61,6 +61,11 @@ def wire(value: Any) -> dict[str, Any]:
     return found
 
 
+def both_spellings(found: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with its keys in camelCase beside those of before, which go with the next version."""
+    return {**found, **{camel_case(key): value for key, value in found.items()}}
+
+
 def own_reader(kind: Any, function: Callable[[Any], Any]) -> None:
     """Say how a type is read whose form on the wire is its own; the function raises Unreadable."""
     OWN_READERS[kind] = function

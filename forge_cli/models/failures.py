@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 import anyio
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.notify import Notify
+from forge_cli.core.notify import Notify, RetryNotice
 from forge_cli.core.pace import current_pace
 from forge_cli.core.text import cut, visible
 
@@ -113,9 +113,11 @@ class Endpoint:
     def connect_timeout(self, seconds: float) -> ProviderFailure:
         return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
 
-    def read_timeout(self, seconds: float) -> ProviderFailure:
+    def read_timeout(self, seconds: float, *, again: bool = True) -> ProviderFailure:
+        """Without ``again`` it is not asked a second time: one that is slow would begin anew."""
         hint = "models.NAME.timeout in the config gives a slow server more time"
-        return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=ATTEMPTS_IN_SILENCE)
+        attempts = ATTEMPTS_IN_SILENCE if again else 1
+        return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts)
 
     def cut_off(self) -> ProviderFailure:
         return ProviderFailure(f"{self.address} broke off before its answer was complete", "try again later")
@@ -214,8 +216,7 @@ class Retry:
             text, why = f"{self.model}: {problem}{tried}", failure
             raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
-        again = f"trying again in {delay:{'.2g' if delay < 10 else '.0f'}} s" if delay else "trying again"
-        told = f"{self.model}: {problem}; {again} ({attempt + 1} of {attempts})"
+        told = str(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))
         self.notify("warning", told)
         if pace:
             pace.tell(told)

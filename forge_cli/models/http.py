@@ -9,7 +9,7 @@ import time
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, TypeVar
@@ -48,6 +48,8 @@ class Timeouts:
 
     connect: float = CONNECT
     read: float = 300
+    first: float | None = None
+    """Until the first word, where that may take longer."""
 
 
 class HttpAnswer:
@@ -131,9 +133,9 @@ class HttpClient:
     async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
         """Send one request, within whose ``async with`` its answer is read."""
         self._pool = self._pool or _Pool.join(self.trust_env)
+        patience = Patience(self.timeouts.read, self.timeouts.first)
         try:
             with self._pool.client() as client:
-                patience = Patience(self.timeouts.read)
                 request = client.build_request(
                     method,
                     url or self.url,
@@ -144,7 +146,8 @@ class HttpClient:
                 async with aclosing(await patience.wait(client.send(request, stream=True))) as response:
                     yield HttpAnswer(response, patience)
         except Exception as error:
-            failure = explain(error, self.endpoint, self.timeouts)
+            first = None if patience.begun else self.timeouts.first
+            failure = explain(error, self.endpoint, replace(self.timeouts, read=patience.limit, first=first))
             if failure is None:
                 raise
             raise failure from None
@@ -194,7 +197,7 @@ def explain(error: BaseException, endpoint: Endpoint, timeouts: Timeouts) -> Pro
         case httpx2.ConnectError() | httpx2.ProxyError() | httpx2.InvalidURL():
             return endpoint.connect_failed(error)
         case httpx2.TimeoutException() | TimeoutError():
-            return endpoint.read_timeout(timeouts.read)
+            return endpoint.read_timeout(timeouts.read, again=timeouts.first is None)
         case RedirectRefused():
             return endpoint.redirected(str(error))
         case httpx2.TooManyRedirects() | httpx2.UnsupportedProtocol():
@@ -315,12 +318,20 @@ class SseReader:
 class Patience:
     """The seconds in which something useful must come; what the listener takes its time for does not count."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = self.left = seconds
+    def __init__(self, seconds: float, first: float | None = None) -> None:
+        """``first`` is for what comes before anything useful has."""
+        self.seconds = seconds
+        self.limit = self.left = first or seconds
+        self.begun = False
 
     def renew(self) -> None:
         """Something useful has come."""
-        self.left = self.seconds
+        self.begun, self.limit = True, self.seconds
+        self.extend()
+
+    def extend(self) -> None:
+        """What is waited for is on its way."""
+        self.left = self.limit
 
     async def wait(self, item: Awaitable[T]) -> T:
         """A TimeoutError where it does not come in time."""

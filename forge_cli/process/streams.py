@@ -58,7 +58,7 @@ class DataStream(io.TextIOWrapper):
     def write(self, text: str) -> int:
         if self.live is None:
             return self._write(text)
-        with self.live.writing(text, answer=True):
+        with self.live.writing(text):
             written = self._write(text)
             self.flush()
         return written

@@ -30,12 +30,13 @@ from forge_cli.record.lock import holder
 from forge_cli.record.log import INDEX, session_files, sessions_folder
 
 _TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
-_START = beginning_at_root(SessionStart)
+_START, _END = beginning_at_root(SessionStart), beginning_at_root(SessionEnd)
 _TITLE = beginning_at_root(SessionUpdate, ', "title": ')
 _MODEL = beginning_at_root(SessionUpdate, ', "model": ')
+_SAID = beginning_at_root(MessageEvent)
 _TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
 FILE = INDEX
-FORMAT = 1
+FORMAT = 2
 """Changes when the overview of the same log would be another one."""
 TEXT_MAX = 10_000
 """Characters of a task that are kept; a session with a longer one is read each time."""
@@ -62,6 +63,8 @@ class Overview:
     """May requests be pending in it? True when it was parked, or ended without a word."""
     title: str = ""
     """What the model or the person calls it."""
+    batch: str | None = None
+    """The file of the results, where it is an item of a batch."""
 
 
 def overview(path: Path) -> Overview:
@@ -89,6 +92,10 @@ def read_overview(path: Path) -> Overview:
     start = started if isinstance(started, SessionStart) else SessionStart("", "", "")
     titled, changed = _update(data, _TITLE), _update(data, _MODEL, data.rfind(_START))
     result, last = _last(data, end)
+    earlier = data.rfind(_END)
+    if not result and earlier > max(data.rfind(_TURN), data.rfind(_SAID)):  # it was resumed, and nothing was said
+        ended = _event(line_at(data, earlier))
+        result = ended.result if isinstance(ended, SessionEnd) and ended.result.get("status") != "parked" else {}
     status = result.get("status")
     return Overview(
         session=path.stem,
@@ -105,6 +112,7 @@ def read_overview(path: Path) -> Overview:
         pid=None,
         waits=status in (None, "parked"),
         title=titled.title or "",
+        batch=start.batch,
     )
 
 

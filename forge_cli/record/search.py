@@ -110,7 +110,9 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield error or ""
         case CommandEvent(name=name, args=words):
             yield " ".join((name, *words))
-        case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | ContextUsage():
+        case SessionEnd(result=result):
+            yield str(result.get("error") or "")
+        case SessionStart() | TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | ContextUsage():
             return
         case SessionUpdate(title=title):
             yield title or ""

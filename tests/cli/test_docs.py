@@ -55,19 +55,18 @@ def test_links_become_commands() -> None:
     assert for_terminal(text) == shown
 
 
-def test_paragraphs_are_joined_and_nothing_else() -> None:
-    text = "# A\nb\nc\n- d\n  e\n- f\n\n    g\n    h\n\n| i |\n| j |\n```py\nk\nl\n```\nm\nn\n"
-    shown = "# A\nb c\n- d e\n- f\n\n    g\n    h\n\n| i |\n| j |\n```py\nk\nl\n```\nm n\n"
-    assert for_terminal(text) == shown
-
-
 def test_on_a_terminal_it_has_its_width(terminal, project) -> None:  # noqa: F811
     plain = terminal("docs", "approvals", columns=60)
     assert plain.end() == 0
     assert plain.lines[0] == "# Approvals"
     paragraph = plain.lines[2 : plain.lines.index("", 2)]
     assert all(30 < len(line) <= 60 for line in paragraph[:-1])
-    drawn = terminal("docs", "approvals", columns=60, TERM="xterm", rows=40)
+    assert any(line.startswith(" ────") for line in plain.lines)
+    project.write("pager", "#!/bin/sh\nread line\necho paged: $line\n").chmod(0o755)
+    drawn = terminal("docs", "approvals", columns=60, TERM="xterm", rows=40, PAGER=str(project.folder / "pager"))
     assert drawn.end() == 0
-    assert drawn.seen.startswith("\x1b[1mApprovals\x1b[0m\r\n")
-    assert "](" not in drawn.seen
+    assert drawn.seen == "paged: \x1b[1mApprovals\x1b[0m\r\n"
+    long = terminal("docs", "approvals", columns=60, TERM="xterm", rows=40, PAGER="no-such-pager")
+    assert long.end() == 0
+    assert long.seen.startswith("\x1b[1mApprovals\x1b[0m\r\n")
+    assert "](" not in long.seen

@@ -90,7 +90,8 @@ def test_for_people(cli, project: Project) -> None:
     assert f"ok      config: {project.home / 'config.yaml'} (none, and none is needed)" in lines
     model = lines.index("missing model.anthropic: ANTHROPIC_API_KEY is not set, and anthropic:MODEL needs it")
     assert lines[model + 1].startswith("        forge keys set anthropic stores a key from ")
-    assert re.fullmatch("all that forge needs is there; . optional things missing", lines[-1])
+    assert re.fullmatch("all that forge needs is there; . optional things missing", lines[-2])
+    assert lines[-1].startswith("one thing to do: set up a model, by forge keys set anthropic")
     assert any(line.startswith("missing terminal: no terminal here") for line in lines)
     assert "ok      model.script: needs a file of turns; no key, no network" in lines
     assert not any(line.startswith("FAILED") for line in lines)

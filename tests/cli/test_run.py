@@ -27,6 +27,7 @@ KEYS = [
     "cost",
     "duration_ms",
 ]
+CAMEL = ["exitCode", "sessionId", "toolCalls", "durationMs"]
 
 HEADLESS = "echo was not called; denied: nobody could be asked (not interactive)"
 
@@ -65,7 +66,7 @@ def test_no_answer_prints_nothing(cli, tester) -> None:
 def test_json_is_one_object(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello", "--output-format", "json")
     found = json.loads(done.out)
-    assert list(found) == KEYS
+    assert list(found) == [*KEYS, *CAMEL]
     assert done.out.count("\n") == 1
     assert found == {
         "status": "completed",
@@ -81,6 +82,10 @@ def test_json_is_one_object(cli, tester) -> None:
         "usage": found["usage"],
         "cost": None,
         "duration_ms": found["duration_ms"],
+        "exitCode": 0,
+        "sessionId": found["session_id"],
+        "toolCalls": 1,
+        "durationMs": found["duration_ms"],
     }
     assert isinstance(found["duration_ms"], int)
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
@@ -98,7 +103,7 @@ def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_i
     told = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--output-format", "json").out)
     last = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--json").out.splitlines()[-1])["result"]
     for result in (told, last):
-        del result["session_id"], result["duration_ms"]
+        del result["session_id"], result["duration_ms"], result["sessionId"], result["durationMs"]
     assert told == last
     assert told["denials"][0]["input"] == {"text": "[redacted:SOME_API_KEY]"}
 
@@ -152,7 +157,7 @@ def test_stream_json_is_the_record_and_ends_with_the_result(cli, tester, flags: 
         "sessionEnd",
     ]
     assert lines[-1]["type"] == "sessionEnd"
-    assert list(lines[-1]["result"]) == KEYS
+    assert list(lines[-1]["result"]) == [*KEYS, *CAMEL]
     assert lines[-1]["result"]["response"] == "Last words: hello"
     assert {line["session"] for line in lines} == {lines[-1]["result"]["session_id"]}
     assert all("seq" not in line and "hash" not in line for line in lines if line["type"] == "streaming")

@@ -95,6 +95,20 @@ def test_a_list_of_sessions(writer, cli) -> None:
     assert cli("sessions", "list", "--worker", "nobody").out.count("\n") == 1
 
 
+def test_the_list_is_that_of_the_folder_unless_all_are_wanted(writer, cli, monkeypatch) -> None:
+    script(writer, "Done.")
+    writer.write("worker.yaml", "name: plain\nmodel: script:script.yaml\n")
+    (writer.folder / "below").mkdir()
+    assert cli("run", "worker.yaml", "one").code == cli("run", "worker.yaml", "two", "-C", "below").code == 0
+    assert len(json.loads(cli("sessions", "list", "--json").out)) == 2
+    monkeypatch.chdir(writer.folder / "below")
+    [row] = json.loads(cli("sessions", "list", "--json").out)
+    assert row["task"] == "two"
+    monkeypatch.chdir(writer.home)
+    assert json.loads(cli("sessions", "list", "--json").out) == []
+    assert len(json.loads(cli("sessions", "list", "--all", "--json").out)) == 2
+
+
 def test_a_session_that_goes_on_is_one_row_and_comes_first(writer, cli) -> None:
     script(writer, "{task}", "{task}")
     cli("run", "worker.yaml", "one")

@@ -121,12 +121,16 @@ def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> N
     assert screen.end() == 0
 
 
-def test_a_model_is_asked_for_where_one_is_ready_and_none_is_named(terminal, writer) -> None:  # noqa: F811
+@pytest.mark.parametrize("words", [(), ("chat",)])
+def test_a_model_is_picked_where_some_are_ready_and_none_is_named(terminal, writer, words) -> None:  # noqa: F811
     (writer.folder / "worker.yaml").unlink()
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
-    screen = terminal(ANTHROPIC_API_KEY="sk-ant-x")
-    screen.expect(f"Which model? [{HAIKU}] > ")
-    screen.type("script:script.yaml\n")
+    screen = terminal(*words, ANTHROPIC_API_KEY="sk-ant-x")
+    shown = screen.expect("Which model? A number or a name")
+    assert f"  1  {HAIKU}\r\n  2  anthropic:" in shown
+    assert "openai" not in shown.partition("  1  ")[2]
+    screen.expect("[1] > ")
+    screen.type("script:script.yaml\n" if words else "\n")
     screen.expect("Ctrl+D leaves.")
     screen.expect("> ")
     screen.type("\x04")

@@ -70,6 +70,7 @@ def test_what_somebody_broke_is_left_out() -> None:
         ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True))], "parked", True),
         ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True)), START], "interrupted", True),
         ([SessionEnd({"status": "limit"})], "limit", False),
+        ([SessionEnd({"status": "limit"}), START], "limit", False),
     ],
 )
 def test_a_session_at_a_glance(events: list[Event], status: str, waits: bool) -> None:

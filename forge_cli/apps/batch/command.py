@@ -154,6 +154,7 @@ def batch(
             plugins=not options.no_plugins,
             read_only=options.read_only,
             locked=options.locked,
+            results=str(results.absolute()),
         ),
         inputs=BatchInputs(
             inputs,

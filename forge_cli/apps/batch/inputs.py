@@ -250,12 +250,13 @@ def _header(names: list[str], where: Mark) -> list[str]:
 
 
 def _key(fields: Mapping[str, Any], number: int, where: Mark) -> str:
-    """The field ``id``, else the number of the row."""
-    if "id" not in fields:
+    """The field ``id`` or ``key``, else the number of the row."""
+    name = "id" if "id" in fields else "key"
+    if name not in fields:
         return str(number)
-    key = fields["id"]
+    key = fields[name]
     if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
-        raise WorkerError(where, "the field 'id' must be a text or a whole number, and not empty")
+        raise WorkerError(where, f"the field '{name}' must be a text or a whole number, and not empty")
     return str(key)
 
 

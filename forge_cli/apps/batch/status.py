@@ -15,6 +15,7 @@ from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible
+from forge_cli.core.wire import both_spellings
 from forge_cli.files.lock import locked
 
 app = new_app()
@@ -42,8 +43,9 @@ def status(
     code = counts.exit_code(spent=record.exit_code == ExitCode.LIMIT and not running)
     if as_json:
         failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
-        facts = {"worker": record.worker, "active": running, "counts": counts.wire(), "usage": record.usage}
-        print_json({**facts, "cost": record.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)})
+        facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
+        ends = {"cost": record.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
+        print_json(both_spellings({**facts, "usage": both_spellings(record.usage), **ends}))
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)
@@ -61,7 +63,7 @@ def _is_running(journal: Path) -> bool:
 
 
 def _parked(record: BatchRecord) -> list[dict[str, str]]:
-    return [{"key": key, "session_id": record.items[key].session} for key in record.in_state("parked")]
+    return [both_spellings({"key": key, "session_id": record.items[key].session}) for key in record.in_state("parked")]
 
 
 def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:

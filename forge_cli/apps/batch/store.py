@@ -146,7 +146,7 @@ def read_record(results: Path) -> BatchRecord:
 def _count(record: BatchRecord, result: Mapping[str, Any]) -> None:
     usage, cost = result.get("usage"), result.get("cost")
     for name, tokens in usage.items() if isinstance(usage, dict) else ():
-        if isinstance(tokens, int):
+        if isinstance(tokens, int) and "_" in name:  # each is there in two spellings
             record.usage[name] = record.usage.get(name, 0) + tokens
     record.unknown = record.unknown or not isinstance(cost, int | float)
     record.cost = None if record.unknown else (record.cost or 0.0) + float(cost or 0)

@@ -23,7 +23,7 @@ class StatusBar:
     def line(self, columns: int) -> str:
         """As much of it as has room."""
         facts, used = self._facts, self._facts.usage
-        read = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+        read = used.sent_tokens
         parts = {
             "model": visible(facts.model),
             "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",

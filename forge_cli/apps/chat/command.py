@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from forge_cli.apps.chat.talking import talk
-from forge_cli.cli.offer import default_worker
+from forge_cli.cli.offer import default_worker, model_of, pick_model
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import check_target
@@ -34,6 +35,8 @@ def chat(
     """Talk with a worker."""
     worker = default_worker() if worker is None else worker
     interactive, session = is_interactive(), SessionChoice.of(options)
+    if interactive and not options.model and not session.resumes and model_of(worker) is None:
+        options = replace(options, model=pick_model())
     if options.record is not None:
         check_target(options.record)
     offer_trust(options.workspace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -19,7 +20,7 @@ from forge_cli.core.text import readable, visible
 from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.queue import MANUAL
-from forge_cli.ui.terminal.calls import call_duration, call_key, mark_of
+from forge_cli.ui.terminal.calls import ShownResult, call_duration, call_key, mark_of
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
@@ -28,6 +29,9 @@ from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
+KEPT = 100
+"""Results that can be shown whole afterwards."""
+LISTED = 20
 BATCH = 0.07
 """Seconds between two drawings of what streams in."""
 
@@ -66,6 +70,7 @@ class ChatUI(TerminalUI):
             find=find,
             live=live,
         )
+        self._trace.results = deque(maxlen=KEPT)
         self._echo = echo
         self._since = since
         self._on_question = on_question
@@ -90,6 +95,27 @@ class ChatUI(TerminalUI):
         with self._lines.aside():
             ended = isinstance(shown, Indented)  # it ends its own lines
             self._console.print(plain(shown) if isinstance(shown, str) else shown, end="" if ended else "\n")
+
+    def unfold(self, number: int | None) -> None:
+        """Show the result of that number whole; without one, list those that can be."""
+        kept = self._trace.results or ()
+        if number is None:
+            titles = [f"{each.number}. {each.title}" for each in kept]
+            self.show("\n".join(titles[-LISTED:]) or "there is no result yet")
+        elif found := [each for each in kept if each.number == number]:
+            self._show_whole(found[0])
+        else:
+            known = f"from {kept[0].number} to {kept[-1].number}" if kept else "none yet"
+            raise UsageError("there is no such result", hint=f"the numbers of results: {known}")
+
+    def unfold_last(self) -> bool:
+        if self._trace.results:
+            self._show_whole(self._trace.results[-1])
+        return bool(self._trace.results)
+
+    def _show_whole(self, result: ShownResult) -> None:
+        self.show(Styled(f"{result.number}. {result.title}", "bold"))
+        self.show(Indented(render(result.value, self._find, result.distribution, lines=None), 2))
 
     def show_message(self, text: str) -> None:
         if self._echo:
@@ -152,11 +178,13 @@ class ChatUI(TerminalUI):
         shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
         if since is None:
             return shown
+        text = self._open_text()
         took = duration(time.monotonic() - since)
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
         sign = "" if shown else f"{cyan(spin(seconds))} "
-        activity = f"running {calls[-1].name}" if calls and not shown else self._status.activity
-        return [*shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}")])]
+        activity = f"running {calls[-1].name}" if calls and not shown else self._status.doing
+        why = f" · {self._status.problem}" if self._status.problem else ""
+        return [*text, *shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}{why}")])]
 
     def _live_lines(self, seconds: float) -> list[str]:
         return self.call_lines(seconds)

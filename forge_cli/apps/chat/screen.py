@@ -36,12 +36,12 @@ from prompt_toolkit.styles import Style
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import InputCompletion
 from forge_cli.apps.chat.drawing import BATCH
 from forge_cli.apps.chat.notice import FOCUS_OFF, FOCUS_ON, Notice
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.apps.chat.toolkit import HeldOutput, InputCompleter, SignallingInput, TypedHistory
 from forge_cli.core.text import readable, visible
+from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.terminal.cells import fit
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.terminal.input import GIVE_BACK, wakeup_kept
@@ -53,6 +53,8 @@ PROMPT = "> "
 MARGIN = "  "
 MOST_ROWS = 10
 """Rows of the line that is being typed; more of it scrolls."""
+KEPT_ROWS = 8
+"""Rows of the terminal that an answer which still grows leaves to the line, its menu and the bar."""
 SHARE = 40
 """Text is drawn so seldom that this takes no more than one part in so many of the time, on slow machines as well."""
 HINT = 1.5
@@ -124,7 +126,7 @@ class ChatScreen:
             enable_page_navigation_bindings=False,
         )
         app.ttimeoutlen = app.timeoutlen = ESCAPE
-        app.before_render += lambda _: self._shrink()
+        app.before_render += lambda _: self._before_drawing()
         app.after_render += lambda _: self._drawn()
         return app
 
@@ -157,7 +159,6 @@ class ChatScreen:
 
     def end(self) -> None:
         if self._app.is_running and self._app.future and not self._app.future.done():
-            self._flush()
             self._app.erase_when_done = True
             self._app.exit()
 
@@ -168,9 +169,6 @@ class ChatScreen:
             self._input.restore()
             with suppress(OSError, ValueError):
                 os.write(self._above.fileno(), f"{FOCUS_OFF}{GIVE_BACK}\x1b[J".encode())
-
-    def end_text(self) -> None:
-        """The lines never wait for text here."""
 
     @asynccontextmanager
     async def hidden(self) -> AsyncIterator[None]:
@@ -253,23 +251,21 @@ class ChatScreen:
             self._later("flush", max(0.0, self._flushed + pause - time.monotonic()), self._flush)
 
     def _flush(self) -> None:
-        """Take the line away, write what waits, and draw the line again below it."""
-        if self._hidden or not self._app.is_running:
-            return
-        self._flushed = time.monotonic()
-        if text := self._above.take():
-            self._output.held = True
-            self._app.renderer.erase()
-            self._output.write_raw(text)
-        self._app.invalidate()
+        """Have the line drawn again, below what waits."""
+        if not self._hidden and self._app.is_running:
+            self._flushed = time.monotonic()
+            self._app.invalidate()
 
-    def _shrink(self) -> None:
-        """Rows that are not needed any more are given back to the text above."""
+    def _before_drawing(self) -> None:
+        """Write what waits above the line; rows that are not needed any more are given back to it."""
         renderer, size = self._app.renderer, self._size()
         last = renderer.last_rendered_screen
         self._output.held, self._began = True, time.thread_time()
+        if text := self._above.take():
+            renderer.erase()
+            self._output.write_raw(text)
         self._rows, self._status = self._live(), [("class:bar", self._bar.line(size.columns))]
-        if last is not None:
+        if last is not None and not text:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
             if last.height > wanted:
                 renderer.erase()
@@ -279,10 +275,11 @@ class ChatScreen:
         self._cost = time.thread_time() - self._began
 
     def _live(self) -> StyleAndTextTuples:
-        """The last line of the answer as far as it is there, what runs, what waits, and hints."""
-        columns = self._size().columns
+        """The last block of the answer as far as it is there, what runs, what waits, and hints."""
+        height, columns = self._size()
         rows = [self._above.partial] if self._above.partial else []
         rows += [fit(line, columns - 1) for line in self.lines(time.monotonic() - self._started)]
+        rows = rows[-max(1, height - KEPT_ROWS) :]
         shown: StyleAndTextTuples = [*to_formatted_text(ANSI("\n".join(rows)))] if rows else []
         more = [("class:queued", f"queued: {_one_line(message.text, columns)}") for message in self._talk.queue]
         more += [("class:queued", f"attached: {visible(file.name)}") for file in self._talk.attached]
@@ -291,6 +288,11 @@ class ChatScreen:
         for style, text in more:
             shown += [("", "\n")] * bool(shown) + [(style, fit(text, columns - 1))]
         return shown or [("", " ")]
+
+    def _is_only_one(self) -> bool:
+        """Is the only completion in its place already, so that Tab can but go on behind it?"""
+        state = self._buffer.complete_state
+        return state is not None and state.current_completion is not None and len(state.completions) == 1
 
     def _keys(self) -> KeyBindings:
         keys, plain = KeyBindings(), ~is_searching
@@ -311,6 +313,11 @@ class ChatScreen:
         def _(event: KeyPressEvent) -> None:
             self._turn()
 
+        @keys.add("tab", filter=plain & Condition(lambda: self._is_only_one()))
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.complete_state = None
+            self._buffer.start_completion()
+
         @keys.add("escape", "enter", filter=plain)
         @keys.add("c-j", filter=plain)
         def _(event: KeyPressEvent) -> None:
@@ -322,6 +329,8 @@ class ChatScreen:
                 self._buffer.cancel_completion()
             elif self._talk.busy:
                 self._talk.press_stop(escape=True)
+            elif not self._buffer.text and self._talk.press_escape():
+                self.on_enter("/rewind")
 
         @keys.add("s-tab", filter=plain)
         def _(event: KeyPressEvent) -> None:
@@ -333,6 +342,14 @@ class ChatScreen:
         @keys.add("c-d", filter=plain & Condition(lambda: not self._buffer.text))
         def _(event: KeyPressEvent) -> None:
             self._talk.leave()
+
+        @keys.add("c-o", filter=plain)
+        def _(event: KeyPressEvent) -> None:
+            self._talk.unfold_last()
+
+        @keys.add("c-v", filter=plain)
+        def _(event: KeyPressEvent) -> None:
+            self._talk.paste_image()
 
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:

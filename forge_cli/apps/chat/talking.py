@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 import anyio.lowlevel
+from rich.text import Text as Styled
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import InputCompletion
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
-from forge_cli.apps.chat.places import Places
 from forge_cli.apps.chat.talk import PlainLines, Talk
 from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import warn
@@ -43,7 +42,9 @@ from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
 from forge_cli.ui.terminal.live import can_draw
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ class Room:
         since = self.talk.since or time.monotonic()
         if result is not None:
             self._write_answer(result)
+            if result.status == "completed" and not result.response and result.output is None:
+                self._ui.show(Styled("warning: the answer of the model is empty", "yellow"))
         self.talk.ended(result.status if result else "failed")
         self._notice.give(f"{self._worker.name} has answered", since)
 

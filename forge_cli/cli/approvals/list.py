@@ -8,6 +8,7 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
+from forge_cli.core.wire import both_spellings
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.pending import Waiting
 from forge_cli.record.waiting import waiting_requests
@@ -23,7 +24,7 @@ def list_approvals(as_json: JsonOption = False) -> None:
     """List the requests that wait for an answer, of parked sessions and of those at work."""
     rows = [request_row(path.stem, waiting) for path, waiting in waiting_requests(warn)]
     if as_json:
-        print_json(rows)
+        print_json(list(map(both_spellings, rows)))
         return
     with data_output() as out:
         console, find = new_console(out), PluginHost().renderer

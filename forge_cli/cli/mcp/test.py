@@ -14,6 +14,7 @@ from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
+from forge_cli.core.wire import both_spellings
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.lookup import is_path
 from forge_cli.files.worker import Worker, load_worker
@@ -42,7 +43,7 @@ def connect_and_list(
     with data_output():
         rows = in_loop(connect, worker, folder)
     if as_json:
-        print_json(rows)
+        print_json(list(map(both_spellings, rows)))
     else:
         columns = ["protocol", "connected", "latency", "confined"]
         shown = [{**row, "tools": _tools(row)} for row in rows]

@@ -12,6 +12,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.text import visible
+from forge_cli.core.wire import both_spellings
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
@@ -45,7 +46,7 @@ def list_models(as_json: JsonOption = False) -> None:
     windows = {row["model"]: row["context"] for row in offered}
     rows = [*_aliases(settings, windows), *_configured(settings, windows), *offered]
     if as_json:
-        print_json(rows)
+        print_json(list(map(both_spellings, rows)))
         return
     print_table(COLUMNS, list(map(_cells, rows)))
     for line in map(visible, _provider_notes(providers)):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,8 @@ import typer
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.core.text import cut, local_time
+from forge_cli.core.text import counted, cut, local_time
+from forge_cli.core.wire import both_spellings
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import SessionIndex, session_row
 
@@ -35,24 +37,54 @@ def list_sessions(
             "-n", "--number", metavar="N", min=1, help=f"The last N; without it {RECENT} on a terminal, else all."
         ),
     ] = None,
+    everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List sessions, the one that was worked on last first."""
+    """List the sessions of this folder and those below it, the one that was worked on last first.
+
+    The items of a batch are one row; forge batch status RESULTS lists them.
+    """
     on_terminal = sys.stdout.isatty() and not as_json
     with SessionIndex() as index:
-        every = (session_row(path, index) for path in session_files())
-        found = (row for row in every if row and worker in (None, row.get("worker")))
-        rows = list(islice(found, number or (RECENT if on_terminal else None)))
-        more = number is None and on_terminal and len(rows) == RECENT and next(found, None) is not None
+        every = [row for path in session_files() if (row := session_row(path, index))]
+    found = [row for row in every if worker in (None, row.get("worker")) and (everywhere or _is_here(row))]
+    found = found if as_json else _fold_batches(found)
+    rows = found[: number or (RECENT if on_terminal else None)]
     if as_json:
-        print_json(rows)
+        print_json(list(map(both_spellings, rows)))
     elif on_terminal:
         _print_short(rows)
-        if more:
+        if number is None and len(rows) < len(found):
             sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
+        if elsewhere := (len(every) if not everywhere and not found else 0):
+            sys.stdout.write(f"none of this folder; --all lists {counted(elsewhere, 'session')} of others\n")
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
         print_table(columns, [_shown(row) for row in rows])
+
+
+def _is_here(row: dict[str, Any]) -> bool:
+    return "error" in row or not row["workspace"] or Path(row["workspace"]).is_relative_to(Path.cwd())
+
+
+def _fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for all items of a batch, in the place of the last one."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row.get("batch") or row["session"], []).append(row)
+    return [_fold(group) if group[0].get("batch") else group[0] for group in groups.values()]
+
+
+def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first, states = items[0], [item["status"] for item in items]
+    same = len(set(states)) == 1
+    return {
+        **first,
+        "status": states[0] if same else f"{states.count('completed')} of {len(items)} completed",
+        "turns": sum(item["turns"] for item in items),
+        "tool_calls": sum(item["tool_calls"] for item in items),
+        "title": f"batch {Path(first['batch']).name}: {counted(len(items), 'item')}",
+    }
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

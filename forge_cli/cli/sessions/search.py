@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated, Any
 
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
-from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.cli.table import BOLD, Column, around, paint, print_json, print_table
 from forge_cli.core.errors import UsageError
-from forge_cli.record.log import session_files
+from forge_cli.core.text import counted, local_time, visible
+from forge_cli.core.wrap import fit
+from forge_cli.record.log import find_session, session_files
+from forge_cli.record.overview import overview
 from forge_cli.record.search import find_hits
+from forge_cli.ui.terminal.console import new_console
 
 app = new_app()
+
+SHOWN = 3
+"""Places of one session that a terminal shows."""
+WORDS = {
+    "message": "said",
+    "toolStarted": "call",
+    "toolResult": "result",
+    "approvalRequired": "asked",
+    "approvalResponse": "answer",
+    "sessionUpdate": "title",
+    "sessionEnd": "end",
+    "manualToolInvoke": "call",
+    "status": "note",
+    "userInput": "typed",
+    "command": "command",
+}
+"""What an event is for people."""
 
 
 @app.command()
@@ -21,13 +46,33 @@ def search(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for; small and capital letters are alike.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Look for TEXT in what was said, in calls and in their results."""
+    """Look for TEXT in what was said, in calls and in their results.
+
+    A terminal shows them session by session, the first few of each.
+    """
     if not text:
         raise UsageError("there is nothing to look for", hint="forge sessions search TEXT")
     wanted = text.casefold()
     rows = [row for path in session_files() for row in find_hits(path, wanted)]
     if as_json:
         print_json(rows)
+    elif sys.stdout.isatty():
+        for session, hits in groupby(shorten_ids(rows), key=itemgetter("session")):
+            _print_session(session, list(hits), " ".join(text.split()))
     else:
         excerpt = Column("excerpt", room=40, seek=" ".join(text.split()))
         print_table([Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt], shorten_ids(rows))
+
+
+def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
+    """One session with the first of its hits, what was found marked."""
+    seen, hits = overview(find_session(session)), list({hit["excerpt"]: hit for hit in hits}.values())
+    about = " ".join((seen.title or seen.task).split())
+    width = new_console(sys.stdout).width - 1
+    sys.stdout.write(paint(fit(f"{session}  {local_time(seen.ended, '%b %d')}  {seen.worker}  {about}", width), BOLD))
+    sys.stdout.write("\n")
+    for hit in hits[:SHOWN]:
+        kind = f"  {WORDS.get(hit['event'], hit['event']):8} "
+        sys.stdout.write(f"{kind}{around(visible(hit['excerpt']), visible(wanted), width - len(kind))}\n")
+    if len(hits) > SHOWN:
+        sys.stdout.write(f"  and {counted(len(hits) - SHOWN, 'more place')}: forge sessions show {session}\n")

@@ -46,6 +46,8 @@ class BatchWork:
     plugins: bool = True
     read_only: bool = False
     locked: bool = False
+    results: str | None = None
+    """The file of the results, which tells the batch from others."""
 
 
 class Away(Protocol):
@@ -123,6 +125,7 @@ class ItemPerformer:
                 prepared=self.prepared,
                 zones=work.zones,
                 pool=self.pool,
+                batch=work.results,
                 sinks=(away.sink(item.session),) if away else (),
                 keep_consent=partial(away.keep_consent, item.session) if away else log.keep,
             ),

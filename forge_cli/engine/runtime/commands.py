@@ -149,6 +149,7 @@ class SessionCommands:
 
     async def _clear(self, args: Sequence[str]) -> None:
         self._session.opened.loop.forget()
+        self._say("the conversation begins anew; the session keeps what was said")
 
     async def _compact(self, args: Sequence[str]) -> None:
         opened = self._session.opened

@@ -107,6 +107,7 @@ class OpenWorker:
             forked_from=resume.forked_from if resume else None,
             output_schema=schema.json_schema if schema else None,
             title=resume.title if resume else None,
+            batch=self.spec.wiring.batch,
             zones=self.zones,
             isolation=self.isolation,
             read_only=self.spec.read_only or None,

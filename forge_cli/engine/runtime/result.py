@@ -11,6 +11,7 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, Parked, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.messages import Usage
+from forge_cli.core.wire import both_spellings
 from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
@@ -77,11 +78,11 @@ class WorkerResult:
             "turns": self.turns,
             "tool_calls": self.tool_calls,
             "denials": [dict(denial) for denial in self.denials],
-            "usage": dict(vars(self.usage)),
+            "usage": both_spellings(vars(self.usage)),
             "cost": self.cost,
             "duration_ms": self.duration_ms,
         }
-        return found if self.error is None else {**found, "error": self.error}
+        return both_spellings(found if self.error is None else {**found, "error": self.error})
 
 
 @dataclass(frozen=True)

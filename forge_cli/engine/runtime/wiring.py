@@ -61,6 +61,7 @@ class Wiring:
     """What stands for ``~/.forge``, where it is not that of the user."""
     pool: Budget | None = None
     """What the sessions of a batch may use together."""
+    batch: str | None = None
     guidance: bool | None = None
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
     open_changes: Callable[[], ChangeKeeper] | None = None

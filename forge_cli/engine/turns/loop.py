@@ -32,7 +32,7 @@ from forge_cli.core.messages import (
     Usage,
 )
 from forge_cli.core.pace import paced_request
-from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, command_of_user
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user
 from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner
 from forge_cli.core.tool import Tool
@@ -289,8 +289,7 @@ class Loop:
                             case Restart():
                                 text, calls, joiner = "", [], TextJoiner()
                                 shown, told = RedactedStream(self.redactor), 0
-                                void = f"the text above is void, the answer starts again: {delta.reason}"
-                                self.bus.emit(StatusEvent("info", void))
+                                self.bus.emit(StatusEvent("info", f"{VOID}{delta.reason}"))
                             case TurnEnd():
                                 end = delta
         except ForgeError:

@@ -73,7 +73,7 @@ class ListedPrice:
         import genai_prices
 
         tokens = genai_prices.Usage(
-            input_tokens=usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+            input_tokens=usage.sent_tokens,
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,

@@ -16,7 +16,7 @@ from forge_cli.models.openai.catalog import ask_server, known_models
 from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
-from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, Server
+from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, WANTS_PROGRESS, Server
 from forge_cli.models.windows import listed_window
 
 __all__ = ["OpenAIModel", "forge_models", "make"]
@@ -29,13 +29,15 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
     official = not os.environ.get(BASE_URL, "").strip()
     dialect = ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect()
     dialect.images = env.options.get("images", official)
+    server = server_of(f"openai:{name}", env.options.get("timeout"))
+    progress = {WANTS_PROGRESS: True} if server.is_local else {}
     return OpenAIModel(
         name,
-        server_of(f"openai:{name}", env.options.get("timeout")),
+        server,
         dialect,
         env.notify,
         context_window=env.options.get("context") or (listed_window("openai", name) if official else None),
-        more=_fields(env.options, official),
+        more={**progress, **_fields(env.options, official)},
     )
 
 

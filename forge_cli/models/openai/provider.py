@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
@@ -11,15 +12,17 @@ from typing import Protocol
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
-from forge_cli.core.notify import Notify
+from forge_cli.core.notify import READING, Notify
 from forge_cli.core.pace import let_others_go
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.json_body import json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.openai.server import Server
+from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 
 DECLINED = "[The model declined to answer]"
+_NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
+_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 
 class Dialect(Protocol):
@@ -68,6 +71,7 @@ class OpenAIModel:
         self._dialect = dialect
         self._notify = notify
         self._retry = Retry(self.name, notify, server.clean, delays)
+        self._told = ""
         self._sent: list[Message] = []
         self._history = bytearray()
         self._request_ids = RequestIds()
@@ -82,6 +86,7 @@ class OpenAIModel:
             try:
                 async with aclosing(self._server.chunks(body, self._model)) as chunks:
                     async for together in chunks:
+                        self._tell_progress(together)
                         new = "".join([answer.add(chunk) for chunk in together])
                         if not answer.broken:
                             let_others_go()
@@ -93,6 +98,11 @@ class OpenAIModel:
             except ProviderFailure as failure:
                 if answer.finished:
                     break
+                if self._more.get(WANTS_PROGRESS) and WANTS_PROGRESS in failure.problem:
+                    self._more = {key: value for key, value in self._more.items() if key != WANTS_PROGRESS}
+                    self._head = None
+                    body = self._body(request)
+                    continue
                 await self._retry.wait(attempt, failure)
                 if self._dialect.shows_text and answer.pieces:
                     yield Restart(self._server.clean(failure.problem))
@@ -102,9 +112,28 @@ class OpenAIModel:
     async def aclose(self) -> None:
         await self._server.aclose()
 
+    def _tell_progress(self, chunks: Sequence[JsonObject]) -> None:
+        """Say how much of the prompt a server has read that tells it, tenth by tenth."""
+        for progress in (chunk[PROGRESS] for chunk in chunks if isinstance(chunk.get(PROGRESS), dict)):
+            done, total = progress.get("processed"), progress.get("total")
+            if isinstance(done, int) and isinstance(total, int) and 0 < done < total:
+                told = f"{READING}{10 * (10 * done // total)} %"
+                if told != self._told:
+                    self._told = told
+                    self._notify("info", told)
+
+    def _call_as_text(self, text: str) -> str | None:
+        """The tool that an answer names as a call would, in JSON; small models write calls so."""
+        named = _NAMED.search(text)
+        offered = {tool.name for tool in self._head[0]} if self._head else set()
+        return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None
+
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
         stop = "tool_use" if calls and answer.stop == "end" else answer.stop
+        if not calls and (name := self._call_as_text(text)):
+            hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
+            self._notify("warning", f"{self.name}: a call of {name} was written as text, so it was not made; {hint}")
         if stop == "max_tokens":
             dropped = len(answer.slots) - len(calls)
             lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""

@@ -20,6 +20,10 @@ OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _LONGEST_ANSWER = 16 * 2**20
 _DONE = "[DONE]"
+LONGEST_READING = 3600.0
+"""Seconds that a server on this machine may read a prompt before it says the first word."""
+WANTS_PROGRESS, PROGRESS = "return_progress", "prompt_progress"
+"""The field of a request that llama.cpp answers with how much of the prompt it has read, and that of the chunk."""
 
 
 @dataclass(kw_only=True)
@@ -30,6 +34,8 @@ class Server:
     endpoint: Endpoint
     key: str | None = field(default=None, repr=False)
     timeouts: Timeouts = field(default_factory=Timeouts)
+    is_local: bool = False
+    """Does it run on this machine, which may be slow?"""
 
     def __post_init__(self) -> None:
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
@@ -55,7 +61,9 @@ class Server:
             key_source=key_source if key else None,
             status_page=STATUS_PAGE if address.is_official else None,
         )
-        return cls(url=address.url, endpoint=endpoint, key=key, timeouts=timeouts or Timeouts())
+        local = Timeouts(first=LONGEST_READING) if address.is_local else Timeouts()
+        timeouts = timeouts or local
+        return cls(url=address.url, endpoint=endpoint, key=key, timeouts=timeouts, is_local=address.is_local)
 
     def clean(self, text: str) -> str:
         """The text without the key, should a server have sent it back."""
@@ -84,6 +92,8 @@ class Server:
                     raise
                 if are_useful(chunks):
                     response.patience.renew()
+                elif any(PROGRESS in chunk for chunk in chunks):
+                    response.patience.extend()
                 yield chunks
                 if len(chunks) < len(together):
                     await response.drain()
@@ -142,6 +152,7 @@ class _Address(NamedTuple):
     url: str
     shown: str
     is_official: bool
+    is_local: bool
 
 
 def _read_address(base: str) -> _Address | None:
@@ -156,4 +167,6 @@ def _read_address(base: str) -> _Address | None:
     path = parts.path.rstrip("/").removesuffix(_PATH)
     url = parts._replace(path=path + _PATH, fragment="").geturl()
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
-    return _Address(url, shown, parts.hostname == urlsplit(OFFICIAL).hostname)
+    host = parts.hostname or ""
+    is_local = host in ("localhost", "::1") or host.startswith("127.")
+    return _Address(url, shown, host == urlsplit(OFFICIAL).hostname, is_local)

@@ -83,6 +83,16 @@ class OpenCall:
         return [f"{self.who}{cyan(spin(seconds))} {title}{dim(more + slow)}", *below]
 
 
+@dataclass(frozen=True)
+class ShownResult:
+    """A result that was shown in a few lines, and can be shown whole."""
+
+    number: int
+    title: str
+    value: ResultValue
+    distribution: str | None
+
+
 def indentation(who: str) -> int:
     """How far to the right the calls of a worker stand."""
     return len(who) - len(who.lstrip())

@@ -18,8 +18,6 @@ from forge_cli.ui.terminal.cells import cell_width, fit
 FIRST = 0.1
 """Seconds after the start of a process until something is drawn: what is done sooner needs no sign of life."""
 TICK = 0.1
-PAUSE = 0.7
-"""Seconds without new text after which the lines are shown again."""
 PATIENCE = 0.5
 """Seconds to wait for another thread that writes; whoever waits longer may be what ends the process."""
 
@@ -36,8 +34,6 @@ class LiveArea(Protocol):
     """The lines below the text of a terminal, as those see it who have something to show there."""
 
     lines: Lines
-
-    def end_text(self) -> None: ...
 
     def hidden(self) -> AbstractAsyncContextManager[None]: ...
 
@@ -88,22 +84,16 @@ class LiveLines:
             finally:
                 self._lock.release()
 
-    def end_text(self) -> None:
-        """The text is over: the lines need not wait for more of it."""
-        self._not_before = self.since + FIRST
-
     @contextmanager
-    def writing(self, text: str, *, answer: bool = False) -> Iterator[None]:
-        """Somebody writes this text here; after a piece of an ``answer`` the lines wait until no more of it comes."""
+    def writing(self, text: str) -> Iterator[None]:
+        """Somebody writes this text here."""
         with self._held():
             self._erase()
             try:
                 yield
             finally:
                 self._column = column_after(text, self._column)
-                if answer:
-                    self._not_before = time.monotonic() + PAUSE
-                elif not self._column:
+                if not self._column:
                     self._draw()
 
     @contextmanager

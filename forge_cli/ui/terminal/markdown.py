@@ -1,242 +1,275 @@
-"""Light Markdown for the words of a model as they come: what was printed is never taken back.
+"""Markdown on a terminal, by rich: finished blocks are printed for good, the last one is drawn while it grows.
 
-Text is given in pieces of any size, and comes out as soon as it is certain how it looks: words when they end; headings,
-code and tables line by line. Marks are left out only where both ends of them are known; all else stays as it is.
+It imports rich's Markdown, and is loaded when there is some.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
-from itertools import groupby
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import StringIO
 
-from forge_cli.core.wrap import cell_len, is_ideograph
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, Paragraph
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.text import Text as Styled
+from rich.theme import Theme
 
-FARTHEST = 300
-"""Characters up to the end of a mark's other end; what is farther away does not belong to it."""
-BOLD, DIM, ITALIC, CODE = "1", "2", "3", "36"
+from forge_cli.core.text import readable
+from forge_cli.core.wrap import NARROWEST, row_spans
+from forge_cli.ui.terminal.console import COLUMNS, ROWS
 
-_FENCE = re.compile(r" *(`{3,}(?!.*`)|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6} +(.*?)(?: +#+)? *")
-_MARGIN = re.compile(r"(?: *(?:[-*+] |\d{1,3}[.)] |> ?))* *")
-_UNDECIDED = re.compile(r"(?: *(?:[-*+] |\d{1,3}[.)] |> ?))* *(?:[-*+]|\d{1,3}[.)]?|#{1,6}|`{1,2}|~{1,2})?")
-"""The beginning of a line that may still become something else than words."""
-_MARKER = re.compile(r"[^ >]")
-_MARK = re.compile(r"`+|\*+|_+")
-_WORDS = re.compile(r"[ \t]+|[^ \t]+")
-_BEFORE, _INSIDE = " \t\n([{\"'\u201c\u2018", "`\"'([*_\u201c\u2018"
-_AFTER = r"""(?=$|[ \t.,;:!?)\]}"'\u2026\u201d\u2019*_`])"""
-
-
-class StyledText(NamedTuple):
-    """A run of text in one style."""
-
-    text: str
-    style: str = ""
-
-    def __str__(self) -> str:
-        return f"\x1b[{self.style}m{self.text}\x1b[0m" if self.style and self.text else self.text
+NEWEST = 100
+"""Lines of code that are drawn of a block that still grows; all of them are, once it has ended."""
+TAB = 8
+HIGHLIGHTED = 100_000
+"""Characters of code that are coloured; what is longer would take too long."""
+THEME = Theme(
+    {
+        "markdown.code": "cyan",
+        "markdown.block_quote": "dim",
+        "markdown.hr": "dim",
+        "markdown.item.bullet": "none",
+        "markdown.item.number": "none",
+        "markdown.link": "underline",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+        **{f"markdown.h{level}": "bold" for level in range(1, 7)},
+    }
+)
+_ENDS_AT_ONCE = frozenset({"hr", "heading_open"})
+_ENDS_AT_A_BLANK_LINE = frozenset({"paragraph_open", "table_open"})
 
 
 class MarkdownStream:
-    """Takes the words of an answer; ``feed`` gives what can be printed of them, ``end`` the rest."""
+    """Takes the words of an answer: ``feed`` gives the blocks that are complete, ``end`` the rest."""
 
-    def __init__(self, width: Callable[[], int | None] = lambda: None, *, styled: bool = True) -> None:
-        """``width`` is asked at every line; without one nothing is wrapped. Without ``styled`` all marks stay."""
-        self._styled = styled
-        self._row = _Row(width)
-        self._start()
-
-    def _start(self) -> None:
-        self._held = self._fence = self._style = ""
-        self._in_words = False
-        self._before = "\n"
+    def __init__(self, width: Callable[[], int | None], *, styled: bool = True) -> None:
+        """``width`` is asked whenever something is drawn; without ``styled`` there are no escape sequences."""
+        self._width, self._styled = width, styled
+        self._held = self._fence = ""
+        self._begun = False
+        self._drawn: tuple[str, int, list[str]] = "", 0, []
 
     def feed(self, delta: str) -> str:
-        """What is certain of the text by now."""
+        """The blocks that nothing can change any more."""
         self._held += delta
-        return "".join(self._take(last=False))
+        if "\n" not in delta or (self._fence and not _closes(self._fence, self._held)):
+            return ""
+        lines = self._held.split("\n")
+        done, self._fence = _complete(self._held, lines)
+        self._held = "\n".join(lines[done:])
+        return self._print("\n".join(lines[:done]))
 
     def end(self) -> str:
-        """The rest, as nothing more will come; the next text begins a line of its own."""
-        rest = "".join(self._take(last=True)) + self._row.place()
-        self._row.begin()
-        self._start()
+        """The rest, as nothing more will come; the next text is one of its own."""
+        rest = self._print(self._held)
+        self.drop()
+        self._begun = False
         return rest
 
-    def _take(self, *, last: bool) -> Iterator[str]:
-        while self._held:
-            line, newline, rest = self._held.partition("\n")
-            whole = bool(newline) or last
-            if not self._in_words and not whole and self._waits(line):
-                return
-            if not self._in_words and self._is_a_line(line):
-                yield from self._draw_line(line)
-            else:
-                used = yield from self._draw_words(line, whole)
-                if not whole:
-                    self._held = line[used:]
-                    return
-            if newline:
-                yield self._row.place() + newline
-                self._row.begin()
-            self._held, self._in_words, self._style, self._before = rest, False, "", "\n"
+    def drop(self) -> None:
+        """Forget the block that still grows."""
+        self._held = self._fence = ""
 
-    def _waits(self, line: str) -> bool:
-        """Does the kind of a line, or all of it, depend on what comes next?"""
-        return self._is_a_line(line) or _UNDECIDED.fullmatch(line) is not None
+    @property
+    def begun(self) -> bool:
+        """Is something of this text printed?"""
+        return self._begun
 
-    def _is_a_line(self, line: str) -> bool:
-        """Is it drawn as a whole: code, a fence, a heading, a table?"""
-        return bool(self._fence or _FENCE.match(line) or _HEADING.fullmatch(line) or line.lstrip(" ").startswith("|"))
+    def open_lines(self) -> list[str]:
+        """The block that still grows, as it would be drawn now."""
+        text, width = self._held, self._columns
+        if self._drawn[:2] != (text, width):
+            self._drawn = text, width, self._draw(_newest(text) if self._fence else text)
+        return self._drawn[2]
 
-    def _draw_line(self, line: str) -> Iterator[str]:
-        fence, heading = _FENCE.match(line), _HEADING.fullmatch(line)
-        if self._fence:
-            closes = fence and fence[1].startswith(self._fence) and line.strip() == fence[1]
-            self._fence = "" if closes else self._fence
-            yield self._verbatim(line, DIM if closes else CODE)
-        elif fence:
-            self._fence = fence[1]
-            yield self._verbatim(line, DIM)
-        elif heading and self._styled:
-            yield from map(self._row.add, _pieces(heading[1], BOLD))
-        elif heading:
-            yield self._row.add(StyledText(line))
-        else:
-            yield self._verbatim(line, "")
+    @property
+    def _columns(self) -> int:
+        return max((self._width() or COLUMNS) - 1, NARROWEST)
 
-    def _verbatim(self, line: str, style: str) -> str:
-        return str(StyledText(line, style if self._styled else ""))
+    def _print(self, text: str) -> str:
+        lines = self._draw(text)
+        self._begun = self._begun or bool(lines)
+        return "".join(f"{line}\n" for line in lines)
 
-    def _draw_words(self, line: str, whole: bool) -> Generator[str, None, int]:
-        """Print what is decided of a line of words; returns how much that was."""
-        used = 0
-        if not self._in_words:
-            self._in_words = True
-            margin = _MARGIN.match(line)
-            used = margin.end() if margin else 0
-            self._style = DIM if ">" in line[:used] and self._styled else ""
-            yield self._row.indent(StyledText(line[:used], self._style), _MARKER.sub(" ", line[:used]))
-        if not self._styled:
-            yield self._row.add(StyledText(line[used:]))
-            return len(line)
-        taken = used
-        for piece, end in _decided(line[used:], self._style, self._before, whole):
-            yield self._row.add(piece)
-            taken = used + end
-            self._before = line[taken - 1]
-        return taken
+    def _draw(self, text: str) -> list[str]:
+        lines = draw_markdown(text, self._columns, styled=self._styled)
+        return ["", *lines] if lines and self._begun else lines
 
 
-def _decided(line: str, style: str, before: str, whole: bool) -> Iterator[tuple[StyledText, int]]:
-    """The pieces of a line, each with the place where it ends, as far as what may follow cannot change them."""
-    place = 0
-    while place < len(line):
-        mark = _MARK.search(line, place)
-        start = mark.start() if mark else len(line)
-        if start > place:
-            yield StyledText(line[place:start], style), start
-            before, place = line[start - 1], start
-        if mark is None or (mark.end() == len(line) and not whole):
-            return
-        closing = _closing(line[: start + FARTHEST + 1], mark) if _opens(line, mark, before) else None
-        end = closing.end() if closing else start + FARTHEST + 1
-        if closing and end <= start + FARTHEST and (whole or end < len(line)):
-            inside = line[mark.end() : closing.start()]
-            if mark[0][0] != "_" or " " in inside:
-                yield from ((piece, end) for piece in _pieces(inside, style, mark[0]))
-                before, place = mark[0][-1], end
-                continue
-        elif _opens(line, mark, before) and not whole and len(line) <= start + FARTHEST:
-            return
-        yield StyledText(mark[0], style), mark.end()
-        before, place = mark[0][-1], mark.end()
+def draw_markdown(text: str, width: int, *, styled: bool = True, joined: bool = False) -> list[str]:
+    """The rows of a text, with escape sequences where it is ``styled``."""
+    console = Console(
+        file=StringIO(),
+        width=width,
+        height=ROWS,
+        force_terminal=True,
+        color_system="standard" if styled else None,
+    )
+    with console.capture() as drawn:
+        console.print(DrawnMarkdown(text, joined=joined), soft_wrap=True, end="")
+    rows = drawn.get().rstrip("\n")
+    return rows.split("\n") if rows else []
 
 
-def _pieces(text: str, style: str, mark: str = "") -> Iterator[StyledText]:
-    """A whole text in the style that a mark around it adds."""
-    own = CODE if mark.startswith("`") else ("", ITALIC, BOLD, f"{BOLD};{ITALIC}")[len(mark)]
-    joined = ";".join(part for part in (style, own) if part)
-    if mark.startswith("`"):
-        yield StyledText(text, joined)
-    else:
-        yield from (piece for piece, _ in _decided(text, joined, "\n", whole=True))
+@dataclass(frozen=True)
+class DrawnMarkdown:
+    """A text, its blocks apart by an empty row each; with ``joined``, the lines of a paragraph are one."""
+
+    text: str
+    joined: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        options = options.update(no_wrap=False, overflow="fold")
+        first = True
+        for block in _blocks(_parser().parse(self.text)):
+            shown = _ParsedMarkdown([*_prepared(block, joined=self.joined)])
+            with console.use_theme(THEME):
+                rows = [_trimmed(row) for row in console.render_lines(shown, options, pad=False)]
+            while rows and not rows[-1]:
+                rows.pop()
+            while rows and not rows[0]:
+                rows.pop(0)
+            for row in rows if first else [[], *rows]:
+                yield from (*row, Segment.line())
+            first = first and not rows
 
 
-def _opens(line: str, mark: re.Match[str], before: str) -> bool:
-    """May it be the first of two marks? Stars and lines around what is no word are left alone, as in ``*.py``."""
-    inside = line[mark.end() : mark.end() + 1]
-    if mark[0][0] == "`":
-        return inside != ""
-    return len(mark[0]) <= 3 and before in _BEFORE and (inside.isalnum() or (inside != "" and inside in _INSIDE))
+def draw_code(code: str, language: str, name: str = "") -> RenderableType:
+    """Code with its colours, where there is not very much of it; ``name`` is that of its file."""
+    if len(code) > HIGHLIGHTED:
+        return Styled(code)
+    if name and language == "text":
+        language = Syntax.guess_lexer(name, " ")  # with a blank as its content only the name is looked at
+    return Syntax(code, language, theme="ansi_dark", background_color="default", word_wrap=True, tab_size=TAB)
 
 
-def _closing(line: str, mark: re.Match[str]) -> re.Match[str] | None:
-    """The other one of two marks."""
-    char = re.escape(mark[0][0])
-    alone = rf"(?<!{char}){re.escape(mark[0])}(?!{char})"
-    return re.compile(alone if char == "`" else rf"(?<=[^ \t]){alone}{_AFTER}").search(line, mark.end())
+@cache
+def _parser() -> MarkdownIt:
+    """Reads what is shown: no markup of HTML, images and definitions of links, which rich would swallow."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return parser.disable(["image", "html_block", "html_inline", "reference"])
 
 
-class _Row:
-    """Puts words behind each other, and begins a new row where one has no room."""
+@cache
+def _block_parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(["html_block", "reference", "inline"])
 
-    def __init__(self, width: Callable[[], int | None]) -> None:
-        self._width_now = width
-        self._word: list[StyledText] = []
-        self.begin()
 
-    def begin(self) -> None:
-        """A new line of text."""
-        self._width, self._column = self._width_now(), 0
-        self._gap, self._margin = "", StyledText("")
+def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
+    """How many lines belong to blocks that are complete, and the mark of the fence that is open behind them."""
+    blocks = [token for token in _block_parser().parse(text) if token.level == 0 and token.map and token.nesting >= 0]
+    if not blocks:
+        return 0, ""
+    last, ended = blocks[-1], len(lines) - 1
+    start, end = last.map or (0, 0)
+    if last.type == "fence":
+        body = "\n".join(lines[start + 1 : end])
+        is_open = not _closes(last.markup, f"{body}\n") or end > ended
+        return (start, last.markup) if is_open else (end, "")
+    at_once = last.type in _ENDS_AT_ONCE and end <= ended
+    after_blank = last.type in _ENDS_AT_A_BLANK_LINE and end < ended
+    return (end if at_once or after_blank else start), ""
 
-    def indent(self, margin: StyledText, hang: str) -> str:
-        """The beginning of a line, and what stands before its other rows."""
-        self._margin, self._column = StyledText(hang, margin.style), cell_len(margin.text)
-        return str(margin)
 
-    def add(self, piece: StyledText) -> str:
-        """What can be printed once this has come: every word but the last, to which more may belong."""
-        printed: list[str] = []
-        for run in _WORDS.findall(piece.text):
-            if run[0] in " \t":
-                printed.append(self.place())
-                self._gap += run
-            else:
-                printed += self._add_word(run, piece.style)
-        return "".join(printed)
+def _closes(fence: str, text: str) -> bool:
+    """Is the last whole line of a text the end of the code that a fence began?"""
+    pattern = rf"(?:^|\n) {{0,3}}{re.escape(fence)}{re.escape(fence[0])}* *\n[^\n]*$"
+    return re.search(pattern, text[-1000:]) is not None
 
-    def _hold(self, piece: StyledText) -> None:
-        if piece.text:
-            self._word.append(piece)
 
-    def _add_word(self, run: str, style: str) -> Iterator[str]:
-        start = 0
-        for place, char in enumerate(run):
-            if is_ideograph(char):
-                self._hold(StyledText(run[start:place], style))
-                yield self.place()
-                start = place
-        self._hold(StyledText(run[start:], style))
+def _newest(text: str) -> str:
+    """Code that still grows, without its older lines."""
+    fence, *code = text.split("\n")
+    return "\n".join([fence, *code[-NEWEST:]])
 
-    def place(self) -> str:
-        """The word that was begun, in this row or in the next."""
-        if not self._word:
-            return ""
-        size = sum(cell_len(piece.text) for piece in self._word)
-        before, width = self._gap, self._width
-        hang = cell_len(self._margin.text)
-        if width and self._column > hang and self._column + len(before) + size > width and size <= width - hang:
-            before, self._column = f"\n{self._margin}", hang
-        else:
-            self._column += len(before.expandtabs())
-        self._column += size
-        if width and self._column > width:
-            self._column = (self._column - 1) % width + 1
-        styles = groupby(self._word, key=lambda piece: piece.style)
-        text = "".join(str(StyledText("".join(piece.text for piece in same), style)) for style, same in styles)
-        self._word, self._gap = [], ""
-        return before + text
+
+def _blocks(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    block = list[Token]()
+    for token in tokens:
+        block.append(token)
+        if token.level == 0 and token.nesting <= 0:
+            yield block
+            block = []
+
+
+def _prepared(tokens: Iterable[Token], *, joined: bool) -> Iterator[Token]:
+    """Tokens as rich shall draw them: links with their address, line ends as they are, no escapes out of entities."""
+    for token in tokens:
+        if token.children is not None:
+            token.children = [*_inline(token.children, joined=joined)]
+        yield token
+
+
+def _inline(tokens: Iterable[Token], *, joined: bool) -> Iterator[Token]:
+    link, words = "", ""
+    for token in tokens:
+        token.content = readable(token.content)
+        words += token.content
+        match token.type:
+            case "softbreak" if not joined:
+                yield Token("hardbreak", "br", 0)
+            case "link_open":
+                link, words = readable(str(token.attrs.get("href", "")), keep=""), ""
+                yield Token("words_open", "link", 1)
+            case "link_close":
+                yield Token("words_close", "link", -1)
+                if link.removeprefix("mailto:") != words:
+                    yield Token("text", "", 0, content=f" ({link})")
+            case _:
+                yield token
+
+
+def _trimmed(row: list[Segment]) -> list[Segment]:
+    """A row without blanks at its end, which somebody would copy."""
+    while row and not row[-1].text.rstrip():
+        row = row[:-1]
+    return [*row[:-1], Segment(row[-1].text.rstrip(), row[-1].style)] if row else []
+
+
+class _Words(Paragraph):
+    """A paragraph that is broken between words; Chinese and Japanese have no blanks between them."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self.text.split("\n", allow_blank=True):
+            line.expand_tabs(TAB)
+            yield from (line[start:end] for start, end in row_spans(line.plain, options.max_width))
+
+
+class _LeftHeading(Heading):
+    """A heading as wide as its words; without colours its marks tell it from a paragraph."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        marks = "" if console.color_system else "#" * int(self.tag[1:]) + " "
+        whole = Styled.assemble(marks, self.text)
+        yield from (whole[start:end] for start, end in row_spans(whole.plain, options.max_width))
+
+
+class _Code(CodeBlock):
+    """Code with the colours of the terminal; where there are none, between its fences."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        fence = Styled("" if console.color_system else "```")
+        yield from (fence,) if fence else ()
+        yield draw_code(str(self.text).rstrip(), self.lexer_name)
+        yield from (fence,) if fence else ()
+
+
+class _ParsedMarkdown(Markdown):
+    elements = Markdown.elements | {
+        "paragraph_open": _Words,
+        "heading_open": _LeftHeading,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+    inlines = Markdown.inlines | {"link"}
+
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__("")
+        self.parsed = tokens

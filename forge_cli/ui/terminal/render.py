@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
 
+from forge_cli import ui
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
 from forge_cli.core.wrap import NARROWEST, row_spans
@@ -24,8 +25,6 @@ from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, vie
 LINES = 20
 WIDE = 120
 """Columns where there is no terminal."""
-HIGHLIGHTED = 100_000
-"""Characters of code that are coloured; what is longer would take too long."""
 BAR = "│ "
 _CHECKS = {"[x] ": ("✓ ", "dim"), "[>] ": ("▸ ", "bold"), "[ ] ": ("☐ ", "")}
 """How a checklist marks what is done, what is being done and what is open, where there is a terminal."""
@@ -145,44 +144,16 @@ def _draw(view: View, lines: int | None) -> RenderableType:
 
 def _draw_text(view: View, shown: Styled) -> RenderableType:
     match view.form:
-        case "code" if len(shown.plain) <= HIGHLIGHTED:
-            return Folded(_syntax(shown.plain, view))
-        case "json" if len(shown.plain) <= HIGHLIGHTED:
+        case "code":
+            return Folded(ui.terminal.markdown.draw_code(shown.plain, view.language, view.name))
+        case "json":
             return JSONHighlighter()(shown)
         case "markdown":
-            return Folded(_markdown(shown.plain))
+            return ui.terminal.markdown.DrawnMarkdown(shown.plain)
         case "checklist":
             return Checklist(shown)
         case _:
             return shown
-
-
-def _syntax(text: str, view: View) -> RenderableType:
-    from rich.syntax import Syntax
-
-    # with a blank as its content only the name of the file is looked at
-    language = Syntax.guess_lexer(view.name, " ") if view.name and view.language == "text" else view.language
-    return Syntax(text, language, theme="ansi_dark", background_color="default", word_wrap=True, tab_size=8)
-
-
-def _markdown(text: str) -> RenderableType:
-    from rich.markdown import CodeBlock, Heading, Markdown
-
-    class LeftHeading(Heading):
-        """Rich draws the first one in the middle of a box."""
-
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Styled]:
-            self.text.justify = "left"
-            yield self.text
-
-    class PlainCode(CodeBlock):
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-            yield _syntax(str(self.text).rstrip(), View("code", "", language=self.lexer_name))
-
-    class Plain(Markdown):
-        elements = Markdown.elements | {"heading_open": LeftHeading, "fence": PlainCode, "code_block": PlainCode}
-
-    return Plain(text, hyperlinks=False)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from forge_cli.core.wire import JsonObject
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),
     *("add-dir", "approvals", "attach", "compact", "mcp", "mode", "name", "plan", "reload", "resume", "rewind"),
-    *("save", "sessions", "trace", "undo"),
+    *("save", "sessions", "show", "trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")
 FLAGS = frozenset({"i"})

@@ -6,6 +6,11 @@ Imported before anything else of a command, so it imports little.
 from __future__ import annotations
 
 import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from forge_cli.core.notify import RetryNotice
 
 SPINNER = "|/-\\" if os.environ.get("TERM") == "linux" else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 """The fonts of the Linux console have no braille."""
@@ -54,14 +59,34 @@ class Status:
         self.model = ""
         self.activity = activity
         self.tokens_in = self.tokens_out = 0
+        self._retry: tuple[RetryNotice, float] | None = None
+
+    def wait(self, retry: RetryNotice | None) -> None:
+        """Something is tried again after a while; None where that is over."""
+        self._retry = (retry, time.monotonic() + retry.wait) if retry else None
+
+    @property
+    def doing(self) -> str:
+        """What goes on; before another try, how long it is until then."""
+        if self._retry is None:
+            return self.activity
+        retry, until = self._retry
+        left = round(until - time.monotonic())
+        return f"{f'waiting {left} s, ' * (left > 0)}try {retry.attempt} of {retry.attempts}"
+
+    @property
+    def problem(self) -> str:
+        """Why something is tried again."""
+        return self._retry[0].problem if self._retry else ""
 
     def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
         used = f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out" if self.tokens_in else ""
         parts = [
             self.model,
-            activity or self.activity,
+            activity or self.doing,
             f"{int(seconds)} s" if seconds < 60 else duration(seconds),
             used,
+            self.problem,
         ]
         sign = f"{cyan(spin(seconds))} " if spinning else ""
         return sign + dim(" · ".join(filter(None, parts)))

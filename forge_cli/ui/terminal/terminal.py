@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 import anyio
 from anyio.abc import TaskGroup
 
+from forge_cli import ui
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import (
@@ -32,6 +34,8 @@ from forge_cli.core.events import (
     TurnStart,
     UserInput,
 )
+from forge_cli.core.notify import READING, RetryNotice
+from forge_cli.core.phrases import VOID
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
 from forge_cli.core.wrap import terminal_width
@@ -41,16 +45,20 @@ from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
-from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.status import Status
 from forge_cli.ui.terminal.trace import Trace
 from forge_cli.ui.views import FindRenderer, no_renderers
 
+if TYPE_CHECKING:
+    from forge_cli.ui.terminal.markdown import MarkdownStream
+
 STOPPING = "stopping"
 PATIENCE = 5.0
 """Seconds until a terminal that cannot show a status line says once that the model is waited for."""
+PAUSE = 0.7
+"""Seconds without new text after which the status line is shown again below it."""
 
 
 class TerminalUI:
@@ -101,8 +109,9 @@ class TerminalUI:
         self._stack = AsyncExitStack()
         self._open_line = False
         self._streamed = ""
-        styled = new_console(self._output).color_system is not None
-        self._markdown = MarkdownStream(partial(terminal_width, self._output), styled=styled)
+        self._markdown: MarkdownStream | None = None
+        """What draws the answer on a terminal, once there is some of it."""
+        self._last_text = float("-inf")
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
@@ -168,8 +177,18 @@ class TerminalUI:
             case Streaming() if self._stream_text:
                 if event.origin is None:
                     self._stream(event)
-            case StatusEvent(level="warning" | "error") | SessionEnd() | Interrupt():
-                self._write(self._markdown.end())
+            case StatusEvent(level="warning") if self._live and RetryNotice.read(event.message):
+                if self._trace.level == "debug":
+                    self._trace(event)
+            case StatusEvent(message=message) if message.startswith(READING) and self._trace.level != "debug":
+                pass
+            case StatusEvent(message=message) if self._markdown and message.startswith(VOID):
+                self._markdown.drop()
+                if self._markdown.begun or not self._live:
+                    self._trace(event)
+                self._end_text()
+            case StatusEvent(level="warning" | "error") | SessionEnd():
+                self._end_text()
                 self._trace(event)
             case ApprovalRequired() if self._interactive:
                 self._tasks.start_soon(self._ask, event.request, call_key(event, event.request.tool_call_id))
@@ -188,20 +207,26 @@ class TerminalUI:
         match event:
             case SessionStart():
                 status.model = visible(event.model)
+            case StatusEvent(level="warning") if retry := RetryNotice.read(event.message):
+                status.wait(replace(retry, problem=visible(retry.problem)))
+            case StatusEvent(message=message) if message.startswith(READING):
+                status.activity = f"{who}{visible(message)}"
             case TurnStart():
+                status.wait(None)
                 status.activity = f"{who}thinking"
                 self._wait_for(status.model)
             case Streaming(done=False):
+                status.wait(None)
                 status.activity = f"{who}writing"
                 self._stop_waiting()
-            case Streaming() if self._live and event.origin is None:
-                self._live.end_text()
             case TurnEndEvent():
+                status.wait(None)
                 used = event.usage
-                status.tokens_in += used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+                status.tokens_in += used.sent_tokens
                 status.tokens_out += used.output_tokens
                 self._stop_waiting()
             case Interrupt():
+                status.wait(None)
                 status.activity = STOPPING
             case SessionEnd() if self._live:
                 self._live.close()
@@ -215,13 +240,20 @@ class TerminalUI:
         running = [call for call in calls if not call.result]
         match running if self._status.activity != STOPPING else []:
             case []:
-                activity = self._status.activity
+                activity = self._status.doing
             case [call]:
                 said = f": {call.output[-1]}" if call.output and not shown else ""
                 activity = f"running {call.name}{said}"
             case several:
                 activity = f"running {counted(len(several), 'call')}"
-        return [*shown, self._status.line(seconds, activity, spinning=not shown)]
+        text = self._open_text()
+        if text and time.monotonic() - self._last_text < PAUSE:
+            return text
+        return [*text, *shown, self._status.line(seconds, activity, spinning=not shown)]
+
+    def _open_text(self) -> list[str]:
+        """The last block of the answer, which still grows."""
+        return self._markdown.open_lines() if self._markdown else []
 
     def _wait_for(self, model: str) -> None:
         """Where no status line can be drawn, one plain line says after a while what is waited for."""
@@ -255,10 +287,21 @@ class TerminalUI:
         text = readable(event.delta, after=self._streamed)
         self._streamed = (self._streamed + event.delta)[-4:]
         if self._output.isatty():
-            text = self._markdown.feed(text) + (self._markdown.end() if event.done else "")
+            self._last_text = time.monotonic()
+            self._markdown = self._markdown or self._new_markdown()
+            text = self._markdown.feed(text)
         self._write(text)
-        if event.done and self._open_line:
-            self._write("\n")
+        if event.done:
+            self._end_text()
+            self._write("\n" if self._open_line else "")
+
+    def _new_markdown(self) -> MarkdownStream:
+        styled = new_console(self._output).color_system is not None
+        return ui.terminal.markdown.MarkdownStream(partial(terminal_width, self._output), styled=styled)
+
+    def _end_text(self) -> None:
+        """Print the block that still grows: nothing more will come of it."""
+        self._write(self._markdown.end() if self._markdown else "")
 
     def _write(self, text: str) -> None:
         if text:
@@ -270,7 +313,7 @@ class TerminalUI:
     def _close_line(self) -> None:
         """End the line that a text has left open, where something else follows on the same terminal."""
         if self._console.is_terminal:
-            self._write(self._markdown.end())
+            self._end_text()
             self._write("\n" if self._open_line else "")
 
     async def _ask(self, request: ApprovalRequest, call: CallKey) -> None:

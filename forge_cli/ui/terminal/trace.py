@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,7 @@ from forge_cli.ui.terminal.calls import (
     TAIL_LINES,
     CallKey,
     OpenCall,
+    ShownResult,
     call_duration,
     call_key,
     describe_error,
@@ -69,6 +71,7 @@ from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.terminal.status import compact, duration
 from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, view_of
 
+_LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
 
@@ -104,6 +107,8 @@ class Trace:
         self._gap = False
         self.open_calls: dict[CallKey, OpenCall] = {}
         """Those that are taken up, in order; also read by whoever shows them while they run."""
+        self.results: deque[ShownResult] | None = None
+        """The last ones, where somebody may want to see more of them."""
         self.seen_diffs: set[CallKey] = set()
         """Calls whose changes were shown before they were made."""
 
@@ -203,8 +208,10 @@ class Trace:
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
-            shown = plain(visible(who + self._redactor.redact_text(text)), style=style)
-            self._print(Indented(shown, 0, hang=len(self._indent) + 2), end="")
+            first, *more = (who + self._redactor.redact_text(text)).split("\n")
+            margin = len(self._indent) + 2
+            shown = "\n".join([visible(first), *(" " * margin + visible(line.strip()) for line in more)])
+            self._print(Indented(plain(shown, style=style), 0, hang=margin), end="")
 
     def _print(self, shown: Styled | Indented, end: str = "\n") -> None:
         self._before_line()
@@ -275,9 +282,12 @@ class Trace:
                 return
 
     def _show_result(self, call: OpenCall, event: ToolResult, *, shown_before: bool) -> None:
+        value = self._redacted(event.value)
+        if self.results is not None:
+            number = self.results[-1].number + 1 if self.results else 1
+            self.results.append(ShownResult(number, f"{call.name} {call.args}".strip(), value, event.distribution))
         if not self.shows_calls:
             return
-        value = self._redacted(event.value)
         view = view_of(value, self._find, event.distribution)
         error = cut(self._redactor.redact_text(event.error), 2000) if event.error else ""
         reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view)]
@@ -306,11 +316,16 @@ class Trace:
             return
         is_drawing = view.form in ("diff", "table", "tree", "checklist")
         lines = DEBUG_LINES if self._debug else DRAWING_LINES if is_drawing else BODY_LINES
+        is_cut = _rows(view) > lines
         if is_command(value) and isinstance(view.data, str):
             state = (value.summary if isinstance(value, Custom) else None) or ""
-            view = replace(view, data=tail(view.data.removesuffix(state), DEBUG_LINES if self._debug else TAIL_LINES))
+            last = DEBUG_LINES if self._debug else TAIL_LINES
+            view, is_cut = replace(view, data=tail(view.data.removesuffix(state), last)), _rows(view) > last + 1
         if view.data and view.data != NO_OUTPUT:
             self._print(Indented(render_view(view, lines=lines), margin, bar=True), end="")
+            if is_cut and self.results:
+                hint = f"Ctrl+O or /show {self.results[-1].number} shows all of it"
+                self._print(Indented(plain(hint, style="dim"), margin, bar=True), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:
         told = value.wire()
@@ -326,31 +341,31 @@ class Trace:
         self._line(1, summarize(result, *self._used, width=width), "dim")
 
 
+def _rows(view: View) -> int:
+    """How many lines there are of a result."""
+    return len(view.data.rows) if view.form == "table" else view.text.strip("\n").count("\n") + 1
+
+
 def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:
     """``completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s``.
 
-    Where that is wider than ``width``, parts are left out: first the window, then the time, and so on to the left.
+    Where that is wider than ``width``, parts are left out: first the window, then turns and calls, and the cost last.
     """
-    denied = len(result.get("denials", ()))
-    calls = counted(result["tool_calls"], "call") + (f" ({denied} refused)" if denied else "")
-    tokens, cost = format_tokens(result.get("usage", {})), result.get("cost")
-    share = f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else ""
-    took = duration(result["duration_ms"] / 1000)
-    by_importance = [
-        str(result["status"]),
-        counted(result["turns"], "turn"),
-        calls,
-        tokens,
-        "" if cost is None else dollars(cost),
-        took,
-        share,
-    ]
-    parts = [part for part in by_importance if part]
-    while width is not None and len(parts) > 1 and cell_width(SEPARATOR.join(parts)) > width:
-        parts.pop()
-    if share and parts[-1] == share:
-        parts[-2:] = [share, took]
-    return SEPARATOR.join(parts)
+    denied, cost = len(result.get("denials", ())), result.get("cost")
+    parts = {
+        "status": str(result["status"]),
+        "turns": counted(result["turns"], "turn"),
+        "calls": counted(result["tool_calls"], "call") + (f" ({denied} refused)" if denied else ""),
+        "tokens": format_tokens(result.get("usage", {})),
+        "cost": "" if cost is None else dollars(cost),
+        "window": f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else "",
+        "time": duration(result["duration_ms"] / 1000),
+    }
+    for count in range(len(_LEFT_OUT) + 1):
+        line = SEPARATOR.join(text for name, text in parts.items() if text and name not in _LEFT_OUT[:count])
+        if width is None or cell_width(line) <= width:
+            break
+    return line
 
 
 def format_tokens(usage: Mapping[str, int]) -> str:

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text as Styled
 
 from forge_cli.core.result_forms import read_result
-from forge_cli.core.results import FileContent
+from forge_cli.core.results import Diff, FileContent
 from forge_cli.core.text import counted, cut, local_time, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.record.log import random_end
-from forge_cli.ui.terminal.calls import format_args
+from forge_cli.ui.terminal.calls import MAIN, format_args
 from forge_cli.ui.terminal.command import draw_lines
-from forge_cli.ui.terminal.markdown import MarkdownStream
+from forge_cli.ui.terminal.markdown import DrawnMarkdown
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, Transcript, split_args
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
@@ -55,16 +54,10 @@ class _Page:
         if entry.text.strip():
             words = plain(cut(entry.text.rstrip(), LETTERS), LINES, exact=False)
             by = 2 * entry.depth + 2
-            self._console.print(Indented(self._drawn(words, by) if entry.who != "user" else words, by), end="")
+            drawn = entry.who != "user" and self._console.is_terminal
+            self._console.print(Indented(DrawnMarkdown(words.plain) if drawn else words, by), end="")
         for name in entry.files:
             self.line(entry.depth + 1, f"with {name}", "dim")
-
-    def _drawn(self, words: Styled, by: int) -> Styled:
-        """The words of a worker as a terminal shows them while they come."""
-        if not self._console.is_terminal or self._console.color_system is None:
-            return words
-        stream = MarkdownStream(lambda: self._console.width - by)
-        return Styled.from_ansi(stream.feed(words.plain) + stream.end())
 
     def _text(self, entry: Called) -> str:
         """What is shown of a call that failed."""
@@ -115,6 +108,8 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
     line(f"  {row['worker']} wants to call {row['tool']} (risk: {row['risk']})", "yellow")
     preview = read_result(row["preview"]) if row["preview"] is not None else None
     short, blocks = split_args(row["args"], preview)
+    if isinstance(preview, Diff):  # it says all of them but the path
+        short, blocks = {name: value for name, value in short.items() if name in MAIN}, []
     for name, value in short.items():
         line(f"    {name}: {value}")
     for block in blocks:

@@ -151,7 +151,7 @@ def complaints(path: str, request: Request, key: str | None) -> Iterable[str]:
         yield "the content is no JSON"
     if request.headers.get("authorization") != (key and f"Bearer {key}"):
         yield "wrong authorization"
-    if unknown := set(body) - FIELDS:
+    if unknown := set(body) - FIELDS - {"return_progress"}:
         yield f"unknown fields: {unknown}"
     if not (isinstance(body["model"], str) and body["stream"] is True):
         yield "model or stream is wrong"

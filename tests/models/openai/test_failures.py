@@ -3,10 +3,12 @@
 Covers forge_cli.models.openai.provider, forge_cli.models.openai.server.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
-from forge_cli.core.messages import ModelEnv, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.messages import ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.files.settings import Settings
 from forge_cli.models import openai
 from forge_cli.models.http import Timeouts
@@ -16,7 +18,7 @@ from forge_cli.models.openai.server import Server
 
 from ...deadline import deadline
 from .server import DONE, Reply, chunk, event, refusal, says
-from .talk import turn
+from .talk import ADD, USER, turn, turns
 
 KEY = "sk-test-0123456789-0123456789-0123456789"
 PAGE = "<!DOCTYPE html><html><head><style>p {}</style></head><body><h1>It\x1b[2J works!</h1></body></html>"
@@ -133,6 +135,42 @@ def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
         ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)\n  models.NAME.timeout in the config"
     ):
         turn(openai.make("tiny", env))
+
+
+def test_a_slow_server_of_ones_own_has_time_and_is_not_asked_twice(server, monkeypatch) -> None:
+    at = Server.at(server.url)
+    assert (at.timeouts.first, at.timeouts.read) == (3600, 300)
+    assert Server.at("https://models.example/v1").timeouts.first is None
+    slow = OpenAIModel("tiny", replace(at, timeouts=Timeouts(first=0.4, read=0.1)), NativeDialect(), lambda *_: None)
+    server.will(Reply(end="silence"))
+    with deadline(20), pytest.raises(ModelError, match=r"said nothing for 0.4 s\n"):
+        turn(slow)
+
+
+def test_how_much_of_the_prompt_is_read_is_told(server, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    told: list[str] = []
+    env = ModelEnv(folders=(), notify=lambda _, text: told.append(text))
+    progress = [event({"choices": [], "prompt_progress": {"total": 50, "processed": done}}) for done in (0, 20, 24, 50)]
+    answer = says("hi")
+    server.will(
+        replace(answer, pieces=(*progress, *answer.pieces)), refusal(400, said("return_progress: unknown")), answer
+    )
+    model = openai.make("tiny", env)
+    assert turn(model)[0] == turn(model)[0] == TextDelta("hi")
+    assert told == ["the model reads the prompt: 40 %"]
+    assert [request.body.get("return_progress") for request in server.requests] == [True, True, None]
+
+
+def test_a_call_that_is_written_as_text_is_told(server, make, told) -> None:
+    written = '```json\n{"name": "add", "arguments": {"a": 1}}\n```'
+    server.will(says(written), says(written.replace("add", "other")))
+    model = make()
+    turns(model, *[ModelRequest("", (USER,), (ADD,))] * 2)
+    assert told == [
+        "openai:tiny: a call of add was written as text, so it was not made;"
+        ' models: {"openai:tiny": {tools: schema}} in the config may help'
+    ]
 
 
 def test_signs_of_life_are_not_an_answer(server, make) -> None:

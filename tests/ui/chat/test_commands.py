@@ -1,8 +1,8 @@
 """Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
 
-Covers forge_cli.ui.facts, forge_cli.apps.chat.commands.command, forge_cli.apps.chat.places,
-forge_cli.apps.chat.commands.session, forge_cli.apps.chat.commands.talk, forge_cli.apps.chat.commands.table,
-forge_cli.apps.chat.commands.tools.
+Covers forge_cli.ui.facts, forge_cli.ui.commands.command, forge_cli.ui.places, forge_cli.ui.typed,
+forge_cli.ui.commands.session, forge_cli.ui.commands.talk, forge_cli.ui.commands.table,
+forge_cli.ui.commands.tools.
 """
 
 import io
@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console, RenderableType
 
 from forge_cli import Event, EventBus, Tool, WorkerRuntime, load_worker, tool
-from forge_cli.apps.chat.commands.table import COMMANDS, help_table, run_line
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Custom
 from forge_cli.embedding import open_session
@@ -37,6 +36,7 @@ from forge_cli.events import (
 )
 from forge_cli.files.settings import TraceLevel
 from forge_cli.testing import Project, scripted_model
+from forge_cli.ui.commands.table import COMMANDS, help_table, run_line
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import BUILTINS, TOOL_COMMANDS
 
@@ -62,6 +62,7 @@ class Screen:
     attached: list[Attachment] = field(default_factory=list)
     trace: TraceLevel = "normal"
     left: bool = False
+    unfolded: list[int | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.output = io.StringIO()
@@ -84,6 +85,9 @@ class Screen:
     def attach(self, attachment: Attachment) -> None:
         self.attached.append(attachment)
 
+    def unfold(self, number: int | None) -> None:
+        self.unfolded.append(number)
+
     def leave(self) -> None:
         self.left = True
 
@@ -103,6 +107,12 @@ def screen() -> Screen:
     start = SessionStart("m:1", "/work", "interactive", zones=zones, isolation="auto", session="s-1", worker="clerk")
     Announcer(made.bus, is_root=True).start(start, [Tool.from_function(push)])
     return made
+
+
+def test_results_are_listed_and_shown_by_number(screen: Screen) -> None:
+    assert screen.type("/show") + screen.type("/show 3") == ""
+    assert screen.unfolded == [None, 3]
+    assert screen.type("/show all").startswith("usage: /show [N]")
 
 
 def test_the_table_has_every_builtin_and_the_tool_commands() -> None:
@@ -220,9 +230,9 @@ def test_status_tells_everything(screen: Screen) -> None:
         "model      m:1",
         "session    s-1 (Sheep)",
         "turns      1",
-        "tokens     1,210 in, 32 out, 5 by the cache",
+        "tokens     1,215 in (5 read from the cache), 32 out",
         "cost       $0.25",
-        "window     1,235 of 10,000 tokens (12%)",
+        "context    1,235 of 10,000 tokens (12% of the window)",
         "folder     /work",
         "zone       /workspace (rw): /work",
         "zone       /docs (ro): /d",
@@ -323,6 +333,9 @@ def typed(screen: Screen, line: str, *answers: str) -> Sequence[Event]:
 def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project: Project) -> None:
     project.write("worker.yaml", "name: clerk\n")
     sheep, tax = past_session(project, "count", "Counting sheep"), past_session(project, "Pay the tax")
+    assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"
+    screen.facts.workspace = str(Path.cwd())
+    assert typed(screen, "/sessions", "zzz", "1") == [CommandEvent("resume", (tax,))]
     shown = screen.type("/sessions")
     assert [line.split("  ")[0][:2] for line in shown.splitlines()] == ["1.", "2."]
     assert "Pay the tax" in shown.splitlines()[0]
@@ -347,4 +360,4 @@ def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project)
 
 
 def test_a_worker_without_other_sessions_has_none_to_pick(screen: Screen) -> None:
-    assert screen.type("/sessions") == "there is no other session of clerk\n"
+    assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"

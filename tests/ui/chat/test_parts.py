@@ -1,12 +1,13 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.apps.chat.places,
-forge_cli.apps.chat.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
+Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.ui.places,
+forge_cli.ui.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
 forge_cli.sandbox.zones.named.
 """
 
 import io
 import json
+import os
 import time
 from pathlib import Path
 
@@ -14,15 +15,15 @@ import pytest
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import Candidate, InputCompletion
 from forge_cli.apps.chat.history import KEPT, InputHistory
 from forge_cli.apps.chat.notice import LONG, Notice, has_messages
-from forge_cli.apps.chat.places import Places
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
 from forge_cli.core.tool import Args, ManualExecution, Tool
+from forge_cli.ui.completion import Candidate, InputCompletion
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places, pasted_image
 
 
 def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:
@@ -82,6 +83,56 @@ def test_files_are_named_as_people_name_them(places: Places) -> None:
 def test_what_is_mentioned_is_attached_and_other_words_are_not(places: Places) -> None:
     text = 'See @notes.txt, (@src/app.py) and @"/output/old one.md"; @nobody, a@notes.txt, @src and @notes.txt again'
     assert [file.name for file in places.attachments(text)] == ["notes.txt", "app.py", "old one.md"]
+
+
+@pytest.mark.parametrize("has_ripgrep", [True, False])
+def test_files_are_found_by_parts_of_their_names(places: Places, monkeypatch, has_ripgrep: bool) -> None:
+    if not has_ripgrep:
+        monkeypatch.setenv("PATH", "/nowhere")
+    for name in (
+        "src/shop/cart.py",
+        "src/shop/carting_test.py",
+        "docs/cart/index.md",
+        "src/shop/cached_art.py",
+        "a.log",
+    ):
+        (places.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (places.workspace / name).write_text(name)
+    (places.workspace / ".gitignore").write_text("*.log\n")
+    found = ["src/shop/cart.py", "src/shop/carting_test.py", "docs/cart/index.md", "src/shop/cached_art.py"]
+    assert places.search("cart") == found
+    assert places.search("CART.P")[0] == "src/shop/cart.py"
+    assert places.search("shopcart")[0] == "src/shop/cart.py"
+    assert places.search("log") == []
+    assert places.search("s")[0] == "src/"
+    assert places.search("/output/") == ["/output/old one.md"]
+
+
+def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
+    text = "ask @alice about @nope.txt, @note.tx and @notes.txt. in @src/"
+    assert list(places.warnings(text)) == [
+        "@nope.txt is not a file, so it is only text",
+        "@note.tx is not a file, so it is only text; did you mean @notes.txt?",
+    ]
+
+
+def test_images_are_attached_by_their_path_and_from_the_clipboard(places: Places, monkeypatch) -> None:
+    data = b"\x89PNG\r\n\x1a\n"
+    for name in ("my shot.png", "b.JPG", "c.txt"):
+        (places.workspace / name).write_bytes(data)
+    text = f"see '{places.workspace}/my shot.png', b.JPG c.txt '{places.workspace}/my shot.png' my\\ shot.png none.png"
+    assert [file.name for file in places.attachments(text)] == ["b.JPG", "my shot.png"]
+    assert [file.name for file in places.attachments("my\\ shot.png")] == ["my shot.png"]
+    monkeypatch.setenv("PATH", f"{places.workspace}:{os.environ['PATH']}")
+    program = places.workspace / "wl-paste"
+    program.write_text("#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n'\n")
+    program.chmod(0o755)
+    image = pasted_image()
+    assert image is not None
+    assert (image.name, image.media_type, image.data) == ("pasted.png", "image/png", data)
+    program.write_text("#!/bin/sh\necho words\n")
+    monkeypatch.setenv("PATH", f"{places.workspace}:/bin")
+    assert pasted_image() is None
 
 
 def test_a_file_that_is_too_large_is_an_error(places: Places) -> None:

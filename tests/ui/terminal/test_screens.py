@@ -213,7 +213,9 @@ class Cut:
         yield TextDelta("This is cut ")
         if self.name == "cut:for-good":
             raise ModelError("the line broke")
-        self.notify("warning", "the line broke; trying again")
+        if self.name == "cut:once":
+            yield TextDelta("and cut \\n\\n")
+        self.notify("warning", "the line broke; trying again in 0.2 s (2 of 5)")
         yield Restart("the line broke")
         yield TextDelta("This is whole.")
         yield TurnEnd()
@@ -234,16 +236,22 @@ def cut(coder: Project) -> None:
     coder.write("worker.yaml", "name: w\nmodel: cut:once\nplugins: [./models.py]\n")
 
 
-def test_a_cut_answer_leaves_a_clean_screen_and_one_warning(terminal, cut) -> None:
+def test_a_cut_answer_is_removed_or_marked_and_leaves_no_warning(terminal, cut) -> None:
     keyboard = terminal(*RUN, TERM="xterm")
     assert keyboard.end() == 0
     assert keyboard.screen()[:-1] == [
-        "This is cut",
-        "warning: the line broke; trying again",
-        "the text above is void, the answer starts again: the line broke",
+        "This is cut and cut",
+        "ignore the partial answer above, it is asked for again: the line broke",
         "This is whole.",
         "",
     ]
+    keyboard = terminal(*RUN, "-m", "cut:early", TERM="xterm")
+    assert keyboard.end() == 0
+    assert keyboard.screen()[:-1] == ["This is whole.", ""]
+    assert "waiting" not in keyboard.seen
+    plain = terminal(*RUN, "-m", "cut:early", TERM="dumb")
+    assert plain.end() == 0
+    assert plain.lines[1] == "warning: the line broke; trying again in 0.2 s (2 of 5)"
 
 
 def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:

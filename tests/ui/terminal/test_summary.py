@@ -25,10 +25,10 @@ def test_all_of_it() -> None:
     ("width", "line"),
     [
         (96, "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 14 s"),
-        (75, "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91"),
-        (65, "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out"),
-        (49, "completed · 3 turns · 5 calls"),
-        (25, "completed · 3 turns"),
+        (75, "completed · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 14 s"),
+        (60, "completed · 2.5k in (800 cached), 112 out · $0.91 · 14 s"),
+        (49, "completed · $0.91 · 14 s"),
+        (20, "completed · $0.91"),
         (3, "completed"),
     ],
 )

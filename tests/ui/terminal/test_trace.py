@@ -191,11 +191,12 @@ def test_an_interruption_has_no_words() -> None:
     ],
     ids=lambda event: event.type,
 )
-def test_a_line_is_one_line(event: Event) -> None:
+def test_lines_below_the_first_are_indented(event: Event) -> None:
     text = traced("debug", event, width=30)
     assert not set(text) & set("\x1b\x9b\r")
     _, *below = text.splitlines()
-    assert [line[:4] for line in below] == ([" " * 4] * 2 if isinstance(event, ToolResult) else [])
+    assert [line for line in below if not line.startswith("    " if isinstance(event, ToolResult) else "  ")] == []
+    assert "\\n" not in text or isinstance(event, ToolStarted)
 
 
 def test_long_lines_are_not_cropped() -> None:

@@ -33,6 +33,10 @@ class Chat(Protocol):
         """Print above the line that is being typed; plain strings are shown as they are, without markup."""
         ...
 
+    def unfold(self, number: int | None) -> None:
+        """Show the result of that number whole; without one, list those that can be."""
+        ...
+
     async def ask(self, prompt: str, default: str = "") -> str | None:
         """A line that the person types for this command alone; None where there is none."""
         ...

@@ -7,14 +7,14 @@ from typing import cast, get_args
 
 from rich.text import Text
 
-from forge_cli.apps.chat.commands.command import Chat, SlashCommand, beginning, forward
-from forge_cli.apps.chat.places import complete_folder, complete_path, typed_path
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.commands.command import Chat, SlashCommand, beginning, forward
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
@@ -42,6 +42,16 @@ async def trace(chat: Chat, parsed: ParsedCommand) -> None:
     chat.show(f"the trace level is {level}")
 
 
+async def show_result(chat: Chat, parsed: ParsedCommand) -> None:
+    match parsed.args:
+        case ():
+            chat.unfold(None)
+        case (number,) if number.isascii() and number.isdecimal():
+            chat.unfold(int(number))
+        case _:
+            raise UsageError("usage: /show [N]", hint="/show alone lists the numbers")
+
+
 def complete_level(facts: Facts, text: str) -> Sequence[str]:
     return beginning(LEVELS, text)
 
@@ -60,6 +70,14 @@ COMMANDS = (
         "replace what was said by a summary",
         forward("compact"),
         details="The model writes the summary, in a turn of its own; the last answer stays as it is.",
+    ),
+    SlashCommand(
+        "show",
+        "[N]",
+        "show a long result whole",
+        show_result,
+        most=1,
+        details="N is the number that stands below it; without N the results are listed. Ctrl+O shows the last one.",
     ),
     SlashCommand("plan", "", "show the plan of the worker", show_plan),
     SlashCommand(

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from forge_cli.apps.chat.commands.command import Chat, Completion, SlashCommand, forward
-from forge_cli.apps.chat.places import complete_path, typed_path
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.record.rewind import said_messages
+from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -40,11 +41,10 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "model", facts.model
     yield "session", f"{facts.session}{f' ({facts.title})' if facts.title else ''}"
     yield "turns", str(facts.turns)
-    cached = usage.cache_read_tokens + usage.cache_write_tokens
-    more = f", {cached:,} by the cache" if cached else ""
-    yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{more}"
+    cached = f" ({usage.cache_read_tokens:,} read from the cache)" if usage.cache_read_tokens else ""
+    yield "tokens", f"{usage.sent_tokens:,} in{cached}, {usage.output_tokens:,} out"
     yield "cost", "unknown" if facts.cost is None else dollars(facts.cost)
-    yield "window", _window(facts)
+    yield "context", _context(facts)
     yield "folder", facts.workspace
     for zone in facts.zones:
         yield "zone", f"/{zone.get('name')} ({zone.get('mode')}): {zone.get('path')}"
@@ -57,12 +57,13 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "granted", f"{grant.tool_name}: {grant.text}"
 
 
-def _window(facts: Facts) -> str:
-    if facts.used is None:
+def _context(facts: Facts) -> str:
+    """How much of the window is used."""
+    if not facts.used:
         return "not counted yet"
     if not facts.window:
-        return f"{facts.used:,} tokens"
-    return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%})"
+        return f"{facts.used:,} tokens, of a window of unknown size"
+    return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
 
 
 async def name(chat: Chat, parsed: ParsedCommand) -> None:
@@ -74,34 +75,37 @@ async def name(chat: Chat, parsed: ParsedCommand) -> None:
 
 async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
     """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
-    search = " ".join(parsed.argv)
+    search, listed = " ".join(parsed.argv), list[Overview]()
     while True:
         found = find_sessions(chat.facts, search)
         chat.show(_session_list(found) if found else _none_found(chat.facts, search))
+        listed = found or listed
         if not found and not search:
             return
         answer = (await chat.ask("number, id, or text to search for (Enter: stay) > ") or "").strip()
         if not answer:
             return
         search = answer
-        picked = _picked(found, answer)
+        picked = _picked(listed, answer)
         if picked is not None:
             chat.bus.emit(CommandEvent("resume", (picked,)))
             return
 
 
 def _none_found(facts: Facts, search: str) -> str:
-    has = f" with '{visible(search)}' in it" if search else ""
+    has = f" with '{visible(search)}' in it" if search else " in this folder"
     return f"there is no other session of {visible(facts.worker)}{has}"
 
 
 def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
-    """The last sessions of this worker, but for this one, with the text in their title, task or id."""
+    """The last sessions of this worker in this folder, or in any with the text in their title, task or id."""
     found: list[Overview] = []
     with SessionIndex() as index:
         for _, seen in index.readable():
             about = f"{seen.session} {seen.title} {seen.task}".casefold()
-            if seen.worker == facts.worker and seen.session != facts.session and text.casefold() in about:
+            is_here = text or seen.workspace == facts.workspace
+            is_other = seen.worker == facts.worker and seen.session != facts.session
+            if is_here and is_other and text.casefold() in about:
                 found.append(seen)
             if len(found) == SHOWN:
                 break
@@ -175,6 +179,26 @@ async def undo(chat: Chat, parsed: ParsedCommand) -> None:
     chat.bus.emit(CommandEvent("undo", (*numbers, *(("--list",) if "list" in given else ()))))
 
 
+async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
+    """Go back to a message; without a number the person picks one from the list."""
+    if parsed.args:
+        chat.bus.emit(CommandEvent("rewind", parsed.args))
+        return
+    said = said_messages(read_readable(find_kept(chat.facts.session)).lines)
+    if not said:
+        chat.show("nothing has been said yet")
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for number, message in list(enumerate(said, 1))[-SHOWN:]:
+        table.add_row(f"{number}.", Text(visible(" ".join(message.text.split()))))
+    chat.show(table)
+    answer = await chat.ask("number of the message to go back to (Enter: stay) > ")
+    if answer:
+        chat.bus.emit(CommandEvent("rewind", (answer,)))
+
+
 COMMANDS = (
     SlashCommand("status", "", "worker, model, tokens, cost, zones", status),
     SlashCommand("name", "[TITLE]", "show or give the session's title", name, free=True),
@@ -184,7 +208,7 @@ COMMANDS = (
         "pick another session to resume",
         pick_session,
         free=True,
-        details="Only sessions of this worker; TEXT is searched for in titles, tasks and ids.",
+        details="Those of this worker in this folder; with TEXT, of any folder, where it is in title, task or id.",
     ),
     SlashCommand(
         "resume",
@@ -219,10 +243,10 @@ COMMANDS = (
         "rewind",
         "[N]",
         "go back to a message, with files and conversation",
-        forward("rewind"),
+        rewind,
         most=1,
         details="To how things were before you sent your Nth message: files are restored as by /undo, and the model"
-        " reads nothing from there on. The session keeps all of it. Without N the messages are listed.",
+        " reads nothing from there on. The session keeps all of it. Without N you pick one; Esc Esc does the same.",
     ),
     SlashCommand(
         "reload",

@@ -1,0 +1,75 @@
+"""What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait.
+
+Covers forge_cli.record.rewind.
+"""
+
+import json
+
+LONG = '{calls: [{tool: shell, input: {command: "echo one; echo two; for n in 3 4 5 6 7 8; do echo line$n; done"}}]}'
+
+
+def test_a_long_result_is_shown_whole_when_asked_for(chat, script) -> None:
+    script(LONG, "{text: Done.}")
+    window = chat("-y").ready()
+    window.type("\x0f")
+    window.see("there is no result yet")
+    window.say("go")
+    window.see("... 3 lines before", "line8", "Ctrl+O or /show 1 shows all of it", "Done.")
+    assert "two" not in window.text.split("... 3 lines")[1]
+    window.ready().type("\x0f")
+    window.see("1. shell echo one;", "\n  one\n  two\n  line3")
+    window.ready().say("/show")
+    window.see("> /show\n1. shell echo one;")
+    window.ready().say("/show 7")
+    window.see("there is no such result\n  the numbers of results: from 1 to 1")
+
+
+def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> None:
+    script('{text: "Hello, {task}!"}')
+    talker.write("src/shop/cart.py", "x = 1\n")
+    window = chat().ready()
+    window.type("look at @cart")
+    window.see("@src/shop/cart.py")
+    window.type("\t")
+    window.see("> look at @src/shop/cart.py")
+    window.type("\t\t and @nope.txt\r")
+    window.see("> look at @src/shop/cart.py and @nope.txt\n@nope.txt is not a file, so it is only text", "Hello")
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    [said] = [line for line in session.read_text().splitlines() if '"userInput"' in line]
+    assert "cart.py" in str(json.loads(said)["attachments"])
+
+
+def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talker) -> None:
+    script('{text: ""}', '{text: "Hello."}')
+    window = chat().ready()
+    window.say("go")
+    window.see("warning: the answer of the model is empty")
+    window.ready().say("/clear")
+    window.see("the conversation begins anew; the session keeps what was said")
+    window.ready().say("/exit")
+    assert window.end() == 0
+    [before] = json.loads(talker.forge("sessions", "list", "--json").stdout)
+    window = chat("-c").ready()
+    window.say("/exit")
+    assert window.end() == 0
+    [after] = json.loads(talker.forge("sessions", "list", "--json").stdout)
+    assert before["status"] == after["status"] == "completed"
+
+
+def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> None:
+    script('{text: "Hello, {task}!"}', '{text: "Again {task}."}')
+    window = chat().ready()
+    window.say("one")
+    window.see("Hello, one!")
+    window.ready().say("two")
+    window.see("Again two.")
+    window.ready().type("\x1b")
+    window.see("Esc again goes back to a message")
+    window.type("\x1b")
+    window.see("1. one\n2. two", "number of the message to go back to (Enter: stay) >")
+    window.say("2")
+    window.ready().say("/exit")
+    assert window.end() == 0
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    commands = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "command"]
+    assert [(line["name"], line["args"]) for line in commands if line["name"] == "rewind"] == [("rewind", ["2"])]
