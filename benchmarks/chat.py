@@ -18,17 +18,17 @@ from table import Row, Sample, best, main, ratio, take_turns
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import InputCompletion
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
-from forge_cli.apps.chat.places import Places
 from forge_cli.apps.chat.screen import ChatScreen
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Streaming
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = "".join(path.read_text() for path in sorted(ROOT.glob("docs/*.md")))

@@ -36,12 +36,12 @@ from prompt_toolkit.styles import Style
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import InputCompletion
 from forge_cli.apps.chat.drawing import BATCH
 from forge_cli.apps.chat.notice import FOCUS_OFF, FOCUS_ON, Notice
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.apps.chat.toolkit import HeldOutput, InputCompleter, SignallingInput, TypedHistory
 from forge_cli.core.text import readable, visible
+from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.terminal.cells import fit
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.terminal.input import GIVE_BACK, wakeup_kept

@@ -10,24 +10,23 @@ import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
-from forge_cli.apps.chat.commands.table import run_line
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
-from forge_cli.apps.chat.places import Places
 from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, ModeChanged
+from forge_cli.core.events import CommandEvent, Event, ModeChanged
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.terminal.input import PlainInput
-from forge_cli.ui.terminal.slash import is_command
+from forge_cli.ui.typed import TypedLines, is_message
 
 TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
@@ -36,8 +35,6 @@ _MODE_HINTS: Mapping[SessionMode, str] = {
     "acceptEdits": "mode: accept edits; files in writable zones are edited unasked",
     "readOnly": "mode: read only; the model makes plans and changes nothing",
 }
-SHELL = "shell"
-"""The tool behind ``!command``."""
 PROMPT = "> "
 
 
@@ -104,9 +101,8 @@ class Talk(MessageQueue):
         self.facts = facts
         self.tools = tools
         self.history = history
-        self._places = places
+        self._lines = TypedLines(self, facts, places)
         self._trace, self._set_trace = trace
-        self._attachments: list[Attachment] = []
         self._last_stop = float("-inf")
 
     @property
@@ -130,13 +126,13 @@ class Talk(MessageQueue):
         return await self.display.fill(found, given)
 
     def attach(self, attachment: Attachment) -> None:
-        self._attachments.append(attachment)
+        self._lines.attached.append(attachment)
         self.line.redraw()
 
     @property
     def attached(self) -> Sequence[Attachment]:
         """What goes along with the next message."""
-        return self._attachments
+        return self._lines.attached
 
     def leave(self) -> None:
         super().leave()
@@ -157,12 +153,9 @@ class Talk(MessageQueue):
     def say(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Say something to the worker, now or after what it works on."""
         try:
-            mentioned = tuple(self._places.attachments(text))
+            self._lines.say(text, attachments)
         except UsageError as error:
             self._show_error(error)
-            return
-        waiting, self._attachments = tuple(self._attachments), []
-        self.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
 
     def press_stop(self, *, escape: bool = False, at_question: bool = False) -> None:
         """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves."""
@@ -192,28 +185,12 @@ class Talk(MessageQueue):
         if not typed:
             return
         self.history.add(typed)
+        if not is_message(typed):
+            self.display.show_message(typed)
         try:
-            if typed.startswith("!") or is_command(typed):
-                self.display.show_message(typed)
-            if typed.startswith("!"):
-                self._run_shell(typed[1:].strip())
-            elif is_command(typed):
-                await run_line(self, typed)
-            else:
-                self.say(typed)
+            await self._lines.enter(self, typed)
         except ForgeError as error:
             self._show_error(error)
-
-    def _run_shell(self, command: str) -> None:
-        if not command:
-            raise UsageError("! alone runs nothing", hint="as in: !git status")
-        if self.facts.read_only:
-            raise UsageError("this session is read-only, so no command can be run")
-        if SHELL not in self.facts.manual_tools:
-            raise UsageError(
-                "this worker has no shell tool that a person may call", hint="add 'shell: {}' to its toolsets"
-            )
-        self.bus.emit(ManualToolInvoke(SHELL, {"command": command}, own_command=True))
 
     def _on_send(self, message: TypedMessage) -> None:
         self.display.show_message(message.text)

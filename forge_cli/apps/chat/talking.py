@@ -16,11 +16,9 @@ import anyio.lowlevel
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import InputCompletion
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
-from forge_cli.apps.chat.places import Places
 from forge_cli.apps.chat.talk import PlainLines, Talk
 from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import warn
@@ -43,7 +41,9 @@ from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
 from forge_cli.ui.terminal.live import can_draw
 
 if TYPE_CHECKING:

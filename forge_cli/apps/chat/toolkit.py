@@ -16,9 +16,9 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from forge_cli.apps.chat.completion import InputCompletion
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.core.text import visible
+from forge_cli.ui.completion import InputCompletion
 
 _LFLAG, _CC = 3, 6
 

@@ -1,8 +1,8 @@
 """Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
 
-Covers forge_cli.ui.facts, forge_cli.apps.chat.commands.command, forge_cli.apps.chat.places,
-forge_cli.apps.chat.commands.session, forge_cli.apps.chat.commands.talk, forge_cli.apps.chat.commands.table,
-forge_cli.apps.chat.commands.tools.
+Covers forge_cli.ui.facts, forge_cli.ui.commands.command, forge_cli.ui.places, forge_cli.ui.typed,
+forge_cli.ui.commands.session, forge_cli.ui.commands.talk, forge_cli.ui.commands.table,
+forge_cli.ui.commands.tools.
 """
 
 import io
@@ -37,6 +37,7 @@ from forge_cli.events import (
 )
 from forge_cli.files.settings import TraceLevel
 from forge_cli.testing import Project, scripted_model
+from forge_cli.ui.commands.table import COMMANDS, help_table, run_line
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import BUILTINS, TOOL_COMMANDS
 

@@ -1,7 +1,7 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.apps.chat.places,
-forge_cli.apps.chat.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
+Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.ui.places,
+forge_cli.ui.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
 forge_cli.sandbox.zones.named.
 """
 
@@ -14,15 +14,15 @@ import pytest
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
-from forge_cli.apps.chat.completion import Candidate, InputCompletion
 from forge_cli.apps.chat.history import KEPT, InputHistory
 from forge_cli.apps.chat.notice import LONG, Notice, has_messages
-from forge_cli.apps.chat.places import Places
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
 from forge_cli.core.tool import Args, ManualExecution, Tool
+from forge_cli.ui.completion import Candidate, InputCompletion
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
 
 
 def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forge_cli.apps.chat.commands.table import COMMANDS, SlashCommand
-from forge_cli.apps.chat.places import Places
 from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool, manual_tools
+from forge_cli.ui.commands.table import COMMANDS, SlashCommand
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS
 
 _MENTION = re.compile(r'(?<![^\s(])@("?)([^\s"]*)$')

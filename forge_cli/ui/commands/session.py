@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from forge_cli.apps.chat.commands.command import Chat, Completion, SlashCommand, forward
-from forge_cli.apps.chat.places import complete_path, typed_path
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown

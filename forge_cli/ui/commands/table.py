@@ -8,13 +8,13 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from forge_cli.apps.chat.commands import session, talk, tools
-from forge_cli.apps.chat.commands.command import Chat, beginning
-from forge_cli.apps.chat.commands.command import Completion as Completion
-from forge_cli.apps.chat.commands.command import SlashCommand as SlashCommand
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean, visible
+from forge_cli.ui.commands import session, talk, tools
+from forge_cli.ui.commands.command import Chat, beginning
+from forge_cli.ui.commands.command import Completion as Completion
+from forge_cli.ui.commands.command import SlashCommand as SlashCommand
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 

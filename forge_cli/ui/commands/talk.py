@@ -7,14 +7,14 @@ from typing import cast, get_args
 
 from rich.text import Text
 
-from forge_cli.apps.chat.commands.command import Chat, SlashCommand, beginning, forward
-from forge_cli.apps.chat.places import complete_folder, complete_path, typed_path
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.commands.command import Chat, SlashCommand, beginning, forward
 from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
