@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
 from forge_cli.core.events import (
@@ -47,6 +47,8 @@ from forge_cli.ui.views import is_hidden
 DEEPEST = 10
 LONG = 100
 """Characters of a text that has a block of its own."""
+TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "undo"})
+"""Commands whose sentences are part of a transcript; what the others do, other events tell."""
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
@@ -58,6 +60,8 @@ class Said:
     text: str
     files: tuple[str, ...] = ()
     depth: int = 0
+    cut_off: bool = False
+    """Did it end in the middle?"""
 
 
 @dataclass
@@ -90,10 +94,11 @@ class Called:
 
 @dataclass(frozen=True)
 class Noted:
-    """Something else that a reader should know."""
+    """Something else that a reader should know; ``level`` is that of a warning or an error."""
 
     text: str
     depth: int = 0
+    level: Literal["", "warning", "error"] = ""
 
 
 @dataclass
@@ -147,6 +152,8 @@ class TranscriptReader:
         self.prompts: set[str] = set()
         self.parents: dict[str | None, str] = {}
         self.grants: dict[tuple[str | None, str], _Grant] = {}
+        self.command = ""
+        """The last command, where nothing was said since."""
         self._touched: list[TranscriptEntry] = []
 
     def read(self, line: Line) -> list[TranscriptEntry]:
@@ -190,7 +197,10 @@ class TranscriptReader:
             case (NetworkAccess() | CommandTried()) as event:
                 self.note(line, event.sentence())
             case StatusEvent(level=level, message=message):
-                self.note(line, f"{level}: {message}" if level in ("warning", "error") else None)
+                if level in ("warning", "error"):
+                    self.add(Noted(f"{level}: {message}", _depth(line), level))
+                elif self.command in TOLD:
+                    self.note(line, message)
             case Interrupt(reason=reason):
                 self.note(line, reason)
             case InputPrompt(request_id=id, prompt=prompt):
@@ -209,10 +219,11 @@ class TranscriptReader:
                 | ToolOutput()
                 | ManualToolsAvailable()
                 | ManualToolInvoke()
-                | CommandEvent()
                 | GrantsEvent()
             ):
                 pass
+            case CommandEvent(name=name):
+                self.command = name
             case OtherEvent():
                 pass
             case never:
@@ -235,8 +246,10 @@ class TranscriptReader:
         self.note(line, event.model and f"the model is {event.model} from here on")
 
     def message(self, line: Line, event: MessageEvent) -> None:
+        self.command = ""
         names = tuple(file.name for file in event.message.attachments)
-        self.add(Said(self.who(line, event), event.message.text, names, _depth(line)))
+        cut_off = bool(event.cut_off)
+        self.add(Said(self.who(line, event), event.message.text, names, _depth(line), cut_off))
         for call in event.message.calls:
             self.call(line, call.id, call.name, call.args)
 

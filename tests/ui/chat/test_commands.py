@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console, RenderableType
 
 from forge_cli import Event, EventBus, Tool, WorkerRuntime, load_worker, tool
-from forge_cli.apps.chat.commands.table import COMMANDS, help_table, run_line
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Custom
 from forge_cli.embedding import open_session

@@ -5,12 +5,20 @@ import { $, act, announce, el, post, session } from "./dom.js";
 /** The menu; `id` gives the session that a call belongs to. */
 export function showTools({ categories }, id) {
   $("tools-part").hidden = !categories.some((category) => category.tools.length);
-  $("tools").replaceChildren(
-    ...categories.map(({ name, tools }) =>
-      el("details", { open: categories.length === 1 }, el("summary", {}, name), el("ul", { className: "menu" }, ...tools.map((tool) => toolItem(tool, id)))),
-    ),
-  );
+  const lists = categories.map(({ name, tools }) => {
+    const list = el("ul", { className: "menu" }, ...tools.map((tool) => toolItem(tool, id)));
+    return name ? el("details", { open: categories.length === 1 }, el("summary", {}, name), list) : list;
+  });
+  $("tools").replaceChildren(...lists);
+  forms = new Map(categories.flatMap(({ tools }) => tools.map((tool) => [tool.name, () => openForm(tool, id)])));
 }
+
+let forms = new Map();
+/** The form of a tool by its name, with what was given already. */
+export const openTool = (name, given) => {
+  forms.get(name)?.();
+  for (const field of $("tool-fields").querySelectorAll("[data-name]")) if (field.dataset.name in given) field.value = given[field.dataset.name];
+};
 
 function toolItem(tool, id) {
   const open = () => openForm(tool, id);
@@ -24,6 +32,9 @@ function openForm(tool, id) {
   $("tool-fields").replaceChildren(...inputs.map((input) => input.element));
   $("tool-error").textContent = "";
   $("tool-cancel").onclick = () => $("tool").close();
+  $("tool-form").onkeydown = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("tool-form").requestSubmit();
+  };
   $("tool-form").onsubmit = (event) => {
     event.preventDefault();
     const button = event.submitter || $("tool-form").querySelector("[type=submit]");
@@ -58,6 +69,7 @@ class Field {
   constructor(field, id) {
     Object.assign(this, { id, name: field.name, field });
     this.input = this.makeInput();
+    this.input.dataset.name = this.name;
     this.error = el("p", { id: `${id}-error`, className: "error" });
     const about = field.description ? el("p", { id: `${id}-about`, className: "quiet" }, field.description) : null;
     this.input.setAttribute("aria-describedby", `${about ? about.id : ""} ${this.error.id}`.trim());
@@ -90,7 +102,7 @@ class Field {
       case "number":
         return el("input", { id, inputMode: "decimal", autocomplete: "off", value: has ? String(value) : "" });
       default:
-        return el("textarea", { id, rows: 1, value: has ? String(value) : "" });
+        return el("input", { id, autocomplete: "off", value: has ? String(value) : "" });
     }
   }
 

@@ -131,9 +131,9 @@ def test_markup_in_args_names_and_answers_is_text(start: Start) -> None:
     page = site.talk()
     say(page, HARM)
     for tool in ("refund", "write_file"):
-        expect(page.locator("#approval-title")).to_have_text(f"{tool} asks for approval")
-        expect(page.locator("#approval[open]")).to_contain_text("onerror")
-        page.locator("#approval [data-choice=once]").click()
+        expect(page.locator(".card h2")).to_have_text(f"clerk wants to call {tool}")
+        expect(page.locator(".card")).to_contain_text("onerror")
+        page.locator(".card [data-choice=once]").click()
     expect(page.locator(".entry.answer .words").last).to_contain_text("<script>alert(2)</script>")
     for line in page.locator(".entry.call summary").all():
         line.click()
@@ -143,5 +143,5 @@ def test_markup_in_args_names_and_answers_is_text(start: Start) -> None:
     page.reload()
     expect(page.locator(".entry.user")).to_contain_text("<b id=")
     page.get_by_role("link", name="Sessions", exact=True).click()
-    expect(page.locator("#sessions li")).to_have_count(1)
+    expect(page.locator("#session-list li")).to_have_count(1)
     assert page.locator("#harm").count() == 0
