@@ -7,10 +7,11 @@ import binascii
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
@@ -204,7 +205,12 @@ async def _page(request: Request) -> Response:
 
 
 async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:
-    await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
+    """A browser is sent to the page, which says so."""
+    request = Request(scope)
+    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+        await RedirectResponse(f"/#{quote(request.url.path)}", 303)(scope, receive, send)
+    else:
+        await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
 
 
 async def _body(request: Request) -> JsonObject:

@@ -41,7 +41,8 @@ def draw_said(entry: Said) -> str:
 
 def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
     """A call as one line, which opens to its args, its verdict and its result."""
-    status = entry.status or ("running" if live else "unfinished")
+    unfinished = "unfinished" if not live else "waiting" if entry.waits else "running"
+    status = entry.status or unfinished
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
     shown = readable(short_args(entry.args) if isinstance(entry.args, dict) else "", keep="")
     title = element("b", one_line(entry.tool), "tool")

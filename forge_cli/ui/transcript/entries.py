@@ -49,6 +49,7 @@ LONG = 100
 """Characters of a text that has a block of its own."""
 TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "undo"})
 """Commands whose sentences are part of a transcript; what the others do, other events tell."""
+WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
@@ -77,6 +78,11 @@ class Called:
     value: ResultValue | None = None
     distribution: str | None = None
     """That of the tool, where it is known."""
+
+    @property
+    def waits(self) -> bool:
+        """Has nobody answered yet what it asks?"""
+        return self.verdict.endswith(WAITS)
 
     @property
     def shown(self) -> ResultValue | None:
@@ -268,7 +274,7 @@ class TranscriptReader:
         if called := self.calls.get((line.delegation, request.tool_call_id)):
             self.asked[request.request_id] = called
             place = f" ({request.where})" if request.where else ""
-            called.verdict = f"asks: {request.reason}{place}; {request.request_id} waits for an answer"
+            called.verdict = f"asks: {request.reason}{place}; {request.request_id} {WAITS}"
             self._touched.append(called)
 
     def response(self, event: ApprovalResponse) -> None:

@@ -4,6 +4,7 @@ import { $, act, announce, drawn, el, post, session } from "./dom.js";
 import { dress } from "./entries.js";
 
 const GRACE = 500; // milliseconds after which a key is meant for the card, and not for what stood there before it
+const LEAST = 60; // pixels of a card that make it one in sight
 const TYPING = "input, textarea, select, [contenteditable]";
 
 /** The cards of the session that is open, oldest first, until each is decided somewhere. */
@@ -11,7 +12,7 @@ export class Cards {
   constructor(log) {
     this.log = log;
     this.waiting = new Map();
-    this.watcher = new IntersectionObserver(() => this.tell());
+    for (const event of ["scroll", "resize"]) addEventListener(event, () => this.point(), { passive: true });
     $("review").addEventListener("click", () => this.show([...this.waiting.values()][0]));
     $("message").addEventListener("keydown", ({ key }) => (this.typed = key === "Enter" ? undefined : performance.now()));
   }
@@ -19,7 +20,6 @@ export class Cards {
   clear() {
     for (const card of this.waiting.values()) card.remove();
     this.waiting.clear();
-    this.watcher.disconnect();
     this.doubted = null;
     this.tell();
   }
@@ -44,7 +44,6 @@ export class Cards {
         : requestCard(request, (choice, feedback) => send("answer", { choice, feedback }));
     this.waiting.set(request.request, card);
     this.log.attach(card, request.entry);
-    this.watcher.observe(card);
     announce(card.querySelector("h2").textContent);
     const isFree = !$("message").value && !(performance.now() - this.typed < 2 * GRACE);
     if (this.waiting.size === 1 && isFree && this.log.reader.atEnd && !document.querySelector("dialog[open]")) this.show(card);
@@ -56,7 +55,6 @@ export class Cards {
     const card = this.waiting.get(id);
     if (!card) return;
     this.waiting.delete(id);
-    this.watcher.unobserve(card);
     const hadFocus = card.contains(document.activeElement);
     card.remove();
     if (text) announce(text);
@@ -77,9 +75,14 @@ export class Cards {
   }
 
   /** A bar leads to a card that is out of sight. */
-  tell() {
+  point() {
     const cards = [...this.waiting.values()];
     $("waiting").hidden = !cards.length || cards.some(isInSight);
+  }
+
+  tell() {
+    const cards = [...this.waiting.values()];
+    this.point();
     if (cards.length) $("waiting-text").textContent = cards.length > 1 ? `${cards.length} calls wait for you` : cards[0].querySelector("h2").textContent;
     document.documentElement.classList.toggle("asked", cards.length > 0);
     dispatchEvent(new CustomEvent("forge-waiting", { detail: cards.length }));
@@ -88,7 +91,8 @@ export class Cards {
 
 const isInSight = (card) => {
   const { top, bottom } = card.getBoundingClientRect();
-  return card.checkVisibility() && bottom > 0 && top < innerHeight;
+  const covered = document.querySelector("#composer").offsetHeight + LEAST;
+  return card.checkVisibility() && bottom > LEAST && top < innerHeight - covered;
 };
 
 // The keys of the terminal, for the card that has the focus, or else the first in sight.
@@ -106,9 +110,10 @@ const keyed = (key) => ({ "data-key": key, "aria-keyshortcuts": key });
 const kbd = (key) => el("kbd", { "aria-hidden": "true" }, key);
 
 let made = 0;
-function newCard(title, ...inside) {
+function newCard(title, about, ...inside) {
   const id = `card-${++made}`;
-  const card = el("section", { className: "card", tabIndex: -1, role: "group", "aria-labelledby": id }, el("h2", { id }, title), ...inside);
+  const head = el("div", { className: "card-head" }, el("h2", { id }, title), ...about);
+  const card = el("section", { className: "card", tabIndex: -1, role: "group", "aria-labelledby": id }, head, ...inside);
   card.shownAt = performance.now();
   return card;
 }
@@ -128,7 +133,7 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
     const hint = [about && `for this session: ${about}`, rule].filter(Boolean).join(" – ");
     return el("button", { type: "button", className: kind, onclick: choose, title: hint, "data-choice": value, ...keyed(key) }, label, kbd(key));
   });
-  const offers = choices.filter((each) => each.about).map(({ label, about }) => el("li", {}, `${label}: ${about}`));
+  const offers = choices.filter((each) => each.about).map(({ label, about }) => el("li", {}, `${label}: ${about}, until the session ends`));
   const reason = el("input", { "aria-label": "Reason for the model", placeholder: "Reason for the model", autocomplete: "off" });
   const form = el("form", { className: "why-not", hidden: true }, reason, el("button", { type: "submit", className: "no" }, "Deny"));
   form.addEventListener("submit", (event) => {
@@ -141,7 +146,7 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   };
   buttons.push(el("button", { type: "button", className: "plain", onclick: tell, ...keyed("t") }, "Deny, and say why", kbd("t")));
   const about = [path.length > 1 ? el("span", { className: "path" }, path.join(" › ")) : "", risk ? el("span", { className: `risk ${risk}` }, `risk: ${risk}`) : ""];
-  const card = newCard(title || `${tool} asks`, el("p", { className: "about" }, ...about), inside);
+  const card = newCard(title || `${tool} asks`, about, inside);
   if (offers.length) card.append(el("ul", { className: "offers" }, ...offers));
   card.append(el("div", { className: "decide" }, form, said, el("div", { className: "choices" }, ...buttons)));
   return card;
@@ -157,5 +162,5 @@ function questionCard({ html, secret, default: value }, reply) {
     event.preventDefault();
     act(send, said, () => reply(input.value));
   });
-  return newCard("A tool asks you", el("div", { className: "drawn" }, drawn(html)), form);
+  return newCard("A tool asks you", [], el("div", { className: "drawn" }, drawn(html)), form);
 }

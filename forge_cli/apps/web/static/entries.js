@@ -201,7 +201,7 @@ export class Log {
     this.texts.clear();
     if (this.isLoading) return;
     this.reader.follow();
-    if (changed && !this.reader.atEnd) $("newer").hidden = false;
+    if (changed && !this.reader.atEnd && !this.reader.isHeld) $("newer").hidden = false;
   }
 
   node(key) {

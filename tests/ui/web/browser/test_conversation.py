@@ -238,6 +238,8 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
         page.evaluate("to => (location.hash = to)", address)
         expect(page.locator("#nothing-why")).to_contain_text(words)
         expect(page.locator("#gone")).to_be_hidden()
+    page.goto(f"{site.origin}/nowhere")
+    expect(page.locator("#nothing-why")).to_contain_text("/nowhere")
 
 
 def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
