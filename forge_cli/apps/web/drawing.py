@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage
+from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
 from forge_cli.core.events import (
     AnyEvent,
@@ -43,51 +44,6 @@ from forge_cli.ui.views import FindRenderer, no_renderers
 ROOT = "root"
 """The id of the root in the tree of workers."""
 Delegation = str | None
-
-
-@dataclass
-class PlacedEntry:
-    """An entry with its place on the page."""
-
-    key: str
-    entry: TranscriptEntry
-    kind: str
-    parent: str | None
-    seq: int
-    """The last line that changed it."""
-    grown: bool = False
-    """Has some of its text been shown already, while it was written?"""
-    of_command: bool = False
-    """Did a command say it, and no message lead to it?"""
-    html: str | None = None
-    """None until somebody looks."""
-
-    @property
-    def level(self) -> str:
-        """How loud a note is."""
-        return self.entry.level if isinstance(self.entry, Noted) else ""
-
-    @property
-    def is_shown(self) -> bool:
-        """An answer without words has nothing to show, and the title stands above the conversation."""
-        match self.entry:
-            case Said(text=text, files=files):
-                return self.grown or bool(text.strip() or files)
-            case _:
-                return self.kind != "title"
-
-
-@dataclass
-class PendingChanges:
-    """What the tabs have not been told yet."""
-
-    entries: dict[str, None] = field(default_factory=dict)
-    states: dict[str, None] = field(default_factory=dict)
-    void: dict[str, None] = field(default_factory=dict)
-    """Answers of which the text so far does not count."""
-    deltas: dict[str, str] = field(default_factory=dict)
-    outputs: dict[str, str] = field(default_factory=dict)
-    others: list[JsonObject] = field(default_factory=list)
 
 
 class SessionDrawing:
@@ -156,6 +112,9 @@ class SessionDrawing:
             self._pending.void.pop(key, None)
             if line.delegation is None:
                 grown, self._growing = bool(self._growing), ""
+        last = next(reversed(self._placed.values()), None)
+        if last and isinstance(entry, Noted) and is_again(last.entry, entry):
+            key = last.key
         parent = self._parents.get(line.delegation)
         if isinstance(event, ToolStarted) and event.parent_call_id:
             caller = self._reader.calls.get((line.delegation, event.parent_call_id))

@@ -2,8 +2,8 @@
 
 Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.serving,
 forge_cli.apps.web.workers, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
-forge_cli.apps.web.tab_chat, forge_cli.apps.web.tabs, forge_cli.ui.queue, forge_cli.cli.work and
-forge_cli.engine.runtime.conversation.
+forge_cli.apps.web.placed, forge_cli.apps.web.tab_chat, forge_cli.apps.web.tabs, forge_cli.ui.queue,
+forge_cli.cli.work and forge_cli.engine.runtime.conversation.
 """
 
 import base64
@@ -16,13 +16,16 @@ import pytest
 from anyio import to_thread
 
 from forge_cli.apps.web import tabs, view
+from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.core.approval import ApprovalDecision, OnAsk
-from forge_cli.core.events import ModeChanged
+from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent
+from forge_cli.core.messages import Message
 from forge_cli.record.answering import answer_request
 from forge_cli.record.line import Line
 from forge_cli.record.log import find_kept, read_session, session_files
 from forge_cli.testing import Project
 
+from ...lines import lines_of
 from .pages import Browser, FakeTab, Json, eventually, play, serving_page
 
 WORKER = """
@@ -211,6 +214,20 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
 
     play(tester, story)
     assert not (tester.folder / "a.txt").exists()
+
+
+def test_tries_of_a_model_are_one_warning_that_counts() -> None:
+    tries = [
+        StatusEvent("warning", f"it broke off; trying again in {wait} s ({n} of 5)") for wait, n in ((0.5, 2), (1, 3))
+    ]
+    others = [StatusEvent("warning", "something else"), MessageEvent(Message("assistant", "Half", ()), cut_off=True)]
+    drawing = SessionDrawing("s")
+    for line in lines_of(*tries, *others):
+        drawing.take(line)
+    shown = [(item["level"], item["html"]) for item in drawing.history(0)]
+    assert [level for level, _ in shown] == ["warning", "warning", ""]
+    assert "(3 of 5)" in shown[0][1]
+    assert "the answer is not complete" in shown[2][1]
 
 
 def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:

@@ -116,7 +116,7 @@ function openSession(id) {
   workerName = "";
   setTitle("");
   for (const part of ["usage", "tree", "tools", "session-actions"]) $(part).replaceChildren();
-  for (const part of ["tree-part", "tools-part"]) $(part).hidden = true;
+  for (const part of ["usage-part", "tree-part", "tools-part"]) $(part).hidden = true;
   stream = new Stream(id, {
     take: (event) => takers[event.type]?.(event),
     done: () => log.settle(),

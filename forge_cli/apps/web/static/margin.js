@@ -11,6 +11,7 @@ function dollars(cost) {
 }
 
 export function showUsage({ turns, calls, input, cached, output, cost, used, window: size }) {
+  $("usage-part").hidden = !turns;
   const rows = [
     ["Cost", cost === null || cost === undefined ? "unknown" : dollars(cost)],
     ["Turns, calls", `${number(turns)}, ${number(calls)}`],
