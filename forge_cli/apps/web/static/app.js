@@ -54,6 +54,7 @@ const takers = {
     isNew = true;
     log.show();
     cards.confirm();
+    cards.lead();
     if (opening?.id === shown && opening.text) composer.enter(opening.text);
     opening = null;
   },
@@ -65,8 +66,8 @@ const takers = {
   output: (event) => log.output(event),
   status: (event) => composer.show(event),
   usage: showUsage,
-  request: (event) => cards.ask(event),
-  question: (event) => cards.ask(event),
+  request: (event) => cards.ask(event, isNew),
+  question: (event) => cards.ask(event, isNew),
   decided: ({ request, verdict, by }) => cards.settle(request, `${verdict}${by ? ` by ${by}` : ""}`),
   answered: ({ request }) => cards.settle(request, "answered"),
   tools: (event) => showTools(event, shown),

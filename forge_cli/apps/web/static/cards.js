@@ -34,7 +34,8 @@ export class Cards {
     this.doubted = null;
   }
 
-  ask(request) {
+  /** A card for a request; one that is new has the focus, unless somebody is writing. */
+  ask(request, isNew) {
     this.doubted?.delete(request.request);
     if (this.waiting.has(request.request)) return;
     const send = (part, body) => post(session(this.id, part), { request: request.request, ...body });
@@ -45,9 +46,15 @@ export class Cards {
     this.waiting.set(request.request, card);
     this.log.attach(card, request.entry);
     announce(card.querySelector("h2").textContent);
-    const isFree = !$("message").value && !(performance.now() - this.typed < 2 * GRACE);
-    if (this.waiting.size === 1 && isFree && this.log.reader.atEnd && !document.querySelector("dialog[open]")) this.show(card);
+    if (isNew) this.lead();
     this.tell();
+  }
+
+  /** Go to the only card, where nobody is elsewhere. */
+  lead() {
+    const isFree = !$("message").value && !(performance.now() - this.typed < 2 * GRACE);
+    const [card] = this.waiting.values();
+    if (this.waiting.size === 1 && isFree && this.log.reader.atEnd && !document.querySelector("dialog[open]")) this.show(card);
   }
 
   /** Decided here, in another tab or in a terminal: nobody has to decide it any more. */

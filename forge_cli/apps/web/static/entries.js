@@ -118,7 +118,7 @@ export class Log {
     dress(inside);
     const words = kind === "answer" && !open && inside.querySelector(":scope > .words");
     if (words && navigator.clipboard) inside.append(copyButton("Copy the answer", words));
-    if (retry) inside.append(el("button", { type: "button", className: "retry", onclick: () => this.onRetry(this.lastWords()) }, "Retry"));
+    if (retry) inside.append((this.retry = el("button", { type: "button", className: "retry", onclick: () => this.onRetry(this.lastWords()) }, "Retry")));
     this.growing.delete(key);
     this.texts.delete(key);
     this.changed = true;
@@ -146,7 +146,7 @@ export class Log {
   }
 
   add(key, parent) {
-    for (const late of this.place.querySelectorAll(".retry")) late.remove();
+    this.retry?.remove(); // what came after it was something else
     const entry = el("article", { "data-key": key }, el("div", { className: "inside" }));
     const above = parent && this.entries.get(parent);
     if (above) this.children(above).append(entry);

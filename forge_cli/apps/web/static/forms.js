@@ -10,15 +10,15 @@ export function showTools({ categories }, id) {
     return name ? el("details", { open: categories.length === 1 }, el("summary", {}, name), list) : list;
   });
   $("tools").replaceChildren(...lists);
-  forms = new Map(categories.flatMap(({ tools }) => tools.map((tool) => [tool.name, () => openForm(tool, id)])));
+  openTool = (name, given) => {
+    const tool = categories.flatMap((category) => category.tools).find((each) => each.name === name);
+    const fields = tool.fields.map((field) => (field.name in given ? { ...field, default: given[field.name] } : field));
+    openForm({ ...tool, fields }, id);
+  };
 }
 
-let forms = new Map();
-/** The form of a tool by its name, with what was given already. */
-export const openTool = (name, given) => {
-  forms.get(name)?.();
-  for (const field of $("tool-fields").querySelectorAll("[data-name]")) if (field.dataset.name in given) field.value = given[field.dataset.name];
-};
+/** Open the form of a tool by its name, with what was given already. */
+export let openTool;
 
 function toolItem(tool, id) {
   const open = () => openForm(tool, id);
@@ -69,7 +69,6 @@ class Field {
   constructor(field, id) {
     Object.assign(this, { id, name: field.name, field });
     this.input = this.makeInput();
-    this.input.dataset.name = this.name;
     this.error = el("p", { id: `${id}-error`, className: "error" });
     const about = field.description ? el("p", { id: `${id}-about`, className: "quiet" }, field.description) : null;
     this.input.setAttribute("aria-describedby", `${about ? about.id : ""} ${this.error.id}`.trim());
