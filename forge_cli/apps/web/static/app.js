@@ -154,6 +154,7 @@ function showNothing(sentence) {
 }
 
 async function route() {
+  $("parked").replaceChildren();
   const [, view, id] = location.hash.match(/^#?\/?(?:(sessions|inbox|session)(?:\/([^/]+))?)?$/) || ["", "nothing"];
   if (view === "session" && id) {
     show("talk");
