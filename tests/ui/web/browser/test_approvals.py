@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from forge_cli.testing import call, calls
@@ -71,6 +72,7 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
     assert [each["approved"] for each in decisions(site) if each["by"] != "rule"] == [True, False, True, True]
 
 
+@pytest.mark.long
 def test_a_double_click_decides_one_request(start: Start) -> None:
     refunds = (calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben"))
     site = start(*refunds, "Paid.")
@@ -93,6 +95,7 @@ def test_a_double_click_decides_one_request(start: Start) -> None:
     assert len(decisions(site)) == 2
 
 
+@pytest.mark.long
 def test_every_tab_has_the_card_and_closing_them_answers_nothing(start: Start) -> None:
     site = start(REFUND, "Paid.")
     context = site.context()
@@ -140,6 +143,7 @@ def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start
     expect(page.locator(".entry.answer .words").last).to_have_text("Paid.")
 
 
+@pytest.mark.long
 def test_what_was_parked_is_answered_in_the_inbox_and_resumed(start: Start) -> None:
     site = start(REFUND, "Paid.")
     parked = site.project.forge("run", "worker.yaml", "Pay.", "-p", "--on-ask", "park")

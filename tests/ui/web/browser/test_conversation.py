@@ -273,6 +273,7 @@ def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == "I read it."
 
 
+@pytest.mark.long
 def test_what_failed_can_be_tried_again(site: Site, model: ChatServer) -> None:
     refusal = Reply([b'{"error": {"message": "no such key"}}'], status=401)
     model.will(refusal, Reply([chunk(role="assistant", content="Here."), chunk("stop"), usage(1, 1), DONE]))
