@@ -9,91 +9,114 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 SCREENS = Path(__file__).parent
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+SHOWN = frozenset({"home", "approval", "talk", "talk-dark", "approval-narrow", "approval-narrow-dark"})
+"""Those that the documentation has."""
 WORKER = """
-name: notes
-description: Keeps the notes of a shop.
+name: coder
+description: Reads, changes and tests the code of this folder.
 model: script:script.yaml
-sandbox: {zones: [{name: notes, path: notes, mode: rw}]}
 toolsets:
   filesystem: {}
-  custom: {module: ./tools.py, tools: [refund]}
+  shell: {}
 """
-TOOLS = '''
-from forge_cli import tool
+CART = '''"""The cart of the shop."""
 
 
-@tool(manual="both", label="Refund", category="Money")
-def refund(customer: str, amount: float) -> str:
-    """Pay money back to a customer."""
-    return f"{amount:.2f} paid back to {customer}"
+def total(items: list[dict]) -> float:
+    """The price of everything in the cart."""
+    result = 0
+    for item in items:
+        result += item["price"]
+    return result
 '''
-LIST = "Saturday\n\n1 bread\n1 butter\n2 lamps\n"
-ANSWER = """I changed `notes/list.md`: butter is **unsalted** now, as Ana asked.
+CHANGED = CART.replace(
+    """    result = 0
+    for item in items:
+        result += item["price"]
+    return result
+""",
+    """    return sum(item["price"] * item.get("count", 1) for item in items)
+""",
+)
+ANSWER = """`total` took each item once. It counts them now, and an item without a `count` is one:
 
-| what | how many |
-|---|---|
-| bread | 1 |
-| lamps | 2 |
+```python
+total([{"price": 2.5, "count": 4}])  # 10.0
+```
+
+| cart | before | now |
+|---|---:|---:|
+| one lamp | 30.00 | 30.00 |
+| four pens | 2.50 | 10.00 |
 """
+TASK = "The total is wrong for several pieces of one thing. Fix it."
 
 
 def prepare(folder: Path) -> None:
-    (folder / "notes").mkdir()
-    (folder / "notes/list.md").write_text(LIST)
+    (folder / "src").mkdir()
+    (folder / "src/cart.py").write_text(CART)
     (folder / "worker.yaml").write_text(WORKER)
-    (folder / "tools.py").write_text(TOOLS)
-    path = "/notes/list.md"
-    change = {"path": path, "content": LIST.replace("butter", "butter, unsalted")}
+    read = {"tool": "read_file", "input": {"path": "src/cart.py"}}
     turns = [
-        {"text": "I look at the list first.", "calls": [{"tool": "read_file", "input": {"path": path}}]},
-        {"calls": [{"tool": "write_file", "input": change}]},
+        {"text": "I look at the cart first.", "calls": [read, {"tool": "list_files", "input": {"path": "src"}}]},
+        {
+            "text": "The loop adds each price once, whatever the count is.",
+            "calls": [{"tool": "write_file", "input": {"path": "src/cart.py", "content": CHANGED}}],
+        },
         {"text": ANSWER},
     ]
-    (folder / "script.yaml").write_text(json.dumps({"turns": turns, "title": "A shopping list"}))
+    (folder / "script.yaml").write_text(json.dumps({"turns": turns, "title": "Count what is in the cart"}))
 
 
 def shoot(page: Page, name: str) -> None:
-    page.screenshot(path=SCREENS / f"web-{name}.png")
+    if name in SHOWN:
+        page.screenshot(path=SCREENS / f"web-{name}.png")
 
 
-def take(page: Page) -> None:
-    """The dialog, then the answer."""
-    expect(page.locator("#log[data-ready]")).to_be_attached()
-    page.locator("#message").fill("Ana wants unsalted butter: change the list.")
+def take(browser: Browser, address: str, folder: Path, *, narrow: bool, dark: bool) -> None:
+    """A card, the answer, and the first page."""
+    end = f"{'-narrow' if narrow else ''}{'-dark' if dark else ''}"
+    scheme = "dark" if dark else "light"
+    page = browser.new_page(viewport=NARROW if narrow else WIDE, reduced_motion="reduce", color_scheme=scheme)
+    page.goto(address)
+    expect(page.locator("#home-models")).to_contain_text("Ready")
+    expect(page.locator("#workers li").first).to_be_visible()
+    (folder / "src/cart.py").write_text(CART)
+    page.locator("#begin-text").fill(TASK)
     page.keyboard.press("Enter")
-    expect(page.locator("#approval[open]")).to_be_visible()
-    shoot(page, "approval")
+    expect(page.locator(".card")).to_be_focused()
+    shoot(page, f"approval{end}")
     page.locator("[data-choice=once]").click()
     expect(page.locator(".entry.answer table")).to_be_visible()
-    page.locator("details.call > summary").last.click()
-    page.locator("#message").focus()
+    expect(page.locator("#talk-title")).to_have_text("Count what is in the cart")
     expect(page.locator("#status-text")).to_have_text("Ready")
-    shoot(page, "talk")
+    page.evaluate("scrollTo(0, 0)")
+    shoot(page, f"talk{end}")
+    page.get_by_role("link", name="New").click()
+    expect(page.locator("#recent li").first).to_be_visible()
+    shoot(page, f"home{end}")
+    page.close()
 
 
 def main() -> None:
     folder = Path(tempfile.gettempdir()) / "shop"  # it is seen in the pictures
     folder.mkdir()
-    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         prepare(folder)
-        command = [sys.executable, "-m", "forge_cli", "web", "worker.yaml", "--no-open", "--port", "0"]
-        env = {**os.environ, "FORGE_HOME": f"{place}/home"}
+        command = [sys.executable, "-m", "forge_cli", "web", "--no-open", "--port", "0"]
+        env = {**os.environ, "FORGE_HOME": home, "ANTHROPIC_API_KEY": "unused"}
         server = subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
         try:
             address = next(found[0] for line in server.stderr or () if (found := re.search(r"http://\S+", line)))
             flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
-            page = browser.new_page(viewport={"width": 1000, "height": 720}, reduced_motion="reduce")
-            page.goto(address)
-            take(page)
-            page.emulate_media(color_scheme="dark")
-            shoot(page, "dark")
-            page.set_viewport_size({"width": 360, "height": 720})
-            page.emulate_media(color_scheme="light")
-            shoot(page, "narrow")
+            for narrow in (False, True):
+                for dark in (False, True):
+                    take(browser, address, folder, narrow=narrow, dark=dark)
             browser.close()
         finally:
             server.terminate()

@@ -22,6 +22,7 @@ from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
+    CommandEvent,
     CommandTried,
     ContextUsage,
     Event,
@@ -212,7 +213,15 @@ def test_two_workers_may_name_their_calls_alike() -> None:
     ],
 )
 def test_what_else_a_reader_should_know(event: Event, text: str | None) -> None:
-    assert told(event).entries == ([] if text is None else [Noted(text)])
+    assert [entry.text for entry in told(event).entries if isinstance(entry, Noted)] == ([] if text is None else [text])
+
+
+def test_what_a_command_did_is_told_and_a_warning_is_marked_as_one() -> None:
+    done = StatusEvent("info", "a.md restored")
+    assert told(done).entries == []
+    assert told(CommandEvent("undo"), done).entries == [Noted("a.md restored")]
+    assert told(CommandEvent("undo"), MessageEvent(Message("user", "x")), done).entries == [Said("user", "x")]
+    assert told(StatusEvent("error", "no")).entries == [Noted("error: no", level="error")]
 
 
 def test_input_that_answers_a_prompt_is_told() -> None:

@@ -7,10 +7,11 @@ import binascii
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 FindSessions = Callable[[], "WebSessions"]
 Handler = Callable[[Request], Awaitable[Any]]
+NARROWEST, WIDEST = 30, 100
+"""Columns of the text that a command shows."""
 NOTHING_HERE = {"error": "there is nothing here"}
 
 
@@ -40,6 +43,7 @@ class PageRoutes:
     def router(self) -> Router:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/state", self.state),
+            ("GET", "/api/models", self.models),
             ("GET", "/api/sessions", self.list_sessions),
             ("POST", "/api/sessions", self.start),
             ("POST", "/api/sessions/{id}/resume", self.resume),
@@ -51,7 +55,7 @@ class PageRoutes:
             ("POST", "/api/sessions/{id}/answer", self.answer),
             ("POST", "/api/sessions/{id}/reply", self.reply),
             ("POST", "/api/sessions/{id}/invoke", self.invoke),
-            ("POST", "/api/sessions/{id}/command", self.command),
+            ("GET", "/api/sessions/{id}/complete", self.complete),
             ("POST", "/api/sessions/{id}/interrupt", self.interrupt),
             ("GET", "/api/inbox", self.inbox),
             ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
@@ -67,12 +71,15 @@ class PageRoutes:
     async def state(self, request: Request) -> Any:
         return {"version": __version__, **await self._find().state()}
 
+    async def models(self, request: Request) -> Any:
+        return await self._find().models()
+
     async def list_sessions(self, request: Request) -> Any:
         return await self._find().listing(request.query_params.get("search", ""))
 
     async def start(self, request: Request) -> Any:
-        worker = (await _body(request)).get("worker")
-        return {"id": await self._find().start(worker if worker is None else str(worker))}
+        body = await _body(request)
+        return {"id": await self._find().start(_text(body, "worker"), _text(body, "model"))}
 
     async def resume(self, request: Request) -> Any:
         return {"id": await self._find().resume(_id(request))}
@@ -94,8 +101,12 @@ class PageRoutes:
 
     async def say(self, request: Request) -> Any:
         body = await _body(request)
-        self._live(request).say(_text(body, "text"), _attachments(body.get("attachments") or []))
-        return {}
+        columns = body.get("columns")
+        width = min(max(columns, NARROWEST), WIDEST) if isinstance(columns, int) else WIDEST
+        return await self._live(request).enter(_text(body, "text"), _attachments(body.get("attachments") or []), width)
+
+    async def complete(self, request: Request) -> Any:
+        return self._live(request).complete(request.query_params.get("text", ""))
 
     async def answer(self, request: Request) -> Any:
         body = await _body(request)
@@ -115,15 +126,6 @@ class PageRoutes:
         if not isinstance(args, dict):
             raise UsageError("'input' must be an object")
         self._live(request).invoke(_text(body, "tool"), args)
-        return {}
-
-    async def command(self, request: Request) -> Any:
-        body = await _body(request)
-        args = body.get("args") or []
-        args = [args] if isinstance(args, str) else args
-        if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
-            raise UsageError("'args' must be a list of texts")
-        self._live(request).command(_text(body, "name"), tuple(args))
         return {}
 
     async def interrupt(self, request: Request) -> Any:
@@ -203,7 +205,12 @@ async def _page(request: Request) -> Response:
 
 
 async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:
-    await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
+    """A browser is sent to the page, which says so."""
+    request = Request(scope)
+    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+        await RedirectResponse(f"/#{quote(request.url.path)}", 303)(scope, receive, send)
+    else:
+        await JSONResponse(NOTHING_HERE, 404)(scope, receive, send)
 
 
 async def _body(request: Request) -> JsonObject:

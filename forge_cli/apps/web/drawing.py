@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage
+from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
 from forge_cli.core.events import (
     AnyEvent,
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
+    CommandTried,
     ContextUsage,
     InputPrompt,
     Interrupt,
@@ -35,48 +36,14 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
-from forge_cli.ui.facts import Facts, ManualTool
+from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.entries import draw_entry
-from forge_cli.ui.transcript.entries import Called, Said, TranscriptEntry, TranscriptReader
+from forge_cli.ui.transcript.entries import Called, Noted, Said, TranscriptEntry, TranscriptReader
 from forge_cli.ui.views import FindRenderer, no_renderers
 
 ROOT = "root"
 """The id of the root in the tree of workers."""
 Delegation = str | None
-
-
-@dataclass
-class PlacedEntry:
-    """An entry with its place on the page."""
-
-    key: str
-    entry: TranscriptEntry
-    kind: str
-    parent: str | None
-    seq: int
-    """The last line that changed it."""
-    grown: bool = False
-    """Has some of its text been shown already, while it was written?"""
-    html: str | None = None
-    """None until somebody looks."""
-
-    @property
-    def is_shown(self) -> bool:
-        """An answer without words has nothing to show."""
-        return self.grown or not isinstance(self.entry, Said) or bool(self.entry.text.strip() or self.entry.files)
-
-
-@dataclass
-class PendingChanges:
-    """What the tabs have not been told yet."""
-
-    entries: dict[str, None] = field(default_factory=dict)
-    states: dict[str, None] = field(default_factory=dict)
-    void: dict[str, None] = field(default_factory=dict)
-    """Answers of which the text so far does not count."""
-    deltas: dict[str, str] = field(default_factory=dict)
-    outputs: dict[str, str] = field(default_factory=dict)
-    others: list[JsonObject] = field(default_factory=list)
 
 
 class SessionDrawing:
@@ -94,7 +61,7 @@ class SessionDrawing:
         self.seq = 0
         self.started = ""
         self.requests: dict[str, tuple[ApprovalRequest, Line]] = {}
-        self._facts = Facts(session=session)
+        self.facts = Facts(session=session)
         self._reader = TranscriptReader()
         self._placed: dict[str, PlacedEntry] = {}
         self._keys: dict[int, str] = {}
@@ -102,22 +69,13 @@ class SessionDrawing:
         self._growing, self._stream = "", ""
         self._activity = ""
         self._running: dict[tuple[Delegation, str], str] = {}
+        self._tried: dict[tuple[Delegation, str], CommandTried] = {}
         self._questions: dict[str, str] = {}
         self._workers: dict[str, JsonObject] = {}
         self._parents: dict[Delegation, str | None] = {}
         self._calls = 0
         self._since = time.time()
         self._pending = PendingChanges()
-
-    @property
-    def manual_tools(self) -> Mapping[str, ManualTool]:
-        """What a person may call, by name."""
-        return self._facts.manual_tools
-
-    @property
-    def prompts(self) -> Mapping[str, Mapping[str, Any]]:
-        """Messages that a command of that name sends."""
-        return self._facts.prompts
 
     # --- lines in
 
@@ -143,7 +101,9 @@ class SessionDrawing:
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
         """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
         key, kind, grown = f"e{len(self._placed)}", "call" if isinstance(entry, Called) else "note", False
-        if isinstance(entry, Said):
+        if isinstance(event, SessionUpdate) and event.title:
+            kind = "title"
+        elif isinstance(entry, Said):
             kind = "answer" if isinstance(event, MessageEvent) and event.message.role == "assistant" else "user"
         if kind == "answer":
             key = self._answer_key(line.delegation)
@@ -152,12 +112,17 @@ class SessionDrawing:
             self._pending.void.pop(key, None)
             if line.delegation is None:
                 grown, self._growing = bool(self._growing), ""
+        last = next(reversed(self._placed.values()), None)
+        if last and isinstance(entry, Noted) and is_again(last.entry, entry):
+            key = last.key
         parent = self._parents.get(line.delegation)
         if isinstance(event, ToolStarted) and event.parent_call_id:
             caller = self._reader.calls.get((line.delegation, event.parent_call_id))
             parent = self._keys.get(id(caller), parent)
+        elif isinstance(event, CommandTried):
+            parent = self._keys.get(id(self._reader.calls.get((line.delegation, event.tool_call_id))), parent)
         self._keys[id(entry)] = key
-        self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown)
+        self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, bool(self._reader.command))
 
     def _answer_key(self, delegation: Delegation) -> str:
         return f"a{delegation or ''}.{self._answers[delegation]}"
@@ -186,10 +151,10 @@ class SessionDrawing:
 
     def _note(self, line: Line, event: AnyEvent) -> None:
         origin = Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
-        self._facts.note(replace(event, origin=origin))
+        self.facts.note(replace(event, origin=origin))
         match event:
             case SessionStart():
-                self._facts.worker, self.started = line.worker, self.started or line.time
+                self.facts.worker, self.started = line.worker, self.started or line.time
                 self._running.clear()
                 self._changed("session", "title", "tools", "usage", "tree")
             case SessionUpdate():
@@ -212,6 +177,7 @@ class SessionDrawing:
             case ToolResult():
                 self._calls += 1
                 self._running.pop((line.delegation, event.tool_call_id), None)
+                self._tried.pop((line.delegation, event.tool_call_id), None)
                 self._close_request(line, event.tool_call_id, None, event.status, "tool")
                 self._set_activity("thinking")
                 self._changed("usage", "status")
@@ -220,6 +186,8 @@ class SessionDrawing:
 
     def _note_question(self, line: Line, event: AnyEvent) -> None:
         match event:
+            case CommandTried():
+                self._tried[line.delegation, event.tool_call_id] = event
             case ApprovalRequired(request=request) if self.live:
                 self.requests[request.request_id] = request, line
                 self._pending.others.append(self._draw_request(request, line))
@@ -353,22 +321,26 @@ class SessionDrawing:
             "kind": placed.kind,
             "parent": placed.parent,
             "open": unfinished and self.live,
+            "level": placed.level,
+            "retry": placed.level == "error" and not placed.of_command and self.live,
         }
 
     def _draw_request(self, request: ApprovalRequest, line: Line) -> JsonObject:
-        return draw_request_object(request, self._path(line), self.find)
+        call = line.delegation, request.tool_call_id
+        entry = self._keys.get(id(self._reader.calls.get(call)))
+        return draw_request_object(request, self._path(line), self.find, tried=self._tried.get(call), entry=entry)
 
     def _path(self, line: Line) -> list[str]:
         """The workers from the root down to the one that a line comes from."""
         path, worker = [line.worker], self._workers.get(line.delegation or "")
         while worker:
             above = self._workers.get(str(worker["parent"]))
-            path.insert(0, str(above["name"]) if above else self._facts.worker)
+            path.insert(0, str(above["name"]) if above else self.facts.worker)
             worker = above
         return path
 
     def _draw_state(self, state: str) -> JsonObject:
-        facts = self._facts
+        facts = self.facts
         match state:
             case "session":
                 found = {"id": self.session, "worker": facts.worker, "model": facts.model, "folder": facts.workspace}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
 
+from forge_cli.apps.web.tab_chat import TabChat
 from forge_cli.apps.web.view import SessionView
+from forge_cli.cli.models.names import model_names
 from forge_cli.cli.talking_runtime import TalkingRuntime
 from forge_cli.cli.work import Work
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, OnAsk
@@ -20,7 +23,6 @@ from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
-    CommandEvent,
     Event,
     ManualToolInvoke,
     UserInput,
@@ -29,19 +31,20 @@ from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.schema import InvalidInput
-from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.wire import error_text
+from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
-from forge_cli.ui.html.requests import session_offers
-from forge_cli.ui.queue import MessageQueue, TypedMessage
+from forge_cli.ui.completion import InputCompletion
+from forge_cli.ui.html.requests import chosen_offers
+from forge_cli.ui.places import Places
+from forge_cli.ui.queue import MessageQueue
+from forge_cli.ui.typed import TypedLines
 
-COMMANDS = ("add-dir", "clear", "compact", "mcp", "mode", "model", "name", "reload", "revoke", "rewind", "undo")
-"""What the page may tell a session to do, beside its prompts."""
 _PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
 
 
@@ -89,9 +92,11 @@ class LiveSession:
         self.view: SessionView
         self._find_view = find_view
         self._scope = anyio.CancelScope()
-        self._requests: dict[str, ApprovalRequest] = {}
+        self.requests: dict[str, ApprovalRequest] = {}
+        """All that was asked, by id."""
         self._answered: dict[str, str] = {}
         self._attending: Callable[[], None] | None = None
+        self._lines: TypedLines
 
     async def run(self, *, task_status: TaskStatus[str]) -> None:
         """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
@@ -124,8 +129,10 @@ class LiveSession:
     def _open(self, session: OpenSession, host: PluginHost, worker: Worker) -> TalkingRuntime:
         self.session, self.id = session, session.id
         self.view = view = self._find_view(session.id)
-        known = view.drawing.seq
+        known, facts = view.drawing.seq, view.drawing.facts
         view.drawing.find = host.renderer
+        facts.models = lambda: model_names(self.work.workspace)
+        self._lines = TypedLines(self.queue, facts, lambda: self._places)
         for line in session.lines:
             if line.seq > known:
                 view.take(line)
@@ -137,13 +144,18 @@ class LiveSession:
         view.on_tabs = self._attend
         return self.runtime
 
+    @property
+    def _places(self) -> Places:
+        zones = self.view.drawing.facts.zones
+        return Places(self.work.workspace, {str(zone["name"]): Path(str(zone["path"])) for zone in zones})
+
     # --- what is heard
 
     def _hear(self, event: Event) -> None:
         self.queue.note(event)
         match event:
             case ApprovalRequired(request=request):
-                self._requests[request.request_id] = request
+                self.requests[request.request_id] = request
             case ApprovalResponse(request_id=request_id, decision=decision):
                 self._answered.setdefault(request_id, decision.via or "user")
             case ApprovalDecided(request_id=str() as request_id):
@@ -163,7 +175,7 @@ class LiveSession:
     def _attend(self) -> None:
         """Requests wait for a tab to come; where they are to be parked, those do that come while no tab is open."""
         parks = self.work.on_ask is OnAsk.PARK
-        waits = not parks or bool(self.view.tabs) or any(map(self.bus.is_open, self._requests))
+        waits = not parks or bool(self.view.tabs) or any(map(self.bus.is_open, self.requests))
         if waits and self._attending is None:
             self._attending = self.bus.subscribe(lambda event: None, answers=True)
         elif not waits and self._attending is not None:
@@ -184,15 +196,25 @@ class LiveSession:
                 self.runtime.stop_conversing()
             raise
 
-    def say(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
+    async def enter(self, text: str, attachments: tuple[Attachment, ...], columns: int) -> JsonObject:
+        """Do what a line says that somebody typed in a tab; what a command shows is for that tab."""
         if not text.strip() and not attachments:
             raise UsageError("the message is empty")
+        chat = TabChat(self.bus, self.view.drawing.facts, columns, self.queue.leave)
         with self._ending_with_its_log():
-            self.queue.send(TypedMessage(text, attachments))
+            await self._lines.enter(chat, text.strip(), attachments)
+        self._lines.attached += chat.attached
+        return chat.answer()
+
+    def complete(self, text: str) -> list[JsonObject]:
+        """What the text before the cursor could become."""
+        tools = self.runtime.tools if self.runtime else ()
+        completion = InputCompletion(self.view.drawing.facts, lambda: tools, self._places)
+        return [vars(candidate) for candidate in completion.candidates(text)]
 
     def answer(self, request_id: str, choice: str, feedback: str) -> None:
         """Decide a request; the first answer counts."""
-        request = self._requests.get(request_id)
+        request = self.requests.get(request_id)
         if request_id in self._answered or (request and not self.bus.is_open(request_id)):
             raise AnsweredBefore(self._answered.get(request_id, "session"))
         if request is None:
@@ -210,7 +232,7 @@ class LiveSession:
 
     def invoke(self, tool: str, args: Mapping[str, Any]) -> None:
         """Call a tool by hand, once its args fit."""
-        known = self.view.drawing.manual_tools
+        known = self.view.drawing.facts.manual_tools
         tools = self.runtime.tools if self.runtime and tool in known else ()
         found = next((each for each in tools if each.name == tool), None)
         if found is None:
@@ -221,12 +243,6 @@ class LiveSession:
             raise UnfitArgs(error) from None
         with self._ending_with_its_log():
             self.bus.emit(ManualToolInvoke(tool, dict(args)))
-
-    def command(self, name: str, args: tuple[str, ...]) -> None:
-        if name not in COMMANDS and name not in self.view.drawing.prompts:
-            raise UsageError(f"there is no command '{visible(name)}'", hint=did_you_mean(name, COMMANDS))
-        with self._ending_with_its_log():
-            self.bus.emit(CommandEvent(name, args))
 
     def interrupt(self) -> None:
         if self.queue.busy:
@@ -263,9 +279,7 @@ def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalD
         return ApprovalDecision(True)
     if choice == "no":
         return ApprovalDecision(False, note=note)
-    name, _, number = choice.partition(":")
-    offers = session_offers(request)
-    if name != "session" or not (number or "0").isdecimal() or int(number or 0) >= len(offers):
+    offer = chosen_offers(request).get(choice)
+    if offer is None:
         raise UsageError(f"'{visible(choice)}' is not one of the choices")
-    offer = offers[int(number or 0)]
     return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.events import CommandTried
+from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.ui.facts import Facts, ManualTool
 from forge_cli.ui.html.code import element, many_lines
@@ -12,14 +14,23 @@ from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.views import FindRenderer
 
 
-def draw_request_object(request: ApprovalRequest, path: Sequence[str], find: FindRenderer) -> JsonObject:
+def draw_request_object(
+    request: ApprovalRequest,
+    path: Sequence[str],
+    find: FindRenderer,
+    *,
+    tried: CommandTried | None = None,
+    entry: str | None = None,
+) -> JsonObject:
     """A request that waits; ``path`` are the workers from the root down to the one that asks."""
     return {
         "type": "request",
         "request": request.request_id,
         "tool": request.tool_name,
+        "title": visible(request.description),
         "path": list(path),
-        "html": draw_request(request, find),
+        "entry": entry,
+        "html": draw_request(request, find, tried),
         "risk": request.risk,
         "choices": list_choices(request),
     }

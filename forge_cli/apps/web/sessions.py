@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,7 +20,10 @@ from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.apps.web.live import LiveSession
 from forge_cli.apps.web.view import SessionView
 from forge_cli.apps.web.workers import check_trust, find_listed, list_workers
+from forge_cli.cli.models.names import FILES
+from forge_cli.cli.models.providers import provider_rows
 from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.welcome import NO_MODEL
 from forge_cli.cli.work import Work
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import ApprovalDecision
@@ -29,6 +31,8 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
 from forge_cli.record.answering import answer_request
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import SessionIndex, overview, session_row
@@ -76,7 +80,7 @@ class WebSessions:
 
     async def state(self) -> JsonObject:
         folder = self._work.workspace
-        parked = await in_thread(_count_parked)
+        parked = await in_thread(_count_waiting)
         return {
             "folder": str(folder),
             "workers": await in_thread(lambda: list_workers(folder)),
@@ -89,12 +93,23 @@ class WebSessions:
         rows = await in_thread(lambda: _listing(search.casefold()))
         return [{**row, "live": row["id"] in self.live} for row in rows]
 
-    async def start(self, worker: str | None = None) -> str:
-        """A new session; without a name that of the worker of the command line."""
-        if worker is None or (worker == self._work.named and self._work.worker):
-            return await self._start(self._work)
-        row = find_listed(self._work.workspace, worker)
-        return await self._start(replace(self._work, worker=str(row["path"]), named=str(row["name"])))
+    async def start(self, worker: str = "", model: str = "") -> str:
+        """A new session; without a name that of the worker of the command line, and with its model."""
+        work = replace(self._work, model=model or self._work.model)
+        if not worker or (worker == work.named and work.worker):
+            return await self._start(work)
+        row = find_listed(work.workspace, worker)
+        return await self._start(replace(work, worker=str(row["path"]), named=str(row["name"])))
+
+    async def models(self) -> JsonObject:
+        """The models that can be asked now, by name, with the providers that are ready and what brings another."""
+        settings = load_settings(forge_home(), self._work.workspace)
+        rows = [row for row in await provider_rows(with_models=True) if row["ready"] and row["provider"] != FILES]
+        ready = [str(row["provider"]) for row in rows]
+        own = [*settings.aliases, *settings.models]
+        names = [name for name in own if settings.resolve(name).partition(":")[0] in (*ready, FILES)]
+        names += [f"{row['provider']}:{model['name']}" for row in rows for model in row["models"]]
+        return {"models": list(dict.fromkeys(names)), "ready": ready, "missing": NO_MODEL}
 
     async def resume(self, name: str, *, fork: bool = False) -> str:
         """Work on a session that there is, or on a copy of it, where it was."""
@@ -131,6 +146,9 @@ class WebSessions:
     async def _forget(self, live: LiveSession) -> None:
         await live.ended.wait()
         del self.live[live.id]
+        if live.runtime and (another := live.runtime.next_session):  # a command wants to go on with another one
+            with suppress(ForgeError):
+                live.view.tell({"type": "go", "id": await self.resume(another)})
 
     def find_live(self, session: str) -> LiveSession:
         if session not in self.live:
@@ -196,28 +214,35 @@ class WebSessions:
         row = await in_thread(lambda: verified(find_kept(name)))
         return {"ok": row["ok"], "text": visible(verdict_sentence(row))}
 
-    # --- what is parked
+    # --- what waits
 
     async def inbox(self) -> list[JsonObject]:
         return await in_thread(self._inbox)
 
     def _inbox(self) -> list[JsonObject]:
-        return [
-            {
-                "session": path.stem,
-                "worker": " > ".join(waiting.path),
-                "request": waiting.id,
-                "tool": waiting.request.tool_name,
-                "asked": waiting.time,
-                "risk": waiting.request.risk,
-                "answer": None if waiting.answer is None else "yes" if waiting.answer.approved else "no",
-                "html": draw_request(waiting.request, self._find),
-                "choices": list_choices(waiting.request, parked=True),
-            }
-            for path, waiting in _waiting_elsewhere()
-        ]
+        return [self._waiting_row(path.stem, waiting) for path, waiting in waiting_requests(_ignore)]
+
+    def _waiting_row(self, session: str, waiting: Waiting) -> JsonObject:
+        live = self.live.get(session)
+        request = live.requests.get(waiting.id, waiting.request) if live else waiting.request
+        return {
+            "session": session,
+            "worker": " > ".join(waiting.path),
+            "request": waiting.id,
+            "tool": request.tool_name,
+            "title": visible(request.description),
+            "asked": waiting.time,
+            "risk": request.risk,
+            "answer": None if waiting.answer is None else "yes" if waiting.answer.approved else "no",
+            "html": draw_request(request, self._find),
+            "choices": list_choices(request, parked=live is None),
+        }
 
     async def answer_parked(self, session: str, request: str, choice: str, feedback: str) -> None:
+        """Answer what waits, in a session of this page or in another one."""
+        if session in self.live:
+            self.live[session].answer(request, choice, feedback)
+            return
         if choice not in ("once", "no"):
             raise UsageError(f"'{visible(choice)}' is not one of the choices", hint="there are: once, no")
         note = " ".join(feedback.split()) or None
@@ -255,14 +280,9 @@ def _grown(path: Path, size: int) -> tuple[int, Log | None]:
     return (now, None) if now == size else (now, read_readable(path))
 
 
-def _count_parked() -> int:
+def _count_waiting() -> int:
     """Requests that nobody has answered yet."""
-    return sum(waiting.answer is None for _, waiting in _waiting_elsewhere())
-
-
-def _waiting_elsewhere() -> list[tuple[Path, Waiting]]:
-    """What is parked, or asked at the prompt of another process; the sessions of this one show theirs themselves."""
-    return [(path, waiting) for path, waiting in waiting_requests(_ignore) if waiting.pid != os.getpid()]
+    return sum(waiting.answer is None for _, waiting in waiting_requests(_ignore))
 
 
 def _ignore(sentence: str) -> None:

@@ -12,6 +12,7 @@ import anyio.lowlevel
 
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.apps.web.tabs import Tab, encode_message
+from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 
 PIECE = 200
@@ -55,6 +56,11 @@ class SessionView:
             self.drawing.forget_pending()
         elif self._timer is None:
             self._timer = self._loop.call_later(BATCH, self.flush)
+
+    def tell(self, item: JsonObject) -> None:
+        """Tell the tabs something that is not part of the session."""
+        for tab in self.tabs:
+            tab.put(encode_message([item]))
 
     def flush(self) -> None:
         """Tell the tabs what has changed, now."""

@@ -23,7 +23,7 @@ def draw_entry(entry: TranscriptEntry, find: FindRenderer = no_renderers, *, liv
         case Called():
             return draw_call(entry, find, live=live)
         case Noted():
-            return element("p", one_line(entry.text), "note")
+            return element("p", many_lines(entry.text), "note", entry.level)
 
 
 def draw_said(entry: Said) -> str:
@@ -35,12 +35,14 @@ def draw_said(entry: Said) -> str:
     words = entry.text.strip("\n")
     is_person = entry.who in ("user", "summary")
     shown = element("div", many_lines(words), "words", "plain") if is_person else draw_markdown(words)
-    return head + shown + files
+    cut = element("p", "It ended here: the answer is not complete.", "quiet", "cut") if entry.cut_off else ""
+    return head + shown + files + cut
 
 
 def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
     """A call as one line, which opens to its args, its verdict and its result."""
-    status = entry.status or ("running" if live else "unfinished")
+    unfinished = "unfinished" if not live else "waiting" if entry.waits else "running"
+    status = entry.status or unfinished
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
     shown = readable(short_args(entry.args) if isinstance(entry.args, dict) else "", keep="")
     title = element("b", one_line(entry.tool), "tool")

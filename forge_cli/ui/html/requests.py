@@ -7,23 +7,27 @@ from collections.abc import Iterator, Sequence
 
 from forge_cli.core.approval import ApprovalRequest, CommandRun, JudgedPart
 from forge_cli.core.difference import recap_differences
+from forge_cli.core.events import CommandTried
 from forge_cli.core.grants import THIS_CALL, GrantOffer
 from forge_cli.core.results import Diff
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
+from forge_cli.ui.terminal.grants import edits_offer, session_offer
 from forge_cli.ui.terminal.prompts import RISKS
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
+_LABELS = {"edits": "Allow edits", "session": "Allow for session"}
 
-def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers) -> str:
-    """What would be called, what it would do, and why it asks."""
+
+def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers, tried: CommandTried | None = None) -> str:
+    """What would be called, what it would do, or did when it was tried, and why it asks."""
     return "".join(
         [
-            element("p", one_line(request.description), "asks"),
             *_draw_args(request),
+            *(_draw_trial(tried) if tried else ()),
             *_draw_preview(request, find),
             *_draw_why(request),
         ]
@@ -31,21 +35,40 @@ def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers) ->
 
 
 def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[JsonObject]:
-    """The answers that make sense; a parked session takes a yes for once."""
-    choices: list[JsonObject] = [{"value": "once", "label": "Yes, once"}]
-    for number, offer in enumerate(() if parked else session_offers(request)):
-        value = f"session:{number}" if number else "session"
-        choices.append({"value": value, "label": f"Yes, for this session: {visible(offer.text)}", **_rules(offer)})
-    return [*choices, {"value": "no", "label": "No"}]
+    """The answers that make sense, by the keys of the terminal; a parked session takes a yes for once."""
+    offers = {} if parked else chosen_offers(request)
+    return [
+        {"value": "once", "key": "y", "label": "Allow once"},
+        *(
+            {"value": name, "key": name[0], "label": _LABELS[name], "about": visible(offer.text), **_rules(offer)}
+            for name, offer in offers.items()
+        ),
+        {"value": "no", "key": "n", "label": "Deny"},
+    ]
+
+
+def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
+    """What a yes may be remembered as, by the name of the choice."""
+    offers = {"edits": edits_offer(request), "session": session_offer(request)}
+    return {name: offer for name, offer in offers.items() if offer}
 
 
 def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
-    """What may be remembered, the narrowest first."""
+    """All that may be remembered, the narrowest first."""
     return request.offers if request.offers is not None else () if request.once else (THIS_CALL,)
 
 
 def _rules(offer: GrantOffer) -> JsonObject:
     return {"rule": "; ".join(visible(str(rule)) for rule in offer.rules)} if offer.rules else {}
+
+
+def _draw_trial(tried: CommandTried) -> Iterator[str]:
+    """How a trial ended; what it changed is in the preview."""
+    facts = [f"exit code {tried.exit_code}", f"{tried.duration_ms / 1000:.1f} s"]
+    facts += [counted(len(tried.changes), "change") if tried.changes else "no change"]
+    facts += [f"it wanted {each}" for each in tried.wanted] + [tried.unsure or ""]
+    shown = "".join(element("li", one_line(fact)) for fact in facts if fact)
+    yield f'<ul class="trial {tried.outcome}"><li>Tried on a copy</li>{shown}</ul>'
 
 
 def _draw_args(request: ApprovalRequest) -> Iterator[str]:
@@ -59,12 +82,12 @@ def _draw_args(request: ApprovalRequest) -> Iterator[str]:
         command = None
     if request.runs is not None:
         yield _draw_place(request.runs)
-    in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
+    in_preview = (request.preview.modified, request.preview.path) if isinstance(request.preview, Diff) else ()
     left_out = {command, *(request.previewed or ()), *(request.defaults or ())}
     rows = [
         f"<dt>{one_line(name)}</dt><dd>{_draw_value(value)}</dd>"
         for name, value in request.args.items()
-        if name not in left_out and (in_preview is None or value != in_preview)
+        if name not in left_out and value not in in_preview
     ]
     if rows:
         yield element("dl", "".join(rows), "args")

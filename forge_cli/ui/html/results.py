@@ -91,9 +91,13 @@ def _draw_line(line: DiffLine, widths: list[int], exact: bool) -> str:
     if line.sign not in tuple(" +-"):
         bare = line.sign == "" and line.text[:1] in tuple("+-") and line.text[:3] not in ("+++", "---")
         return element("span", text, _SIGNS[line.text[0]] if bare else _SIGNS.get(line.sign, "about"))
-    numbers = [str(getattr(line, side) or "").rjust(width) for side, width in zip(("old", "new"), widths, strict=True)]
-    gutter = element("span", " ".join(numbers), "gutter")
-    return element("span", f"{gutter} {line.sign}{text}", _SIGNS.get(line.sign, "same"))
+    numbers = "".join(
+        element("span", f"{str(getattr(line, side) or '').rjust(width)} ", side)
+        for side, width in zip(("old", "new"), widths, strict=True)
+    )
+    return element(
+        "span", f"{element('span', numbers, 'gutter')}<span>{line.sign}{text}</span>", _SIGNS.get(line.sign, "same")
+    )
 
 
 def _draw_table(grid: Grid, view: View) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
 from forge_cli.core.events import (
@@ -47,6 +47,9 @@ from forge_cli.ui.views import is_hidden
 DEEPEST = 10
 LONG = 100
 """Characters of a text that has a block of its own."""
+TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "undo"})
+"""Commands whose sentences are part of a transcript; what the others do, other events tell."""
+WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
@@ -58,6 +61,8 @@ class Said:
     text: str
     files: tuple[str, ...] = ()
     depth: int = 0
+    cut_off: bool = False
+    """Did it end in the middle?"""
 
 
 @dataclass
@@ -75,6 +80,11 @@ class Called:
     """That of the tool, where it is known."""
 
     @property
+    def waits(self) -> bool:
+        """Has nobody answered yet what it asks?"""
+        return self.verdict.endswith(WAITS)
+
+    @property
     def shown(self) -> ResultValue | None:
         """The result, unless it is for the model only, or says the same as the error."""
         value = self.value
@@ -90,10 +100,11 @@ class Called:
 
 @dataclass(frozen=True)
 class Noted:
-    """Something else that a reader should know."""
+    """Something else that a reader should know; ``level`` is that of a warning or an error."""
 
     text: str
     depth: int = 0
+    level: Literal["", "warning", "error"] = ""
 
 
 @dataclass
@@ -147,6 +158,8 @@ class TranscriptReader:
         self.prompts: set[str] = set()
         self.parents: dict[str | None, str] = {}
         self.grants: dict[tuple[str | None, str], _Grant] = {}
+        self.command = ""
+        """The last command, where nothing was said since."""
         self._touched: list[TranscriptEntry] = []
 
     def read(self, line: Line) -> list[TranscriptEntry]:
@@ -190,7 +203,10 @@ class TranscriptReader:
             case (NetworkAccess() | CommandTried()) as event:
                 self.note(line, event.sentence())
             case StatusEvent(level=level, message=message):
-                self.note(line, f"{level}: {message}" if level in ("warning", "error") else None)
+                if level in ("warning", "error"):
+                    self.add(Noted(f"{level}: {message}", _depth(line), level))
+                elif self.command in TOLD:
+                    self.note(line, message)
             case Interrupt(reason=reason):
                 self.note(line, reason)
             case InputPrompt(request_id=id, prompt=prompt):
@@ -209,10 +225,11 @@ class TranscriptReader:
                 | ToolOutput()
                 | ManualToolsAvailable()
                 | ManualToolInvoke()
-                | CommandEvent()
                 | GrantsEvent()
             ):
                 pass
+            case CommandEvent(name=name):
+                self.command = name
             case OtherEvent():
                 pass
             case never:
@@ -235,8 +252,10 @@ class TranscriptReader:
         self.note(line, event.model and f"the model is {event.model} from here on")
 
     def message(self, line: Line, event: MessageEvent) -> None:
+        self.command = ""
         names = tuple(file.name for file in event.message.attachments)
-        self.add(Said(self.who(line, event), event.message.text, names, _depth(line)))
+        cut_off = bool(event.cut_off)
+        self.add(Said(self.who(line, event), event.message.text, names, _depth(line), cut_off))
         for call in event.message.calls:
             self.call(line, call.id, call.name, call.args)
 
@@ -255,7 +274,7 @@ class TranscriptReader:
         if called := self.calls.get((line.delegation, request.tool_call_id)):
             self.asked[request.request_id] = called
             place = f" ({request.where})" if request.where else ""
-            called.verdict = f"asks: {request.reason}{place}; {request.request_id} waits for an answer"
+            called.verdict = f"asks: {request.reason}{place}; {request.request_id} {WAITS}"
             self._touched.append(called)
 
     def response(self, event: ApprovalResponse) -> None:

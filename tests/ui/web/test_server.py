@@ -2,12 +2,12 @@
 
 Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.serving,
 forge_cli.apps.web.workers, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
-forge_cli.apps.web.tabs, forge_cli.ui.queue, forge_cli.cli.work and forge_cli.engine.runtime.conversation.
+forge_cli.apps.web.placed, forge_cli.apps.web.tab_chat, forge_cli.apps.web.tabs, forge_cli.ui.queue,
+forge_cli.cli.work and forge_cli.engine.runtime.conversation.
 """
 
 import base64
 import json
-import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,17 @@ import pytest
 from anyio import to_thread
 
 from forge_cli.apps.web import tabs, view
+from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.core.approval import ApprovalDecision, OnAsk
-from forge_cli.core.events import ModeChanged
+from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent
+from forge_cli.core.messages import Message
 from forge_cli.record.answering import answer_request
 from forge_cli.record.line import Line
 from forge_cli.record.log import find_kept, read_session, session_files
 from forge_cli.testing import Project
 
-from .pages import Browser, FakeTab, eventually, play, serving_page
+from ...lines import lines_of
+from .pages import Browser, FakeTab, Json, eventually, play, serving_page
 
 WORKER = """
 name: tester
@@ -121,7 +124,7 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
         assert "1 file, +1 -0" in request["html"]
         assert "zone &#x27;workspace&#x27; asks before write" in request["html"]
         assert request["choices"][0]["value"] == "once"
-        assert request["choices"][-1] == {"value": "no", "label": "No"}
+        assert request["choices"][-1] == {"value": "no", "key": "n", "label": "Deny"}
         await tab.wait(lambda tab: tab.status == "waiting")
         await browser.act(session, "answer", request=request["request"], choice="once")
         await tab.until("Done: go &lt;on&gt;")
@@ -161,7 +164,7 @@ def test_the_mode_is_shown_and_can_be_changed(tester: Project) -> None:
         shown = tab.states["session"]
         assert (shown["mode"], shown["modeTitle"]) == ("ask", "ask")
         assert [mode["title"] for mode in shown["modes"]] == ["ask", "accept edits", "read only"]
-        await browser.act(session, "command", name="mode", args=["acceptEdits"])
+        await browser.act(session, "input", text="/mode acceptEdits")
         await tab.wait(lambda tab: tab.states["session"]["modeTitle"] == "accept edits")
         await browser.act(session, "input", text="go")
         await tab.until("Done: go")
@@ -172,6 +175,59 @@ def test_the_mode_is_shown_and_can_be_changed(tester: Project) -> None:
     lines = record(tester, session)
     assert [line.event for line in lines if line.type == "modeChanged"] == [ModeChanged("acceptEdits")]
     assert "approvalRequired" not in kinds(lines)
+
+
+def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
+    tester.write("notes.md", "Butter\n")
+    script(tester, calls(("write_file", {"path": "a.txt", "content": "x = 1\n"})), "Done: {task}")
+
+    async def story(browser: Browser) -> str:
+        session = await browser.start()
+        tab = await browser.open(session)
+
+        async def enter(text: str, **more: Any) -> Json:
+            return dict(await browser.act(session, "input", text=text, **more))
+
+        async def complete(text: str) -> list[str]:
+            path = f"/api/sessions/{session}/complete"
+            return [each["text"] for each in await browser.get(path, params={"text": text})]
+
+        assert "list the commands" in (await enter("/help", columns=60))["shown"]
+        assert (await complete("/und"), await complete("see @not")) == (["/undo"], ["@notes.md"])
+        assert (await enter("/t add -i"))["form"] == {"tool": "add", "given": {}}
+        assert "a page has no trace level" in (await enter("/trace"))["shown"]
+        refused = await browser.act(session, "input", 400, text="!ls")
+        assert "no shell tool" in refused["error"]
+        await enter("/mode acceptEdits")
+        await enter("go @notes.md")
+        await tab.until("Done: go")
+        assert "with notes.md" in tab.html
+        await enter("/undo")
+        await tab.until("a.txt removed")
+        other = await browser.start()
+        await browser.act(other, "close")
+        await enter(f"/resume {other}")
+        await tab.wait(lambda tab: "go" in tab.states)
+        assert tab.states["go"]["id"] == other
+        assert list(browser.serving.find().live) == [other]
+        return session
+
+    play(tester, story)
+    assert not (tester.folder / "a.txt").exists()
+
+
+def test_tries_of_a_model_are_one_warning_that_counts() -> None:
+    tries = [
+        StatusEvent("warning", f"it broke off; trying again in {wait} s ({n} of 5)") for wait, n in ((0.5, 2), (1, 3))
+    ]
+    others = [StatusEvent("warning", "something else"), MessageEvent(Message("assistant", "Half", ()), cut_off=True)]
+    drawing = SessionDrawing("s")
+    for line in lines_of(*tries, *others):
+        drawing.take(line)
+    shown = [(item["level"], item["html"]) for item in drawing.history(0)]
+    assert [level for level, _ in shown] == ["warning", "warning", ""]
+    assert "(3 of 5)" in shown[0][1]
+    assert "the answer is not complete" in shown[2][1]
 
 
 def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:
@@ -196,7 +252,7 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
         tab = await browser.open(session)
         await browser.act(session, "input", text="go")
         request = await tab.request()
-        refused = await browser.act(session, "answer", 400, request=request["request"], choice="session:9")
+        refused = await browser.act(session, "answer", 400, request=request["request"], choice="always")
         assert "not one of the choices" in refused["error"]
         await browser.act(session, "answer", request=request["request"], choice="session")
         await tab.until("over")
@@ -360,7 +416,7 @@ def test_a_tool_called_by_hand_is_checked_at_its_fields(tester: Project) -> None
         assert "there is no tool" in refused["error"]
         await browser.act(session, "invoke", tool="add", input={"a": "40"})
         request = await tab.request()
-        assert "you want to call add" in request["html"]
+        assert "you want to call add" in request["title"]
         await browser.act(session, "answer", request=request["request"], choice="once")
         await tab.until('<pre class="text">42</pre>')
         await tab.wait(lambda tab: tab.status == "idle")
@@ -428,7 +484,6 @@ def test_the_first_answer_counts_also_one_from_another_terminal(tester: Project)
         tab = await browser.open(session)
         await browser.act(session, "input", text="go")
         request = (await tab.request())["request"]
-        assert await browser.get("/api/inbox") == []  # the session itself shows it
         decision = ApprovalDecision(True, via="forge approvals answer")
         await to_thread.run_sync(lambda: answer_request(find_kept(session), request, decision))
         await tab.until("ask -&gt; yes by user (forge approvals answer)")
@@ -446,7 +501,7 @@ def test_the_inbox_answers_the_prompt_of_another_process(tester: Project, monkey
         tab = await browser.open(session)
         await browser.act(session, "input", text="go")
         request = (await tab.request())["request"]
-        monkeypatch.setattr(os, "getpid", lambda: -1)  # as another server sees it
+        monkeypatch.setattr(browser.serving.find(), "live", {})  # as another server sees it
         (row,) = await browser.get("/api/inbox")
         assert (row["session"], row["request"], row["answer"]) == (session, request, None)
         await browser.post(f"/api/inbox/{session}/{request}", {"choice": "no", "feedback": "not yet"})
@@ -464,9 +519,10 @@ def test_with_a_tab_open_nothing_is_parked(tester: Project) -> None:
         request = await tab.request()
         tab.scope.cancel()
         await tab.wait(lambda tab: tab.ended)
-        assert await browser.get("/api/inbox") == []
+        (row,) = await browser.get("/api/inbox")
+        assert [choice["key"] for choice in row["choices"]] == ["y", "s", "n"]
         tab = await browser.open(session)
-        await browser.act(session, "answer", request=request["request"], choice="once")
+        await browser.post(f"/api/inbox/{session}/{request['request']}", {"choice": "session"})
         await tab.until("Done: go")
 
     play(tester, story, on_ask=OnAsk.PARK)
@@ -480,10 +536,10 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         tab = await browser.open(session)
         await browser.act(session, "input", text="one")
         await tab.until("Hello <strong>one</strong>")
-        await browser.act(session, "command", name="name", args=["The", "title"])
+        await browser.act(session, "input", text="/name The title")
         await tab.wait(lambda tab: tab.states["title"]["title"] == "The title")
-        unknown = await browser.act(session, "command", 400, name="nme")
-        assert "did you mean 'name'?" in unknown["error"]
+        unknown = await browser.act(session, "input", text="/nme")
+        assert "did you mean '/name'?" in unknown["shown"]
         await browser.act(session, "close")
         await tab.wait(lambda tab: not tab.states["session"]["live"])
         reader = await browser.open(session)

@@ -1,13 +1,13 @@
 // The page: which view is shown, and what each event of the session in view does to it.
 
 import { $, announce, get } from "./dom.js";
-import { Approvals } from "./approvals.js";
+import { Cards } from "./cards.js";
 import { Composer } from "./composer.js";
 import { Crowd } from "./crowd.js";
 import { Log } from "./entries.js";
-import { showTools } from "./forms.js";
+import { openTool, showTools } from "./forms.js";
+import { countInbox, showHome, showInbox, showModels, showSessions, showTries, watchHome } from "./home.js";
 import { showActions, showTree, showUsage } from "./margin.js";
-import { countInbox, showInbox, showSessions, showWorkers, watchSearch } from "./sessions.js";
 import { Stream } from "./stream.js";
 
 const GONE = {
@@ -17,8 +17,11 @@ const GONE = {
 };
 
 const log = new Log();
-const composer = new Composer();
-const approvals = new Approvals();
+const composer = new Composer(({ shown = "", form }) => {
+  if (shown) log.note(shown);
+  if (form) openTool(form.tool, form.given);
+});
+const cards = new Cards(log);
 const crowd = new Crowd({
   pause: () => stream?.pause(),
   resume: () => {
@@ -32,6 +35,9 @@ let shown = null; // the id of the session in view
 let isNew = false; // events of the past are not announced
 let title = "forge";
 let workerName = "";
+let about = { mode: "", modes: [], model: "" }; // of the session in view
+let models = []; // those that are ready
+let opening = null; // what the first page wants to be said in a session
 
 /** Go to a session; in the one that is open already its stream tells what has changed. */
 const go = (id) => {
@@ -42,12 +48,15 @@ const takers = {
   connected: () => {
     isNew = false;
     log.restart();
-    approvals.doubt();
+    cards.doubt();
   },
   ready: () => {
     isNew = true;
     log.show();
-    approvals.confirm();
+    cards.confirm();
+    cards.lead();
+    if (opening?.id === shown && opening.text) composer.enter(opening.text);
+    opening = null;
   },
   entry: (event) => {
     const entry = log.put(event);
@@ -57,27 +66,34 @@ const takers = {
   output: (event) => log.output(event),
   status: (event) => composer.show(event),
   usage: showUsage,
-  request: (event) => approvals.ask(event),
-  question: (event) => approvals.ask(event),
-  decided: ({ request, verdict, by }) => approvals.settle(request, `${verdict}${by ? ` by ${by}` : ""}`),
-  answered: ({ request }) => approvals.settle(request, "answered"),
+  request: (event) => cards.ask(event, isNew),
+  question: (event) => cards.ask(event, isNew),
+  decided: ({ request, verdict, by }) => cards.settle(request, `${verdict}${by ? ` by ${by}` : ""}`),
+  answered: ({ request }) => cards.settle(request, "answered"),
   tools: (event) => showTools(event, shown),
   tree: showTree,
   title: (event) => setTitle(event.title),
   session: showSession,
+  go: ({ id }) => go(id),
 };
 
-function showSession({ id, worker, model, folder, live, mode, modeTitle, modes }) {
-  $("talk-about").textContent = [worker, model, folder, live && modeTitle].filter(Boolean).join(" · ");
+function showSession(event) {
+  const { id, worker, model, folder, live } = (about = event);
+  const elsewhere = folder !== $("folder").textContent && folder;
+  $("talk-about").textContent = [worker, !live && model, elsewhere].filter(Boolean).join(" · ");
+  $("message").placeholder = `Message ${worker}`;
+  composer.offer({ ...about, models });
   composer.allow(live);
-  showActions({ id, live, mode, modes }, go);
+  showActions({ id, live }, go, (text) => composer.enter(text));
   workerName = worker;
+  if (title === "Session") setTitle("");
 }
 
 function setTitle(text) {
   title = text || workerName || "Session";
   $("talk-title").textContent = title;
-  nameTab(approvals.waiting.size);
+  $("talk-about").hidden = !text;
+  nameTab(cards.waiting.size);
 }
 
 function nameTab(waiting) {
@@ -89,23 +105,27 @@ function leaveSession() {
   stream = null;
   crowd.leave();
   shown = null;
-  approvals.clear();
+  cards.clear();
 }
 
 function openSession(id) {
   leaveSession();
-  shown = approvals.id = id;
+  shown = cards.id = id;
   isNew = false;
   log.clear();
   composer.open(id);
   workerName = "";
   setTitle("");
   for (const part of ["usage", "tree", "tools", "session-actions"]) $(part).replaceChildren();
-  for (const part of ["tree-part", "tools-part"]) $(part).hidden = true;
+  for (const part of ["usage-part", "tree-part", "tools-part"]) $(part).hidden = true;
   stream = new Stream(id, {
     take: (event) => takers[event.type]?.(event),
     done: () => log.settle(),
     state: tellState,
+    missing: (sentence) => {
+      leaveSession();
+      showNothing(sentence);
+    },
     loading: () => log.isLoading,
   });
   crowd.enter();
@@ -116,16 +136,26 @@ function tellState(state) {
   if ($("gone").textContent !== GONE[state]) $("gone").textContent = GONE[state];
 }
 
-function show(view) {
+function show(view, name) {
   for (const each of document.querySelectorAll(".view")) each.hidden = each.id !== view;
-  for (const [link, of] of [["nav-sessions", "home"], ["nav-inbox", "inbox"]]) {
-    if (of === view) $(link).setAttribute("aria-current", "page");
-    else $(link).removeAttribute("aria-current");
+  for (const of of ["home", "sessions", "inbox"]) {
+    if (of === view) $(`nav-${of}`).setAttribute("aria-current", "page");
+    else $(`nav-${of}`).removeAttribute("aria-current");
   }
+  if (!name) return;
+  title = name;
+  nameTab(0);
+  scrollTo(0, 0);
+}
+
+function showNothing(sentence) {
+  show("nothing", "Nothing here");
+  $("nothing-why").textContent = sentence;
 }
 
 async function route() {
-  const [, view, id] = location.hash.match(/^#\/(session|inbox)?(?:\/([^/]+))?$/) || [];
+  $("parked").replaceChildren();
+  const [, view, id] = location.hash.match(/^#?\/?(?:(sessions|inbox|session)(?:\/([^/]+))?)?$/) || ["", "nothing"];
   if (view === "session" && id) {
     show("talk");
     openSession(decodeURIComponent(id));
@@ -133,22 +163,22 @@ async function route() {
     return;
   }
   leaveSession();
-  show(view === "inbox" ? "inbox" : "home");
-  title = view === "inbox" ? "Inbox" : "Sessions";
-  nameTab(0);
-  scrollTo(0, 0);
+  if (view === "nothing" || view === "session" || id) showNothing(`The page has no part '${location.hash}'.`);
+  else show(view || "home", { sessions: "Sessions", inbox: "Inbox" }[view] || "Start");
+  if (!view) $("begin-text").focus();
+  if (view === "sessions") $("search-text").value = "";
   if (view === "inbox") await showInbox();
-  await refresh(view !== "inbox");
+  await refresh();
 }
 
-async function refresh(isHome) {
+async function refresh() {
   try {
     const state = await get("/api/state");
     tellState("open");
     $("folder").textContent = state.folder;
     countInbox(state.parked);
-    if (!isHome) return state;
-    showWorkers(state.workers, state.folder);
+    if ($("home").hidden && $("sessions").hidden) return state;
+    showHome(state);
     await showSessions($("search-text").value.trim());
     return state;
   } catch (refusal) {
@@ -162,14 +192,31 @@ $("skip").addEventListener("click", (event) => {
   event.preventDefault();
   (shown && !$("composer").hidden ? $("message") : $("main")).focus();
 });
-addEventListener("forge-waiting", (event) => nameTab(event.detail));
+addEventListener("forge-waiting", (event) => {
+  nameTab(event.detail);
+  if (shown && isNew) refresh();
+});
+log.onRetry = (text) => composer.enter(text);
 addEventListener("hashchange", route);
 const wide = matchMedia("(min-width: 60rem)");
 const fold = () => ($("margin").open = wide.matches);
 wide.addEventListener("change", fold);
 fold();
-watchSearch();
+watchHome((id, text) => (opening = { id, text }));
+showTries($("home").querySelector(".tries"), $("begin-text"));
+showTries($("empty").querySelector(".tries"), $("message"));
+// What stands at the end of a card stays above the composer, which is as high as it is.
+new ResizeObserver(([bottom]) => document.documentElement.style.setProperty("--bottom", `${bottom.target.offsetHeight}px`)).observe(document.querySelector(".bottom"));
 
-const first = await refresh(false);
+async function findModels() {
+  const found = await get("/api/models").catch(() => null);
+  if (!found) return;
+  models = found.models;
+  showModels(found);
+  if (shown) composer.offer({ ...about, models });
+}
+
+findModels();
+const first = await refresh();
 if (!location.hash && first?.session) location.replace(`#/session/${encodeURIComponent(first.session)}`);
 else route();

@@ -1,6 +1,7 @@
 // Where the person writes: the message, its attachments, the state of the worker, and the way to stop it.
 
 import { $, act, announce, el, lasted, post, session } from "./dom.js";
+import { Completions } from "./completions.js";
 
 const LIMIT = 14_000_000; // bytes of all attachments: base64 makes a third more, and the server takes 20 MB
 const BUSY = new Set(["connecting", "thinking", "writing", "running", "waiting"]);
@@ -15,7 +16,11 @@ const WORDS = {
 };
 
 export class Composer {
-  constructor() {
+  /** `answered` is given what the server says to a line, such as the text of a command. */
+  constructor(answered) {
+    this.answered = answered;
+    this.completions = new Completions($("message"), $("completions"), () => session(this.id, "complete"));
+    for (const id of ["mode", "model"]) $(id).addEventListener("change", ({ target }) => this.enter(`/${id} ${target.value}`, target));
     this.attachments = [];
     this.status = { state: "idle", queued: [] };
     $("composer").addEventListener("submit", (event) => {
@@ -23,7 +28,7 @@ export class Composer {
       this.send();
     });
     $("message").addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.defaultPrevented) return;
       event.preventDefault();
       this.send();
     });
@@ -106,19 +111,36 @@ export class Composer {
     $("message").focus();
   }
 
-  /** What is not taken by the server stays here, to be sent again. */
+  /** What is not taken by the server comes back, to be sent again. */
   send() {
     const box = $("message");
     const text = box.value;
-    if (!text.trim() && !this.attachments.length) return;
+    if ((!text.trim() && !this.attachments.length) || $("send").hasAttribute("aria-disabled")) return;
+    box.value = "";
+    this.completions.close();
     act($("send"), $("composer-error"), async () => {
       const attachments = this.attachments.map(({ name, media_type, data }) => ({ name, media_type, data }));
-      await post(session(this.id, "input"), { text, attachments });
-      if (box.value === text) box.value = "";
-      this.attachments = [];
-      this.showAttachments();
+      try {
+        const answer = await this.post(text, attachments);
+        this.attachments = [];
+        this.showAttachments();
+        this.answered(answer);
+      } catch (refusal) {
+        box.value = text + box.value;
+        throw refusal;
+      }
     });
     box.focus();
+  }
+
+  post(text, attachments = []) {
+    const columns = Math.max(30, Math.floor($("log").clientWidth / 8) - 6);
+    return post(session(this.id, "input"), { text, attachments, columns });
+  }
+
+  /** A line that a control stands for. */
+  enter(text, control = $("send")) {
+    return act(control, $("composer-error"), async () => this.answered(await this.post(text)));
   }
 
   stop() {
@@ -147,6 +169,13 @@ export class Composer {
     $("elapsed").textContent = BUSY.has(state) && since ? lasted(Date.now() - since) : "";
   }
 
+  /** Which mode and model it has; what another one could be is known later. */
+  offer({ mode, modes, model, models }) {
+    choose($("mode"), mode, modes.map(({ name, title }) => [name, title]));
+    $("mode").closest("label").hidden = modes.length < 2;
+    choose($("model"), model, [...new Set([model, ...models])].filter(Boolean).map((name) => [name, name]));
+  }
+
   /** A session that is not live is read; the form gives way to what can be done with it. */
   allow(live) {
     const focused = document.activeElement;
@@ -158,6 +187,15 @@ export class Composer {
     if (!live) $("stop").hidden = true;
     if (becomesLive && isFree) $("message").focus({ preventScroll: true });
   }
+}
+
+/** The options of a select, changed only where they are others: it may be open. */
+export function choose(select, value, options) {
+  if (JSON.stringify(options) !== select.dataset.options) {
+    select.dataset.options = JSON.stringify(options);
+    select.replaceChildren(...options.map(([name, title]) => el("option", { value: name }, title)));
+  }
+  select.value = value;
 }
 
 function base64(file) {

@@ -43,6 +43,19 @@ async function request(path, options) {
   return body;
 }
 
+/** Why the server does not answer a request that has no end; null where it does. */
+export async function refusalOf(path) {
+  const stop = new AbortController();
+  try {
+    const answer = await fetch(path, { cache: "no-store", signal: stop.signal });
+    return answer.ok ? null : new Refusal(answer.status, await answer.json().catch(() => ({})));
+  } catch {
+    return new Refusal(0, {});
+  } finally {
+    stop.abort();
+  }
+}
+
 export const get = (path) => request(path, {});
 export const post = (path, body = {}) =>
   request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });

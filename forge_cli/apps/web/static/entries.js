@@ -1,9 +1,33 @@
 // The conversation as it is on the page: entries by key, texts that grow, and a reader who is never moved.
 
-import { $, drawn, el } from "./dom.js";
+import { $, announce, drawn, el } from "./dom.js";
 
 const NEAR = 48; // pixels from the end that still count as being there
 const CHUNK = 50;
+
+/** What the server drew, made usable: wide parts can be reached and scrolled by keys, and code can be copied. */
+export function dress(place) {
+  for (const wide of place.querySelectorAll("pre, .table")) {
+    wide.tabIndex = 0;
+    if (!wide.matches("pre") || !navigator.clipboard) continue;
+    const frame = el("div", { className: "copyable" });
+    wide.replaceWith(frame);
+    frame.append(wide, copyButton("Copy", wide));
+  }
+}
+
+function copyButton(label, source) {
+  const copy = async () => {
+    const plain = source.cloneNode(true);
+    for (const number of plain.querySelectorAll(".gutter, button")) number.remove();
+    await navigator.clipboard.writeText(plain.textContent.replace(/\n+$/, ""));
+    button.classList.add("done");
+    announce("Copied");
+    setTimeout(() => button.classList.remove("done"), 1500);
+  };
+  const button = el("button", { type: "button", className: "copy icon", title: label, "aria-label": label, onclick: copy });
+  return button;
+}
 
 /** Where the reader is: at the end, and then kept there, or somewhere else, and then left alone. */
 class Reader {
@@ -13,7 +37,10 @@ class Reader {
     this.last = 0;
     addEventListener("scroll", () => this.moved(), { passive: true });
     new ResizeObserver(() => this.follow()).observe($("log"));
-    $("newer").addEventListener("click", () => this.jump());
+    $("newer").addEventListener("click", () => {
+      this.jump();
+      $("message").focus({ preventScroll: true });
+    });
   }
 
   isNear() {
@@ -33,11 +60,17 @@ class Reader {
     if (this.atEnd) scrollTo({ top: this.page.scrollHeight, behavior: "instant" });
   }
 
+  /** Stay where the beginning of something high is read, until it is gone. */
+  hold() {
+    this.isHeld = this.atEnd;
+    this.atEnd = false;
+  }
+
   jump() {
+    this.isHeld = false;
     this.atEnd = true;
     $("newer").hidden = true;
     this.follow();
-    $("message").focus({ preventScroll: true });
   }
 }
 
@@ -53,6 +86,7 @@ export class Log {
     this.growing = new Map();
     this.texts = new Map();
     this.place.replaceChildren();
+    $("empty").hidden = true;
     this.reader.atEnd = true;
     $("newer").hidden = true;
     this.isLoading = true;
@@ -65,21 +99,26 @@ export class Log {
     this.isLoading = false;
     this.place.removeAttribute("aria-busy");
     this.place.dataset.ready = "true";
+    $("empty").hidden = Boolean(this.place.querySelector(".entry:not(.note)"));
   }
 
   /** Put an entry at the end, or in place of the one with its key; what the reader opened stays open. */
-  put({ key, html, kind, parent, open }) {
+  put({ key, html, kind, parent, open, level = "", retry = false }) {
     const known = this.entries.get(key);
     const entry = known || this.add(key, parent);
     const opened = known && [...entry.querySelectorAll(":scope > .inside details")].map((each) => each.open);
-    entry.className = `entry ${kind}${open ? " busy" : ""}`;
+    entry.className = `entry ${kind} ${level}${open ? " busy" : ""}`;
+    if (kind !== "note") $("empty").hidden = true;
     const inside = entry.querySelector(":scope > .inside");
     inside.replaceChildren(drawn(html));
     inside.querySelectorAll("details").forEach((each, index) => {
       if (opened?.[index]) each.open = true;
     });
     for (const media of inside.querySelectorAll("img")) media.addEventListener("load", () => this.reader.follow());
-    for (const wide of inside.querySelectorAll("pre, .table")) wide.tabIndex = 0;
+    dress(inside);
+    const words = kind === "answer" && !open && inside.querySelector(":scope > .words");
+    if (words && navigator.clipboard) inside.append(copyButton("Copy the answer", words));
+    if (retry) inside.append((this.retry = el("button", { type: "button", className: "retry", onclick: () => this.onRetry(this.lastWords()) }, "Retry")));
     this.growing.delete(key);
     this.texts.delete(key);
     this.changed = true;
@@ -87,7 +126,27 @@ export class Log {
     return entry;
   }
 
+  /** The last message of the person. */
+  lastWords() {
+    return [...this.place.querySelectorAll(".entry.user .words")].at(-1)?.textContent || "";
+  }
+
+  /** What a command said to this tab; it is not part of the record. */
+  note(text) {
+    this.chunk().append(el("article", { className: "entry shown" }, el("pre", { tabIndex: 0 }, text)));
+    $("empty").hidden = true;
+    this.reader.jump();
+  }
+
+  /** Put a card below the call that it belongs to. */
+  attach(card, key) {
+    (this.entries.get(key) || this.chunk()).append(card);
+    $("empty").hidden = true;
+    this.reader.follow();
+  }
+
   add(key, parent) {
+    this.retry?.remove(); // what came after it was something else
     const entry = el("article", { "data-key": key }, el("div", { className: "inside" }));
     const above = parent && this.entries.get(parent);
     if (above) this.children(above).append(entry);
@@ -142,7 +201,7 @@ export class Log {
     this.texts.clear();
     if (this.isLoading) return;
     this.reader.follow();
-    if (changed && !this.reader.atEnd) $("newer").hidden = false;
+    if (changed && !this.reader.atEnd && !this.reader.isHeld) $("newer").hidden = false;
   }
 
   node(key) {

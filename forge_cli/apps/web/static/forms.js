@@ -5,12 +5,20 @@ import { $, act, announce, el, post, session } from "./dom.js";
 /** The menu; `id` gives the session that a call belongs to. */
 export function showTools({ categories }, id) {
   $("tools-part").hidden = !categories.some((category) => category.tools.length);
-  $("tools").replaceChildren(
-    ...categories.map(({ name, tools }) =>
-      el("details", { open: categories.length === 1 }, el("summary", {}, name), el("ul", { className: "menu" }, ...tools.map((tool) => toolItem(tool, id)))),
-    ),
-  );
+  const lists = categories.map(({ name, tools }) => {
+    const list = el("ul", { className: "menu" }, ...tools.map((tool) => toolItem(tool, id)));
+    return name ? el("details", { open: categories.length === 1 }, el("summary", {}, name), list) : list;
+  });
+  $("tools").replaceChildren(...lists);
+  openTool = (name, given) => {
+    const tool = categories.flatMap((category) => category.tools).find((each) => each.name === name);
+    const fields = tool.fields.map((field) => (field.name in given ? { ...field, default: given[field.name] } : field));
+    openForm({ ...tool, fields }, id);
+  };
 }
+
+/** Open the form of a tool by its name, with what was given already. */
+export let openTool;
 
 function toolItem(tool, id) {
   const open = () => openForm(tool, id);
@@ -24,6 +32,9 @@ function openForm(tool, id) {
   $("tool-fields").replaceChildren(...inputs.map((input) => input.element));
   $("tool-error").textContent = "";
   $("tool-cancel").onclick = () => $("tool").close();
+  $("tool-form").onkeydown = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("tool-form").requestSubmit();
+  };
   $("tool-form").onsubmit = (event) => {
     event.preventDefault();
     const button = event.submitter || $("tool-form").querySelector("[type=submit]");
@@ -90,7 +101,7 @@ class Field {
       case "number":
         return el("input", { id, inputMode: "decimal", autocomplete: "off", value: has ? String(value) : "" });
       default:
-        return el("textarea", { id, rows: 1, value: has ? String(value) : "" });
+        return el("input", { id, autocomplete: "off", value: has ? String(value) : "" });
     }
   }
 

@@ -11,19 +11,19 @@ function dollars(cost) {
 }
 
 export function showUsage({ turns, calls, input, cached, output, cost, used, window: size }) {
+  $("usage-part").hidden = !turns;
   const rows = [
-    ["Turns", number(turns)],
-    ["Calls", number(calls)],
+    ["Cost", cost === null || cost === undefined ? "unknown" : dollars(cost)],
+    ["Turns, calls", `${number(turns)}, ${number(calls)}`],
     ["Tokens in", number(input)],
     ...(cached ? [["of these cached", number(cached)]] : []),
     ["Tokens out", number(output)],
-    ["Cost", cost === null || cost === undefined ? "unknown" : dollars(cost)],
   ];
   const list = rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
   if (used && size) {
     const share = Math.round((100 * used) / size);
     const meter = el("meter", { max: size, value: used, high: size * 0.8, "aria-label": "Context used" });
-    list.push(el("dt", {}, "Context"), el("dd", { title: `${number(used)} of ${number(size)} tokens` }, meter, ` ${share} %`));
+    list.unshift(el("dt", {}, "Context"), el("dd", { title: `${number(used)} of ${number(size)} tokens` }, meter, ` ${share} %`));
   }
   $("usage").replaceChildren(...list);
 }
@@ -40,37 +40,35 @@ export function showTree({ workers }) {
   $("tree").replaceChildren(...below(null));
 }
 
-/** The actions of a session, live or not; `go` opens another session. */
-export function showActions({ id, live, mode, modes }, go) {
+const ACTIONS = {
+  undo: ["Undo changes", "Restore the files that this session changed"],
+  compact: ["Compact", "Replace what was said so far by a summary"],
+  fork: ["Fork", "Continue in a copy of this session"],
+  verify: ["Check the log", "Check that nobody has changed the record of this session"],
+  close: ["End session", "The session is kept, and can be resumed"],
+};
+
+/** The actions of a session, live or not; `go` opens another session, `enter` sends a line. */
+export function showActions({ id, live }, go, enter) {
   const said = $("session-said");
   said.textContent = "";
-  const doing = { resume: () => move(id, "resume", go), fork: () => move(id, "fork", go), close: () => post(session(id, "close")) };
-  doing.compact = () => post(session(id, "command"), { name: "compact" });
+  const move = async (action) => go((await post(session(id, action))).id);
+  const doing = { resume: () => move("resume"), fork: () => move("fork"), close: () => post(session(id, "close")) };
+  doing.undo = () => enter("/undo");
+  doing.compact = () => enter("/compact");
   doing.verify = async () => {
     const { ok, text } = await get(session(id, "verify"));
-    said.textContent = text || (ok ? "The log is whole." : "The log was changed.");
+    said.textContent = text;
     said.classList.toggle("error", !ok);
   };
-  const button = (name, label) => el("button", { type: "button", "data-act": name, onclick: (event) => act(event.currentTarget, said, doing[name]) }, label);
-  const exports = ["html", "markdown", "jsonl"].map((format) =>
-    el("a", { href: session(id, `export?format=${format}`), download: "" }, format),
-  );
-  const chosen = document.activeElement?.id === "mode";
+  const button = (name) => {
+    const [label, title] = ACTIONS[name];
+    return el("button", { type: "button", title, "data-act": name, onclick: (event) => act(event.currentTarget, said, doing[name]) }, label);
+  };
+  const exports = ["html", "markdown", "jsonl"].map((format) => el("a", { href: session(id, `export?format=${format}`), download: "" }, format));
   $("session-actions").replaceChildren(
-    ...(live && modes.length > 1 ? [modeChoice(id, mode, modes, said)] : []),
-    ...(live ? [button("compact", "Compact"), button("fork", "Fork"), button("verify", "Verify"), button("close", "End session")] : [button("verify", "Verify")]),
+    ...(live ? ["undo", "compact", "fork", "verify", "close"] : ["verify"]).map(button),
     el("p", { className: "exports" }, "Export: ", ...exports.flatMap((link, index) => (index ? [", ", link] : [link]))),
   );
-  if (chosen) $("mode")?.focus();
   for (const each of $("reading").querySelectorAll("[data-act]")) each.onclick = () => act(each, said, doing[each.dataset.act]);
-}
-
-function modeChoice(id, mode, modes, said) {
-  const change = ({ currentTarget }) => act(currentTarget, said, () => post(session(id, "command"), { name: "mode", args: [currentTarget.value] }));
-  const choices = modes.map(({ name, title }) => el("option", { value: name, selected: name === mode }, title));
-  return el("label", {}, "Mode ", el("select", { id: "mode", onchange: change }, ...choices));
-}
-
-async function move(id, action, go) {
-  go((await post(session(id, action))).id);
 }

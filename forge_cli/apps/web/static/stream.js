@@ -1,6 +1,6 @@
 // The events of one session as they arrive: in order, in pieces that leave the page usable, again after a break.
 
-import { get, session } from "./dom.js";
+import { refusalOf, session } from "./dom.js";
 
 const BUDGET = 12; // milliseconds of one frame
 const LOADING = 50; // the same while the past is loaded, of which nothing is shown yet
@@ -9,11 +9,11 @@ const HIDDEN = 100; // a hidden tab gets no frames
 
 /**
  * Calls `take` for each event object, `done` after each piece, `state` with "open", "gone" or "stranger";
- * `loading` says whether what comes is still the past.
+ * `missing` with a sentence where there is no such session; `loading` says whether what comes is still the past.
  */
 export class Stream {
-  constructor(id, { take, done, state, loading }) {
-    Object.assign(this, { id, take, done, state, loading });
+  constructor(id, { take, done, state, missing, loading }) {
+    Object.assign(this, { id, take, done, state, missing, loading });
     this.last = null;
     this.queue = [];
     this.closed = false;
@@ -34,25 +34,25 @@ export class Stream {
       this.schedule();
     };
     this.source.onerror = () => {
-      this.state("gone");
       // Where the server answers, but with a refusal, EventSource gives up for good.
-      if (this.source.readyState === EventSource.CLOSED) this.retry();
+      if (this.source.readyState === EventSource.CLOSED) this.retry(this.last === null ? 0 : RETRY);
+      else this.state("gone");
     };
   }
 
-  retry() {
+  retry(wait = RETRY) {
     if (this.closed) return;
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
-      try {
-        await get("/api/state");
-        if (!this.closed) this.connect();
-      } catch (refusal) {
-        if (this.closed) return;
+      const refusal = await refusalOf(session(this.id, "events"));
+      if (this.closed) return;
+      if (!refusal) this.connect();
+      else if (refusal.status === 400) this.missing(refusal.message);
+      else {
         this.state(refusal.status === 403 ? "stranger" : "gone");
         this.retry();
       }
-    }, RETRY);
+    }, wait);
   }
 
   schedule() {

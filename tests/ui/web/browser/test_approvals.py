@@ -1,8 +1,9 @@
-"""Approvals on the page: every tab sees a request, the first answer counts, and leaving answers nothing."""
+"""Approvals on the page: cards that every tab sees; the first answer counts, and leaving answers nothing."""
 
 import json
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from forge_cli.testing import call, calls
@@ -13,12 +14,18 @@ from .site import Site, say
 REFUND = calls(call("refund", customer="Ana", amount=19))
 
 
-def dialog(page: Page):
-    return page.locator("#approval[open]")
+def card(page: Page):
+    return page.locator("#talk .card")
 
 
 def choose(page: Page, choice: str) -> None:
-    page.locator(f"#approval [data-choice={choice}]").click()
+    page.locator(f".card:visible [data-choice={choice}]").click()
+
+
+def press(page: Page, key: str) -> None:
+    """Press a key, once the card has been there for long enough to be meant."""
+    page.wait_for_function("() => performance.now() - document.querySelector('.card').shownAt > 600")
+    page.keyboard.press(key)
 
 
 def decisions(site: Site) -> list[Any]:
@@ -27,115 +34,125 @@ def decisions(site: Site) -> list[Any]:
     return [line for line in lines if line["type"] == "approvalDecided"]
 
 
-def test_a_call_is_approved_and_another_denied_with_a_sentence(start: Start) -> None:
-    site = start(REFUND, "Paid: {result}", REFUND, "Not paid: {result}")
+def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
+    write = calls(call("write_file", path="/notes/a.md", content="Butter\n"))
+    site = start(REFUND, "Paid: {result}", REFUND, "Not paid: {result}", write, "Written.", write, "Again.")
+    site.project.write("notes/a.md", "Bread\n")
     page = site.talk()
     say(page, "Pay.")
-    expect(dialog(page)).to_contain_text("refund asks for approval")
-    expect(dialog(page)).to_contain_text("Ana")
-    expect(dialog(page)).to_contain_text("risk: high")
-    expect(page.locator("#approval-title")).to_be_focused()
-    choose(page, "once")
+    for words in ("clerk wants to call refund", "Ana", "risk: high"):
+        expect(card(page)).to_contain_text(words)
+    expect(card(page)).to_be_focused()
+    for key in ("Enter", " ", "x", "Control+y"):
+        press(page, key)
+    assert decisions(site) == []
+    press(page, "y")
     expect(page.locator(".entry.answer .words")).to_have_text("Paid: 19.00 paid back to Ana, slow")
-    expect(dialog(page)).to_have_count(0)
+    expect(card(page)).to_have_count(0)
+    expect(page.locator("#message")).to_be_focused()
+
     say(page, "Again.")
-    expect(dialog(page)).to_be_visible()
-    page.locator("#feedback").fill("She has been paid already.")
-    choose(page, "no")
-    expect(page.locator(".entry.answer .words").last).to_contain_text("She has been paid already.")
-    assert [each["approved"] for each in decisions(site)] == [True, False]
+    expect(card(page)).to_be_focused()
+    press(page, "t")
+    page.keyboard.type("She has been paid, yes.")
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry.answer .words").last).to_contain_text("She has been paid, yes.")
+
+    say(page, "Write.")
+    page.keyboard.type("yes")  # what is being written is not an answer
+    expect(card(page).locator(".minus")).to_contain_text("Bread")
+    expect(card(page).locator(".plus")).to_contain_text("Butter")
+    expect(page.locator("#message")).to_have_value("yes")
+    page.locator("#message").fill("")
+    card(page).focus()
+    press(page, "e")
+    expect(page.locator(".entry.answer .words").last).to_have_text("Written.")
+    say(page, "Once more.")
+    expect(page.locator(".entry.answer .words").last).to_have_text("Again.")
+    assert [each["approved"] for each in decisions(site) if each["by"] != "rule"] == [True, False, True, True]
 
 
+@pytest.mark.long
 def test_a_double_click_decides_one_request(start: Start) -> None:
     refunds = (calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben"))
     site = start(*refunds, "Paid.")
     page = site.talk()
     say(page, "Pay.")
-    expect(dialog(page)).to_contain_text("Ana")
-    button = page.locator("#approval [data-choice=once]")
+    expect(card(page)).to_contain_text("Ana")
+    button = page.locator(".card [data-choice=once]")
     button.click()
-    expect(dialog(page)).to_contain_text("Ben")
+    expect(card(page)).to_contain_text("Ben")
+    button.scroll_into_view_if_needed()
     box = button.bounding_box()
     assert box
     page.mouse.move(box["x"] + 5, box["y"] + 5)
     page.mouse.down(click_count=2)
     page.mouse.up(click_count=2)
-    expect(dialog(page)).to_contain_text("Ben")
+    expect(card(page)).to_contain_text("Ben")
     assert len(decisions(site)) == 1
     button.click()
     expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
     assert len(decisions(site)) == 2
 
 
-def test_escape_decides_nothing_and_leaves_a_way_back(start: Start) -> None:
-    page = start(REFUND, "Paid.").talk()
-    say(page, "Pay.")
-    expect(dialog(page)).to_be_visible()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Escape")
-    expect(dialog(page)).to_have_count(0)
-    expect(page.locator("#waiting")).to_contain_text("refund waits for approval")
-    expect(page.locator("#review")).to_be_focused()
-    expect(page.locator("#status-text")).to_contain_text("Waiting")
-    page.keyboard.press("Enter")
-    expect(dialog(page)).to_be_visible()
-    choose(page, "once")
-    expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
-    expect(page.locator("#waiting")).to_be_hidden()
-
-
-def test_two_tabs_see_the_same_request_and_the_first_answer_counts(start: Start) -> None:
+@pytest.mark.long
+def test_every_tab_has_the_card_and_closing_them_answers_nothing(start: Start) -> None:
     site = start(REFUND, "Paid.")
     context = site.context()
     one, other = site.talk(context), site.talk(context)
     say(one, "Pay.")
-    expect(dialog(one)).to_be_visible()
-    expect(dialog(other)).to_be_visible()
+    expect(card(one)).to_be_visible()
+    expect(card(other)).to_be_visible()
     assert other.title().startswith("(1) ")
-    choose(other, "once")
-    for page in (one, other):
+    address = one.url
+    one.close()
+    other.close()
+    pages = [context.new_page(), context.new_page()]
+    for page in pages:
+        page.goto(address)
+        expect(card(page)).to_contain_text("refund")
+    assert decisions(site) == []
+    choose(pages[1], "session")
+    for page in pages:
         expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
-        expect(dialog(page)).to_have_count(0)
+        expect(card(page)).to_have_count(0)
     assert len(decisions(site)) == 1
 
 
-def test_closing_the_last_tab_answers_nothing_and_a_new_one_finds_the_request(start: Start) -> None:
-    site = start(REFUND, "Paid.")
-    context = site.context()
-    page = site.talk(context)
-    say(page, "Pay.")
-    expect(dialog(page)).to_be_visible()
-    address = page.url
-    page.close()
-    page = context.new_page()
-    page.goto(address)
-    expect(dialog(page)).to_contain_text("refund")
-    assert decisions(site) == []
-    choose(page, "session")
-    expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
-
-
-def test_a_change_of_a_file_is_shown_as_a_diff(start: Start) -> None:
-    site = start(calls(call("write_file", path="/notes/a.md", content="Butter\n")), "Done.")
-    site.project.write("notes/a.md", "Bread\n")
+def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start) -> None:
+    site = start("word\n\n" * 200, REFUND, "Paid.")
     page = site.talk()
-    say(page, "Write.")
-    expect(dialog(page).locator(".minus")).to_contain_text("Bread")
-    expect(dialog(page).locator(".plus")).to_contain_text("Butter")
+    say(page, "Tell me.")
+    expect(page.locator(".entry.answer .words")).to_contain_text("word")
+    expect(page.locator("#status-text")).to_have_text("Ready")
+    page.mouse.wheel(0, -3000)
+    page.wait_for_function("() => document.scrollingElement.scrollHeight - innerHeight - scrollY > 1000")
+    page.locator("#message").fill("Pay.")
+    page.locator("#message").press("Enter")
+    expect(page.locator("#waiting")).to_contain_text("clerk wants to call refund")
+    page.locator("#review").click()
+    expect(card(page)).to_be_in_viewport()
+    expect(page.locator("#waiting")).to_be_hidden()
+
+    page.get_by_role("link", name="Inbox 1 waiting").click()
+    expect(page.locator("#parked .card")).to_contain_text("Ana")
     choose(page, "once")
-    expect(page.locator(".entry.answer .words")).to_have_text("Done.")
+    expect(page.locator("#parked")).to_contain_text("Nothing waits")
+    expect(page.locator("#inbox-count")).to_be_hidden()
+    page.go_back()
+    expect(page.locator(".entry.answer .words").last).to_have_text("Paid.")
 
 
-def test_what_was_parked_waits_in_the_inbox(start: Start) -> None:
+@pytest.mark.long
+def test_what_was_parked_is_answered_in_the_inbox_and_resumed(start: Start) -> None:
     site = start(REFUND, "Paid.")
     parked = site.project.forge("run", "worker.yaml", "Pay.", "-p", "--on-ask", "park")
     assert parked.returncode == 10, parked.stderr
     page = site.open()
-    page.get_by_role("link", name="Inbox, 1 waiting").click()
-    page.get_by_role("button", name="Review refund of clerk").click()
-    expect(dialog(page)).to_contain_text("Ana")
-    choose(page, "once")
+    page.get_by_role("link", name="Inbox 1 waiting").click()
+    expect(page.locator("#parked .card")).to_contain_text("Ana")
+    page.locator("#parked .card").focus()
+    press(page, "y")
     expect(page.locator("#parked")).to_contain_text("answered: yes")
-    expect(page.locator("#inbox-count")).to_be_hidden()
     page.get_by_role("button", name="Resume clerk with refund").click()
     expect(page.locator(".entry.answer .words")).to_have_text("Paid.")

@@ -67,13 +67,13 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -
 
 
 @pytest.mark.long
-def test_the_mode_is_chosen_in_the_margin(start: Start) -> None:
+def test_the_mode_is_chosen_beside_the_message(start: Start) -> None:
     page = start("never said").talk()
-    mode = page.get_by_role("combobox", name="Mode")
+    mode = page.locator("#mode")
     expect(mode).to_have_value("ask")
     mode.focus()
     mode.select_option("read only")
-    expect(page.locator("#talk-about")).to_contain_text("read only")
+    expect(page.locator(".entry.note")).to_contain_text("the mode is read only from here on")
     expect(mode).to_have_value("readOnly")
     expect(mode).to_be_focused()
 
@@ -191,10 +191,10 @@ def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Sta
     page.get_by_label("Search in sessions").fill("sofa")
     expect(page.locator("#found")).to_have_text("0 sessions found")
     page.get_by_label("Search in sessions").fill("")
-    page.locator("#sessions a").click()
+    page.locator("#session-list a").click()
     expect(page.locator(".entry.answer .words")).to_have_text("It costs ten.")
 
-    page.get_by_role("button", name="Verify").click()
+    page.get_by_role("button", name="Check the log").click()
     expect(page.locator("#session-said")).not_to_be_empty()
     with page.expect_download() as download:
         page.get_by_role("link", name="markdown").click()
@@ -211,18 +211,76 @@ def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Sta
     expect(page.locator(".entry.answer .words")).to_have_text(["It costs ten.", "It costs twenty."])
 
 
-@pytest.mark.long
-def test_a_worker_is_started_from_the_list_and_a_broken_one_says_why(start: Start) -> None:
+def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Start) -> None:
     site = start("Hello.")
     site.project.write("broken.yaml", "name: broken\ntoolsets: {}\ninstructons: x\n")
     site.project.write("late.yaml", "name: late\nmodel: script:script.yaml\ntoolsets: {shel: {}}\n")
     page = site.talk()
     first = page.url
-    page.get_by_role("link", name="Sessions", exact=True).click()
+    page.locator("#empty button").first.click()
+    expect(page.locator("#message")).to_have_value("What is in this folder? Give me a short tour.")
+    page.get_by_role("link", name="New", exact=True).click()
     expect(page.locator("#workers li", has_text="broken")).to_contain_text("did you mean 'instructions'?")
     page.get_by_role("button", name="Start late").click()
     expect(page.locator("#workers li", has_text="late")).to_contain_text("did you mean 'shell'?")
-    page.get_by_role("button", name="Start clerk").click()
-    say(page, "Hi")
+    page.locator("#home .tries button").last.click()
+    expect(page.locator("#begin-text")).to_be_focused()
+    page.locator("#begin-worker").select_option("clerk")
+    page.keyboard.press("Tab")
+    page.locator("#begin-text").fill("Hi")
+    page.keyboard.press("Enter")
     expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
+    expect(page.locator(".entry.user .words")).to_have_text("Hi")
     assert page.url != first
+    page.get_by_role("link", name="forge, start").click()
+    expect(page.locator("#recent li")).to_have_count(2)
+    for address, words in (("#/session/20990101-000000-deadbeef", "there is no session"), ("#/nonsense", "#/nonsense")):
+        page.evaluate("to => (location.hash = to)", address)
+        expect(page.locator("#nothing-why")).to_contain_text(words)
+        expect(page.locator("#gone")).to_be_hidden()
+    page.goto(f"{site.origin}/nowhere")
+    expect(page.locator("#nothing-why")).to_contain_text("/nowhere")
+
+
+def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
+    site = start("I read it.", "And again.")
+    site.project.write("notes.md", "Butter\n")
+    page = site.talk()
+    page.locator("#message").press_sequentially("/hel")
+    expect(page.locator("#completions [role=option]")).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(page.locator("#message")).to_have_value("/help ")
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry.shown")).to_contain_text("list the commands")
+    page.locator("#message").press_sequentially("read @not")
+    expect(page.locator("#completions [role=option]")).to_have_text(["@notes/", "@notes.md"])
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_have_value("read @notes.md ")
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry.user")).to_contain_text("with notes.md")
+    expect(page.locator(".entry.answer .words")).to_have_text("I read it.")
+    say(page, "/model nonsense:x")
+    error = page.locator(".entry.error")
+    expect(error).to_contain_text("there is no model provider 'nonsense'")
+    assert "\\n" not in error.inner_text()
+    expect(error.locator(".retry")).to_have_count(0)  # it was a command, and no message
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".entry.answer").hover()
+    page.get_by_role("button", name="Copy the answer").click()
+    expect(page.locator("#announce")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "I read it."
+
+
+@pytest.mark.long
+def test_what_failed_can_be_tried_again(site: Site, model: ChatServer) -> None:
+    refusal = Reply([b'{"error": {"message": "no such key"}}'], status=401)
+    model.will(refusal, Reply([chunk(role="assistant", content="Here."), chunk("stop"), usage(1, 1), DONE]))
+    site.start("worker.yaml", "-m", "openai:tiny", OPENAI_BASE_URL=model.url)
+    page = site.talk()
+    say(page, "Hello?")
+    page.locator(".entry.error .retry").click()
+    expect(page.locator(".entry.answer .words")).to_have_text("Here.")
+    expect(page.locator(".entry.user .words")).to_have_text(["Hello?", "Hello?"])
+    expect(page.locator(".retry")).to_have_count(0)

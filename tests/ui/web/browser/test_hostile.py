@@ -1,6 +1,7 @@
 """Pages and names that mean harm: they reach nothing, and what they write is text."""
 
 import http.client
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -128,12 +129,20 @@ def test_markup_in_args_names_and_answers_is_text(start: Start) -> None:
         calls(call("write_file", path=f"/notes/{HARM.replace('/', '_')}.md", content=HARM)),
         f"{HARM} [link](javascript:alert(3)) ![i](http://127.0.0.1:9/x.png)",
     )
+    site.project.write("<img src=x onerror=alert(4)>.md", "x")
+    site.project.write("odd.yaml", f"name: odd\ndescription: {json.dumps(HARM)}\ntoolsets: {{}}\n")
     page = site.talk()
+    page.locator("#message").press_sequentially("@<img")
+    expect(page.locator("#completions")).to_contain_text("onerror=alert(4)")
+    say(page, "/name <b id=harm>x</b>")
+    expect(page.locator("#talk-title")).to_have_text("<b id=harm>x</b>")
+    say(page, "/name")
+    expect(page.locator(".entry.shown")).to_have_text("<b id=harm>x</b>")
     say(page, HARM)
     for tool in ("refund", "write_file"):
-        expect(page.locator("#approval-title")).to_have_text(f"{tool} asks for approval")
-        expect(page.locator("#approval[open]")).to_contain_text("onerror")
-        page.locator("#approval [data-choice=once]").click()
+        expect(page.locator(".card h2")).to_have_text(f"clerk wants to call {tool}")
+        expect(page.locator(".card")).to_contain_text("onerror")
+        page.locator(".card [data-choice=once]").click()
     expect(page.locator(".entry.answer .words").last).to_contain_text("<script>alert(2)</script>")
     for line in page.locator(".entry.call summary").all():
         line.click()
@@ -143,5 +152,7 @@ def test_markup_in_args_names_and_answers_is_text(start: Start) -> None:
     page.reload()
     expect(page.locator(".entry.user")).to_contain_text("<b id=")
     page.get_by_role("link", name="Sessions", exact=True).click()
-    expect(page.locator("#sessions li")).to_have_count(1)
-    assert page.locator("#harm").count() == 0
+    expect(page.locator("#session-list li")).to_have_count(1)
+    page.get_by_role("link", name="New", exact=True).click()
+    expect(page.locator("#workers")).to_contain_text("<b id=")
+    assert page.locator("#harm, main img[src='x']").count() == 0

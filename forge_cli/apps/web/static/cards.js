@@ -1,0 +1,173 @@
+// What waits for a person: cards in the conversation and in the inbox, the same in every tab, and no answer but an answer.
+
+import { $, act, announce, drawn, el, post, session } from "./dom.js";
+import { dress } from "./entries.js";
+
+const GRACE = 500; // milliseconds after which a key is meant for the card, and not for what stood there before it
+const LEAST = 60; // pixels of a card that make it one in sight
+const TYPING = "input, textarea, select, [contenteditable]";
+
+/** The cards of the session that is open, oldest first, until each is decided somewhere. */
+export class Cards {
+  constructor(log) {
+    this.log = log;
+    this.waiting = new Map();
+    for (const event of ["scroll", "resize"]) addEventListener(event, () => this.point(), { passive: true });
+    $("review").addEventListener("click", () => this.show([...this.waiting.values()][0]));
+    $("message").addEventListener("keydown", ({ key }) => (this.typed = key === "Enter" ? undefined : performance.now()));
+  }
+
+  clear() {
+    for (const card of this.waiting.values()) card.remove();
+    this.waiting.clear();
+    this.doubted = null;
+    this.tell();
+  }
+
+  /** After a break the server names again what waits; what it does not name was decided meanwhile. */
+  doubt() {
+    this.doubted = new Set(this.waiting.keys());
+  }
+
+  confirm() {
+    for (const id of this.doubted || []) this.settle(id, "decided meanwhile");
+    this.doubted = null;
+  }
+
+  /** A card for a request; one that is new has the focus, unless somebody is writing. */
+  ask(request, isNew) {
+    this.doubted?.delete(request.request);
+    if (this.waiting.has(request.request)) return;
+    const send = (part, body) => post(session(this.id, part), { request: request.request, ...body });
+    const card =
+      request.type === "question"
+        ? questionCard(request, (content) => send("reply", { content }))
+        : requestCard(request, (choice, feedback) => send("answer", { choice, feedback }));
+    this.waiting.set(request.request, card);
+    this.log.attach(card, request.entry);
+    announce(card.querySelector("h2").textContent);
+    if (isNew) this.lead();
+    this.tell();
+  }
+
+  /** Go to the only card, where nobody is elsewhere. */
+  lead() {
+    const isFree = !$("message").value && !(performance.now() - this.typed < 2 * GRACE);
+    const [card] = this.waiting.values();
+    if (this.waiting.size === 1 && isFree && this.log.reader.atEnd && !document.querySelector("dialog[open]")) this.show(card);
+  }
+
+  /** Decided here, in another tab or in a terminal: nobody has to decide it any more. */
+  settle(id, text) {
+    const card = this.waiting.get(id);
+    if (!card) return;
+    this.waiting.delete(id);
+    const hadFocus = card.contains(document.activeElement);
+    card.remove();
+    if (text) announce(text);
+    const [next] = this.waiting.values();
+    if (this.log.reader.isHeld) this.log.reader.jump();
+    if (hadFocus && next) this.show(next);
+    else if (hadFocus) $("message").focus({ preventScroll: true });
+    this.tell();
+  }
+
+  show(card) {
+    const call = card?.closest(".entry") || card; // with the line of the call, which says why
+    const isHigh = call?.offsetHeight > innerHeight * 0.5;
+    if (isHigh) this.log.reader.hold();
+    call?.scrollIntoView({ block: isHigh ? "start" : "nearest" });
+    // Not a button: an Enter that was meant for the message must not decide anything.
+    (card?.querySelector("input[data-reply]") || card)?.focus({ preventScroll: true });
+  }
+
+  /** A bar leads to a card that is out of sight. */
+  point() {
+    const cards = [...this.waiting.values()];
+    $("waiting").hidden = !cards.length || cards.some(isInSight);
+  }
+
+  tell() {
+    const cards = [...this.waiting.values()];
+    this.point();
+    if (cards.length) $("waiting-text").textContent = cards.length > 1 ? `${cards.length} calls wait for you` : cards[0].querySelector("h2").textContent;
+    document.documentElement.classList.toggle("asked", cards.length > 0);
+    dispatchEvent(new CustomEvent("forge-waiting", { detail: cards.length }));
+  }
+}
+
+const isInSight = (card) => {
+  const { top, bottom } = card.getBoundingClientRect();
+  const covered = document.querySelector("#composer").offsetHeight + LEAST;
+  return card.checkVisibility() && bottom > LEAST && top < innerHeight - covered;
+};
+
+// The keys of the terminal, for the card that has the focus, or else the first in sight.
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches(TYPING)) return;
+  if (document.querySelector("dialog[open]")) return;
+  const card = event.target.closest(".card") || [...document.querySelectorAll(".card")].find(isInSight);
+  const button = card?.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+  if (!button || performance.now() - card.shownAt < GRACE) return;
+  event.preventDefault();
+  button.click();
+});
+
+const keyed = (key) => ({ "data-key": key, "aria-keyshortcuts": key });
+const kbd = (key) => el("kbd", { "aria-hidden": "true" }, key);
+
+let made = 0;
+function newCard(title, about, ...inside) {
+  const id = `card-${++made}`;
+  const head = el("div", { className: "card-head" }, el("h2", { id }, title), ...about);
+  const card = el("section", { className: "card", tabIndex: -1, role: "group", "aria-labelledby": id }, head, ...inside);
+  card.shownAt = performance.now();
+  return card;
+}
+
+/** The card for a call, of this session or of the inbox; `answer` is called with what the person chose. */
+export function requestCard({ title, tool, path = [], risk, html, choices }, answer) {
+  const said = el("p", { className: "error", role: "alert" });
+  const inside = el("div", { className: "drawn" }, drawn(html));
+  dress(inside);
+  const give = (button, choice, feedback = "") => act(button, said, () => answer(choice, feedback));
+  const buttons = choices.map(({ value, key, label, about, rule }) => {
+    const kind = value === "no" ? "no" : value === "once" ? "primary" : "";
+    const choose = (event) => {
+      // The second half of a double click was meant for the card before this one.
+      if (event.detail < 2) give(event.currentTarget, value);
+    };
+    const hint = [about && `for this session: ${about}`, rule].filter(Boolean).join(" – ");
+    return el("button", { type: "button", className: kind, onclick: choose, title: hint, "data-choice": value, ...keyed(key) }, label, kbd(key));
+  });
+  const offers = choices.filter((each) => each.about).map(({ label, about }) => el("li", {}, `${label}: ${about}, until the session ends`));
+  const reason = el("input", { "aria-label": "Reason for the model", placeholder: "Reason for the model", autocomplete: "off" });
+  const form = el("form", { className: "why-not", hidden: true }, reason, el("button", { type: "submit", className: "no" }, "Deny"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    give(form.lastElementChild, "no", reason.value.trim());
+  });
+  const tell = () => {
+    form.hidden = !form.hidden;
+    if (!form.hidden) reason.focus();
+  };
+  buttons.push(el("button", { type: "button", className: "plain", onclick: tell, ...keyed("t") }, "Deny, and say why", kbd("t")));
+  const about = [path.length > 1 ? el("span", { className: "path" }, path.join(" › ")) : "", risk ? el("span", { className: `risk ${risk}` }, `risk: ${risk}`) : ""];
+  const card = newCard(title || `${tool} asks`, about, inside);
+  if (offers.length) card.append(el("ul", { className: "offers" }, ...offers));
+  card.append(el("div", { className: "decide" }, form, said, el("div", { className: "choices" }, ...buttons)));
+  return card;
+}
+
+function questionCard({ html, secret, default: value }, reply) {
+  const said = el("p", { className: "error", role: "alert" });
+  const input = el("input", { type: secret ? "password" : "text", value: value ?? "", autocomplete: "off", "aria-label": "Your answer", "data-reply": "" });
+  const decline = el("button", { type: "button", "data-act": "decline", onclick: () => act(decline, said, () => reply(null)) }, "Decline");
+  const send = el("button", { type: "submit", className: "primary" }, "Answer");
+  const form = el("form", { className: "decide" }, input, said, el("div", { className: "choices" }, send, decline));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    act(send, said, () => reply(input.value));
+  });
+  return newCard("A tool asks you", [], el("div", { className: "drawn" }, drawn(html)), form);
+}

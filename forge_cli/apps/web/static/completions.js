@@ -1,0 +1,73 @@
+// What the text before the cursor could become: commands, tools and files, as the terminal completes them.
+
+import { el, get } from "./dom.js";
+
+const WANTED = /^\/[^\n]*$|(^|[\s(])@[^\s]*$/;
+
+export class Completions {
+  /** `address` gives where to ask. */
+  constructor(box, list, address) {
+    Object.assign(this, { box, list, address, found: [], at: -1, asked: 0 });
+    box.addEventListener("input", () => this.ask());
+    box.addEventListener("blur", () => this.close());
+    box.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  async ask() {
+    const before = this.box.value.slice(0, this.box.selectionStart);
+    const turn = ++this.asked;
+    if (!WANTED.test(before)) return this.close();
+    const found = await get(`${this.address()}?text=${encodeURIComponent(before)}`).catch(() => []);
+    if (turn !== this.asked) return;
+    this.before = before;
+    this.show(found.slice(0, 50));
+  }
+
+  show(found) {
+    this.found = found;
+    this.list.hidden = !found.length;
+    this.list.replaceChildren(...found.map((each, index) => this.option(each, index)));
+    this.select(-1);
+  }
+
+  option({ text, summary }, index) {
+    const take = (event) => {
+      event.preventDefault(); // the box keeps the focus
+      this.take(index);
+    };
+    return el("li", { id: `completion-${index}`, role: "option", onmousedown: take }, el("b", {}, text), summary ? el("span", { className: "quiet" }, summary) : "");
+  }
+
+  select(index) {
+    this.at = index;
+    [...this.list.children].forEach((each, number) => each.setAttribute("aria-selected", String(number === index)));
+    this.list.children[index]?.scrollIntoView({ block: "nearest" });
+    if (index < 0) this.box.removeAttribute("aria-activedescendant");
+    else this.box.setAttribute("aria-activedescendant", `completion-${index}`);
+  }
+
+  press(event) {
+    if (this.list.hidden || event.isComposing) return;
+    const isStale = this.before !== this.box.value.slice(0, this.box.selectionStart); // the answer is still on its way
+    const moves = { ArrowDown: 1, ArrowUp: -1 };
+    if (event.key in moves) this.select((this.at + moves[event.key] + this.found.length) % this.found.length);
+    else if (event.key === "Tab" && !event.shiftKey) isStale || this.take(Math.max(this.at, 0));
+    else if (event.key === "Enter" && this.at >= 0 && !isStale) this.take(this.at);
+    else if (event.key === "Escape") this.close();
+    else return;
+    event.preventDefault();
+  }
+
+  take(index) {
+    const { text, length } = this.found[index];
+    const end = this.box.selectionStart;
+    this.box.setRangeText(/[/=]$/.test(text) ? text : `${text} `, end - length, end, "end");
+    this.close();
+    this.ask();
+  }
+
+  close() {
+    this.asked++;
+    this.show([]);
+  }
+}
