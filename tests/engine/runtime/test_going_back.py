@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from forge_cli import EventBus, load_worker, open_session
+from forge_cli import EventBus, load_worker
+from forge_cli.embedding import open_session
 from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.resume import read_past
 from forge_cli.record.rewind import said_messages
