@@ -34,7 +34,6 @@ class Usage:
 
     @property
     def sent_tokens(self) -> int:
-        """All that the model read, from a cache or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def wire(self) -> JsonObject:

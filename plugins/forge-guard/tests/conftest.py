@@ -90,7 +90,7 @@ class Machine:
 def residents(home: Path) -> list[int]:
     """The resident gates that lie in this home, by what holds their sessions open."""
     listed = subprocess.run(
-        ["forge", "sessions", "list", "--json"],
+        ["forge", "sessions", "list", "--all", "--json"],
         env={**os.environ, "HOME": str(home), "FORGE_HOME": ""},
         capture_output=True,
         check=False,

@@ -48,7 +48,7 @@ def test_one_process_answers_and_puts_every_decision_on_record(guarded: Machine)
     assert len(list(folder.glob("*.sock"))) == 1
     os.kill(process, signal.SIGTERM)
     until(lambda: not list(folder.glob("*.sock")), "the resident gate does not end")
-    (row,) = json.loads(guarded.forge("sessions", "list", "--worker", "guard", "--json"))
+    (row,) = json.loads(guarded.forge("sessions", "list", "--all", "--worker", "guard", "--json"))
     assert (row["status"], row["tool_calls"], row["title"], row["model"]) == ("completed", 5, "claude", "other tools")
     assert "ok, " in guarded.forge("sessions", "verify", row["session"])
     assert "git commit -m x" in guarded.forge("sessions", "search", "git commit")
@@ -88,7 +88,7 @@ def test_without_it_the_answer_is_the_same(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git status"})[0] == "allow"
     assert guarded.claude("Bash", {"command": "sudo ls"})[0] == "deny"
     assert list(folder.iterdir()) == []
-    assert len(json.loads(guarded.forge("sessions", "list", "--worker", "guard", "--json"))) == 2
+    assert len(json.loads(guarded.forge("sessions", "list", "--all", "--worker", "guard", "--json"))) == 2
 
 
 def test_a_dead_socket_is_replaced(guarded: Machine) -> None:
