@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ManualToolInvoke
@@ -21,7 +21,7 @@ SHELL = "shell"
 class TypedLines:
     """Does what the lines of a conversation say, the same in every UI."""
 
-    def __init__(self, queue: MessageQueue, facts: Facts, places: Callable[[], Places]) -> None:
+    def __init__(self, queue: MessageQueue, facts: Facts, places: Places) -> None:
         self._queue, self._facts, self._places = queue, facts, places
         self.attached: list[Attachment] = []
         """What goes along with the next message."""
@@ -34,12 +34,12 @@ class TypedLines:
             await run_line(chat, text)
         else:
             self.say(text, attachments)
-            for warning in self._places().warnings(text):
+            for warning in self._places.warnings(text):
                 chat.show(warning)
 
     def say(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Say something to the worker, now or after what it works on."""
-        mentioned = tuple(self._places().attachments(text))
+        mentioned = tuple(self._places.attachments(text))
         waiting, self.attached = tuple(self.attached), []
         self._queue.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
 

@@ -109,7 +109,7 @@ class Talk(MessageQueue):
         self.facts = facts
         self.tools = tools
         self.history = history
-        self._lines = TypedLines(self, facts, lambda: places)
+        self._lines = TypedLines(self, facts, places)
         self._trace, self._set_trace = trace
         self._last_stop = self._last_escape = float("-inf")
 

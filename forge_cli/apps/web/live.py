@@ -25,6 +25,8 @@ from forge_cli.core.events import (
     ApprovalResponse,
     Event,
     ManualToolInvoke,
+    SessionStart,
+    SessionUpdate,
     UserInput,
 )
 from forge_cli.core.grants import THIS_CALL
@@ -96,6 +98,7 @@ class LiveSession:
         """All that was asked, by id."""
         self._answered: dict[str, str] = {}
         self._attending: Callable[[], None] | None = None
+        self._places: Places
         self._lines: TypedLines
 
     async def run(self, *, task_status: TaskStatus[str]) -> None:
@@ -132,7 +135,8 @@ class LiveSession:
         known, facts = view.drawing.seq, view.drawing.facts
         view.drawing.find = host.renderer
         facts.models = lambda: model_names(self.work.workspace)
-        self._lines = TypedLines(self.queue, facts, lambda: self._places)
+        self._places = Places(self.work.workspace, {})
+        self._lines = TypedLines(self.queue, facts, self._places)
         for line in session.lines:
             if line.seq > known:
                 view.take(line)
@@ -144,16 +148,13 @@ class LiveSession:
         view.on_tabs = self._attend
         return self.runtime
 
-    @property
-    def _places(self) -> Places:
-        zones = self.view.drawing.facts.zones
-        return Places(self.work.workspace, {str(zone["name"]): Path(str(zone["path"])) for zone in zones})
-
     # --- what is heard
 
     def _hear(self, event: Event) -> None:
         self.queue.note(event)
         match event:
+            case SessionStart(zones=zones) | SessionUpdate(zones=zones) if zones and event.origin is None:
+                self._places.zones = {str(zone["name"]): Path(str(zone["path"])) for zone in zones}
             case ApprovalRequired(request=request):
                 self.requests[request.request_id] = request
             case ApprovalResponse(request_id=request_id, decision=decision):

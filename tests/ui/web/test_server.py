@@ -194,6 +194,7 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
 
         assert "list the commands" in (await enter("/help", columns=60))["shown"]
         assert (await complete("/und"), await complete("see @not")) == (["/undo"], ["@notes.md"])
+        assert "@/workspace/" in await complete("see @/work")
         assert (await enter("/t add -i"))["form"] == {"tool": "add", "given": {}}
         assert "a page has no trace level" in (await enter("/trace"))["shown"]
         refused = await browser.act(session, "input", 400, text="!ls")
