@@ -192,7 +192,6 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
         ("/mcp off time", CommandEvent("mcp", ("off", "time"))),
         ("/undo", CommandEvent("undo")),
         ("/undo --list", CommandEvent("undo", ("--list",))),
-        ("/rewind", CommandEvent("rewind")),
         ("/rewind 2", CommandEvent("rewind", ("2",))),
         ("/exit", CommandEvent("exit")),
         ("/push --branch main", ManualToolInvoke("push", {"branch": "main"})),
