@@ -179,8 +179,9 @@ class Consent:
             shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
             preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
+            kept = _bounded_preview(preview)
             may_be_granted = judged.verdict.unruled and not self.may_have_run(judged)
-            return _bounded_preview(preview if may_be_granted else replace(preview, changed=None))
+            return kept if may_be_granted else replace(kept, changed=None)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code

@@ -130,8 +130,7 @@ class ApprovalController:
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
         """Take back every grant of which this is true, by its number from 1 on; what it allowed asks again."""
-        taken = self._grants.revoke(gone)
-        if taken:
+        if taken := self._grants.revoke(gone):
             self._tell_grants()
         return taken
 
