@@ -66,7 +66,7 @@ def show(
     if has_policy() and (unused := why_not_used()):
         sys.stderr.write(f"warning: {visible(unused)}\n")
     if file := untrusted_project(home, workspace):
-        sys.stderr.write(f"warning: {visible(str(file))} is not used: it is not trusted\n")
+        sys.stderr.write(f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n")
 
 
 def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:

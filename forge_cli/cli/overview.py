@@ -26,7 +26,7 @@ COMMANDS = {
     "plugins check": "Load a plugin in a process of its own, and say what is wrong with it.",
     "plugins install": "Install a package with plugins, or bring it up to date.",
     "plugins uninstall": "Remove a package with plugins, without asking.",
-    "worker new": "Make a worker file, by four questions or by flags.",
+    "worker new": "Make a worker file: answer a few questions, or give flags.",
     "worker list": "List the workers that can be named, and where they are.",
     "worker check": "Say whether a worker file is sound.",
     "worker show": "Show what a worker is, may do and is told.",

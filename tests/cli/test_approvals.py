@@ -115,7 +115,7 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
     assert "    ... 33 more lines" in shown
     session, request = log(clerk).stem.rpartition("-")[2], write["request"].removeprefix("approval_")
     assert shown[-2:] == [
-        "  why: zone 'workspace' asks before write",
+        "  why: writing in zone 'workspace' needs your OK",
         f"  answer with: forge approvals answer {session} {request} yes",
     ]
     assert cli("approvals", "answer", session, request, "no").code == 0

@@ -29,7 +29,7 @@ VERDICTS: list[tuple[str, dict[str, object], str, str]] = [
     ("peek", {}, "preApproved", "the worker says preApproved"),
     ("echo", {"text": "hi"}, "ask", "the worker says ask"),
     ("write_file", {"path": "/notes/a", "content": "x"}, "preApproved", "zone 'notes' pre-approves write"),
-    ("write_file", {"path": "/output/a", "content": "x"}, "ask", "zone 'output' asks before write"),
+    ("write_file", {"path": "/output/a", "content": "x"}, "ask", "writing in zone 'output' needs your OK"),
     ("delete_file", {"path": "/notes/a"}, "blocked", "zone 'notes' blocks delete"),
     ("deploy", {}, "blocked", "deploy can only be called by a person"),
     ("write_file", {"path": "/src/a", "content": "x"}, "refused", "zone 'src' is read-only"),

@@ -101,7 +101,7 @@ def test_rules_of_both_files_hold(cli, project: Project, monkeypatch: pytest.Mon
 def test_one_that_is_not_trusted_is_told_and_not_shown(cli, project: Project) -> None:
     file = project.write(".forge/config.yaml", PROJECT)
     done = cli("config", "show")
-    assert done.err == f"warning: {file} is not used: it is not trusted\n"
+    assert done.err == f"warning: {file} ignored: you have not trusted this folder. Run: forge trust\n"
     assert "auto_deny" not in done.out
 
 

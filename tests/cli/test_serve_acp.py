@@ -137,7 +137,7 @@ def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(helper:
         [(call, options)] = person.asked
         assert call.tool_call_id == start.tool_call_id == asks.tool_call_id
         assert call.content[0].content.text.splitlines()[0] == (
-            f"zone 'work' asks before write ({helper.folder}/worker.yaml:6:7)"
+            f"writing in zone 'work' needs your OK ({helper.folder}/worker.yaml:6:7)"
         )
         assert call.field_meta["forge"]["where"] == f"{helper.folder}/worker.yaml:6:7"
         assert (call.content[1].type, call.content[1].old_text, call.content[1].new_text) == ("diff", None, "one\n")

@@ -69,7 +69,7 @@ def test_an_editor_on_the_typescript_library(project: Project, sdk: Path) -> Non
     calls = {update["toolCallId"] for update in seen["updates"] if update["sessionUpdate"] == "tool_call"}
     assert {asked["toolCall"]["toolCallId"] for asked in seen["asked"]} <= calls
     assert seen["asked"][0]["options"][0]["kind"] == "allow_once"
-    assert seen["asked"][0]["toolCall"]["_meta"]["forge"]["reason"] == "zone 'workspace' asks before write"
+    assert seen["asked"][0]["toolCall"]["_meta"]["forge"]["reason"] == "writing in zone 'workspace' needs your OK"
     assert [update["currentModeId"] for update in seen["updates"] if "currentModeId" in update] == ["readOnly", "ask"]
     assert seen["exit"] == 0
     assert seen["listed"]

@@ -201,7 +201,7 @@ def test_the_user_of_the_client_is_asked_what_would_run_and_why(helper: Project,
     assert message.startswith("helper wants to call write_file (risk: medium)")
     assert '  path: "a.txt"' in message
     assert "+one" in message
-    assert "why: zone 'work' asks before write" in message
+    assert "why: writing in zone 'work' needs your OK" in message
     assert "\x1b" not in message
     (decided,) = [event for event in recorded(helper) if isinstance(event, ApprovalDecided)]
     assert (decided.verdict, decided.approved, decided.by) == ("ask", True, "user")

@@ -31,7 +31,7 @@ def test_without_a_model_it_says_how_to_get_one(cli) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"forge {__version__}: ")
     assert NEXT.format(flag=f" -m {HAIKU}") in done.out
-    assert "No model is there yet. Either of these brings one:\n  forge keys set anthropic " in done.out
+    assert "No model is set up yet. Pick one:\n  forge keys set anthropic " in done.out
     ways = r"\n  (forge keys set anthropic|forge keys set openai|export OPENAI_BASE_URL)"
     assert len(re.findall(ways, done.out)) == 3
     assert len(done.out.splitlines()) < 20

@@ -192,7 +192,7 @@ def test_where_nobody_says_what_is_trusted_counts(project: Project) -> None:
     first = project.run(model=model)
     assert "tabs" not in model.system[0]
     (told,) = [event.message for event in first.of(StatusEvent) if "AGENTS.md" in event.message]
-    assert told == f"{project.folder}/AGENTS.md is not used: it is not trusted; forge trust changes that"
+    assert told == f"{project.folder}/AGENTS.md ignored: you have not trusted this folder. Run: forge trust"
     assert project.forge("trust").stdout == f"trusted: {project.folder}/AGENTS.md (guidance)\n"
     second = project.run(model=model)
     assert "AGENTS.md of the working directory says:\n\nUse tabs." in model.system[1]

@@ -171,5 +171,5 @@ def test_one_that_is_not_trusted_is_told_of(project: Project) -> None:
     file = project.write(".forge/config.yaml", "trace: quiet\n")
     seen = project.run("Hello.")
     assert [event.message for event in seen.of(StatusEvent) if event.level == "warning"] == [
-        f"{file} is not used: it is not trusted"
+        f"{file} ignored: you have not trusted this folder. Run: forge trust"
     ]

@@ -89,7 +89,7 @@ def verdict(project: Project, command: str) -> str:
         ("echo hi", "preApproved", "toolsets.shell.rules[0]", 8, "'echo hi' matches the pre-approved rule 'echo'"),
         ("git fetch", "ask", "toolsets.shell.rules[3]", 11, "matches the asking rule 'git fetch': it takes long"),
         ("echo hi; git push -f", "blocked", "toolsets.shell.rules[2]", 10, "'git push': pushing is for people"),
-        ("make test", "ask", "toolsets.shell.default", 7, "no rule covers 'make test', and the default is ask"),
+        ("make test", "ask", "toolsets.shell.default", 7, "no rule allows 'make test', so you are asked"),
     ],
 )
 def test_a_decision_says_which_rule_and_where(
@@ -358,7 +358,7 @@ def test_a_zone_says_why_it_asks(project: Project) -> None:
     project.write("output/kept", "kept")
     (project.folder / "scratch/link").symlink_to("../output/kept")
     (decided,) = shell(project, "echo hi > scratch/link").of(ApprovalDecided)
-    assert decided.reason.startswith("it writes scratch/link: zone 'output' asks before write")
+    assert decided.reason.startswith("it writes scratch/link: writing in zone 'output' needs your OK")
     assert decided.rule == "sandbox.zones.output.approval.write"
 
 
@@ -778,7 +778,7 @@ def test_forge_approve_shows_the_parts_and_the_covering_rule(worker: Project) ->
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "ask: shell",
-        "  reason: no rule covers 'make test', and the default is ask",
+        "  reason: no rule allows 'make test', so you are asked",
         "  rule:   toolsets.shell.default",
         "  where:  worker.yaml:7:5",
         "  by:     rule",

@@ -91,7 +91,7 @@ def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, w
         assert r"\x1b[2J" in asked.expect(QUESTION)
         asked.type(answer)
         assert asked.end() == 0
-        assert "is not used: it is not trusted" in asked.text
+        assert "ignored: you have not trusted this folder" in asked.text
     assert not (writer.home / "trust.json").exists()
 
 

@@ -1,4 +1,4 @@
-"""``forge worker new``: a worker file of one's own, by four questions or by flags."""
+"""``forge worker new``: a worker file of one's own, by questions or by flags."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def new(
         Approval | None, typer.Option("--approval", help="What changes of files need; ask unless named.")
     ] = None,
 ) -> None:
-    """Make a worker file, by four questions or by flags.
+    """Make a worker file: answer a few questions, or give flags.
 
     On a terminal it asks unless a flag is given. A file that is there is never overwritten.
     """

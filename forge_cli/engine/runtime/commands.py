@@ -158,7 +158,7 @@ class SessionCommands:
         with deadline(budget, opened.spec.interrupt):
             messages = await opened.loop.compact(Tally(), budget)
         if messages:
-            self._say(f"a summary stands for the first {counted(messages, 'message')} from here on")
+            self._say(f"Compacted: {counted(messages, 'message')} replaced by a summary.")
         else:
             self._say("nothing was taken out of the conversation")
 
@@ -264,7 +264,7 @@ class SessionCommands:
         if seen.worker != spec.worker.name:
             raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
         if seen.pid is not None:
-            raise UsageError(f"the session {path.stem} is worked on by the process {seen.pid}")
+            raise UsageError(f"the session {path.stem} is open in another forge (pid {seen.pid})")
         self.next_session = path.stem
         self._leave()
 

@@ -139,7 +139,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     if closed:
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
-        notify("warning", f"{file} is not used: it is not trusted")
+        notify("warning", f"{file} ignored: you have not trusted this folder. Run: forge trust")
     model = choose_model(spec, settings, (workspace, Path.cwd()), notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(close_model, model.provider)
@@ -150,7 +150,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     guidance = folder.guidance(spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
-        notify("info", f"{names} is not used: it is not trusted; forge trust changes that")
+        notify("info", f"{names} ignored: you have not trusted this folder. Run: forge trust")
     return OpenWorker(
         spec=spec,
         workspace=workspace,

@@ -14,7 +14,7 @@ from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in
 from forge_cli.sandbox.names import lookalike_key, shown
 
 USER_EDITS = ("policy", "filesystem", "edits", NEW_ENTRY)
-_SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", Approval.BLOCKED: "blocks"}
+_SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.BLOCKED: "blocks"}
 
 
 def consent(place: Place, access: Access, own: OwnFiles) -> Verdict:
@@ -59,7 +59,10 @@ def _inside(zone: Zone) -> Verdict:
 def _zone_verdict(zone: Zone, access: Access) -> Verdict:
     write = access is Access.WRITE
     approval, where = (zone.write, zone.write_where) if write else (zone.delete, zone.delete_where)
-    reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
+    if approval is Approval.ASK:
+        reason = f"{'writing' if write else 'deleting'} in zone '{zone.name}' needs your OK"
+    else:
+        reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
     rule = f"the default zone '{zone.name}'" if zone.default else f"sandbox.zones.{zone.name}.approval.{access.value}"
     return Verdict(approval, reason, rule, where or zone.where, by="rule", grants=((_zone_rule(zone, access),),))
 

@@ -332,6 +332,8 @@ class LineJudge:
             return f"{_in_quotes(part.text)}: {part.why}"
         match, _ = self._strictest(matches)
         if match is None:
+            if self._default is Approval.ASK:
+                return f"no rule allows {_in_quotes(part.text)}, so you are asked"
             return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"
         if part.approval is Approval.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"

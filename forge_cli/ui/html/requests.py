@@ -134,7 +134,7 @@ def _draw_why(request: ApprovalRequest) -> Iterator[str]:
     rows = [("rule", request.rule or "none"), ("risk", f"{request.risk} ({RISKS[request.risk]})")]
     rows += [("", detail) for detail in request.details or ()]
     rows += [
-        (f"{name}, as by default", json.dumps(jsonable(request.args.get(name)), ensure_ascii=False))
+        (f"{name}, unchanged default", json.dumps(jsonable(request.args.get(name)), ensure_ascii=False))
         for name in request.defaults or ()
     ]
     listed = "".join(f"<dt>{one_line(name)}</dt><dd>{one_line(text)}</dd>" for name, text in rows)

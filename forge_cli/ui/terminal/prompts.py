@@ -57,8 +57,8 @@ BELL_AFTER = 10.0
 
 _NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
 RISKS = {
-    "low": "it says that it only reads",
-    "medium": "it says that it writes or reaches the network, and starts no programs",
+    "low": "it only reads",
+    "medium": "it can write files or use the network; it cannot start programs",
     "high": "it can start programs, or does not say what it does",
 }
 
@@ -310,12 +310,12 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     """Everything behind the question, and what each answer does."""
     _line(console, f"  reason: {request.reason}")
     _line(console, f"  rule:   {request.rule or 'none'}")
-    _line(console, f"  where:  {request.where or 'not from a file'}")
+    _line(console, f"  where:  {request.where or 'built-in default'}")
     _line(console, f"  risk:   {request.risk} ({RISKS[request.risk]})")
     for detail in request.details or ():
         _line(console, f"  {detail}")
     if request.defaults:
-        _line(console, "  as by default:")
+        _line(console, "  unchanged defaults:")
         for name in request.defaults:
             console.print(Indented(Group(*_argument(name, request.args[name])), 2), end="")
     _line(console, "  y       yes, this once")

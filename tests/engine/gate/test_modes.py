@@ -172,7 +172,7 @@ def test_an_accepted_edit_is_on_record_as_decided_by_the_mode(worker: Project) -
     (decided,) = ui.of("approvalDecided")
     told = decided.verdict, decided.approved, decided.by, decided.via
     assert told == ("ask", True, "mode", "accept edits")
-    assert decided.reason == "zone 'here' asks before write; the person accepts edits"
+    assert decided.reason == "writing in zone 'here' needs your OK; the person accepts edits"
 
 
 def test_a_tool_cannot_do_for_the_model_what_the_mode_refuses(worker: Project) -> None:

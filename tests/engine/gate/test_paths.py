@@ -133,7 +133,7 @@ SECRET = "'.env' is a protected name: it may hold secrets, and shells and progra
         (
             "put",
             {"path": "/out/a.txt", "text": "x"},
-            "zone 'out' asks before write",
+            "writing in zone 'out' needs your OK",
             "sandbox.zones.out.approval.write",
         ),
         (
@@ -211,7 +211,7 @@ def test_the_strictest_of_tool_worker_and_zone_counts_and_each_gives_its_reason(
     )
     _, seen = once(worker, "silent", [False], path="/out/x")
     assert seen.asked[0].reason == (
-        "neither the tool nor the worker says anything, so it asks; zone 'out' asks before write"
+        "neither the tool nor the worker says anything, so it asks; writing in zone 'out' needs your OK"
     )
     assert seen.asked[0].rule == "sandbox.zones.out.approval.write"
     worker.write(

@@ -151,7 +151,7 @@ def test_compact_lets_a_summary_stand_for_what_was_said(worker: Project) -> None
     begin = in_turn(bus, lambda: say(bus, "1", "2"), lambda: command(bus, "compact"), lambda: say(bus, "3"))
     with open_session(loaded) as session:
         converse(worker, bus, *turns, begin=begin, session=session)
-    assert "a summary stands for the first 3 messages from here on" in statuses(ui, "info")
+    assert "Compacted: 3 messages replaced by a summary." in statuses(ui, "info")
     with open_session(loaded, resume=session.id, task="4") as resumed:
         assert resumed.resumed
         messages = resumed.resumed.past.messages

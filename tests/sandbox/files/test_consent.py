@@ -273,7 +273,7 @@ def test_blocked_wins_over_what_asks(open_sandbox: OpenSandbox) -> None:
 def test_every_reason_to_ask_is_told(open_sandbox: OpenSandbox) -> None:
     verdict = open_sandbox([{"name": "z", "mode": "rw"}]).judge("/z/.git/config", Access.WRITE)
 
-    assert verdict.reason == "zone 'z' asks before write; '.git' is a protected name: git runs what it names"
+    assert verdict.reason == "writing in zone 'z' needs your OK; '.git' is a protected name: git runs what it names"
     assert verdict.rule == "sandbox.zones.z.approval.write"
 
 

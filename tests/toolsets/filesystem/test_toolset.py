@@ -429,7 +429,7 @@ def test_without_zones_the_working_directory_is_one_and_every_change_asks(projec
     )
     seen = project.run(turn, "done", answers=[True, False])
     assert seen.statuses == ["success", "success", "success", "denied", "error"]
-    assert changes(seen) == ["zone 'workspace' asks before write", "zone 'workspace' asks before delete"]
+    assert changes(seen) == ["writing in zone 'workspace' needs your OK", "deleting in zone 'workspace' needs your OK"]
     assert (project.read("b.txt"), project.read("a.txt")) == ("b", "a")
 
 

@@ -36,7 +36,7 @@ def test_examples_that_do_not_hold_are_named() -> None:
             "'git -c a=b log' is not matched by 'git': 'git -c a=b log': -c changes what git does or starts",
         ),
         WrongExample(0, "not_match", 1, "'git log' is matched by 'git'"),
-        WrongExample(1, "match", 0, "'ls' is not matched by 'rm': no rule covers 'ls', and the default is ask"),
+        WrongExample(1, "match", 0, "'ls' is not matched by 'rm': no rule allows 'ls', so you are asked"),
         WrongExample(1, "not_match", 0, "'$(rm x)' is matched by 'rm'"),
         WrongExample(2, "match", 0, "'git push' is matched by 'git' first; put the narrower rule before it"),
     ]

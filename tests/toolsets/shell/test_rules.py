@@ -70,7 +70,7 @@ def test_the_verdict_is_whole() -> None:
     [
         ("git log", "'git log' matches the pre-approved rule 'git'"),
         ("git log; git status", "each of its 2 commands is pre-approved"),
-        ("git log; id -u", "no rule covers 'id -u', and the default is ask"),
+        ("git log; id -u", "no rule allows 'id -u', so you are asked"),
         ("git push", "'git push' matches the asking rule 'git push': people push"),
         ("sudo git -C x reset", "'git -C x reset' matches the blocked rule 'git reset'"),
         ("git -c a=b log", "'git -c a=b log': -c changes what git does or starts"),

@@ -79,7 +79,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
         "  │ 1 + one",
         "  │ 2 + two",
         "  1 file, +2 -0",
-        "why: zone 'output' asks before write (worker.yaml:6:7)",
+        "why: writing in zone 'output' needs your OK (worker.yaml:6:7)",
         "  e  for this session: edits in zone output",
         "  s  for this session: this very call",
         CHOICES_ALWAYS,
@@ -122,7 +122,12 @@ def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(termin
 def test_a_question_mark_explains_and_asks_again(asked, writer) -> None:
     asked.type("?\n")
     explanation = asked.asked()
-    for line in ("reason: zone 'output' asks before write", "rule:   ", "where:  worker.yaml:6:7", "risk:   medium ("):
+    for line in (
+        "reason: writing in zone 'output' needs your OK",
+        "rule:   ",
+        "where:  worker.yaml:6:7",
+        "risk:   medium (",
+    ):
         assert line in explanation
     assert not (writer.folder / "output" / "a.md").exists()
     asked.type("?\n")
