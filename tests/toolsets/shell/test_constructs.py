@@ -3,6 +3,7 @@
 Covers forge_cli.toolsets.shell.allow.values, forge_cli.toolsets.shell.sets.listings.
 """
 
+import os
 import random
 import re
 import shlex
@@ -247,7 +248,8 @@ def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
     surprises = []
     for line, argvs in zip(approved, done, strict=True):
         piped = "|" in line.replace("||", "")  # a cd in a pipe moves nobody else
-        moved = "cd src" if any(argv[0] == "cd" for argv in argvs) and not piped else ""
+        elsewhere = any(argv[0] == "cd" and os.path.normpath(argv[-1]) != "." for argv in argvs)
+        moved = "cd src" if elsewhere and not piped else ""
         for argv in argvs:
             if (*argv, moved) not in known:
                 known[*argv, moved] = is_allowed(argv, policy, moved)
@@ -258,7 +260,7 @@ def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
 
 
 def is_allowed(argv: tuple[str, ...], policy: ShellPolicy, moved: str) -> bool:
-    if argv[0] in ("xargs", "timeout") or (argv[0] == "cd" and moved):
+    if argv[0] in ("xargs", "timeout") or (argv[0] == "cd" and (moved or os.path.normpath(argv[-1]) == ".")):
         return True  # what it starts is recorded as well
     if argv[0] == "cd":  # in a pipe, behind another one
         return policy.verdict(f"cd src; {shlex.join(argv)}").approval is Approval.PRE_APPROVED
