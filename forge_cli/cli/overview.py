@@ -47,7 +47,7 @@ COMMANDS = {
     "lock": "Write what a worker consists of to a file, for a review.",
     "trust": "Trust the workers, settings, skills and more of a folder.",
     "doctor": "Check that everything is there that forge needs.",
-    "sessions list": "List sessions, the one that was worked on last first.",
+    "sessions list": "List the sessions of this folder and below, the latest first.",
     "sessions show": "Show what was said and done in a session.",
     "sessions search": "Look for TEXT in what was said, in calls and in their results.",
     "sessions export": "Write a session as Markdown, as a page that loads nothing, or its decisions as csv.",

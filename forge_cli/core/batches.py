@@ -60,7 +60,7 @@ class Spending:
 
     def add(self, result: Mapping[str, Any]) -> None:
         used, cost = result["usage"], result["cost"]
-        usage = Usage(**{name: used[name] for name in vars(Usage())})
+        usage = Usage(**{name: used.get(name, 0) for name in vars(Usage())})
         self.usage += usage
         self.unknown = self.unknown or (cost is None and usage != Usage())
         if cost is not None or self.unknown:

@@ -90,7 +90,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         (["echo", *W, "text=a", "--approval-mode", "auto_deny"], 4, "approval mode auto_deny"),
         (["delete_file", *W, "-y", "path=/notes/x"], 4, "delete_file is blocked: zone 'notes' blocks delete"),
         (["write_file", *W, "-y", "path=/src/x", "content=y"], 1, "zone 'src' is read-only"),
-        (["boom", *W], 1, "ValueError: it broke\\x1b[2J (tools.py:42)\n"),
+        (["boom", *W], 1, "ValueError: it broke\\x1b[2J (tools.py:43)\n"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -110,7 +110,7 @@ def test_the_operator_may_call_what_the_model_may_not_and_is_asked_as_well(cli, 
 def test_json_prints_the_value_of_a_failure_too(cli, tester) -> None:
     done = cli("tools", "call", "boom", *W, "--json")
     assert done.code == 1
-    assert json.loads(done.out) == {"kind": "text", "content": "ValueError: it broke\x1b[2J (tools.py:42)"}
+    assert json.loads(done.out) == {"kind": "text", "content": "ValueError: it broke\x1b[2J (tools.py:43)"}
 
 
 def test_a_file_comes_out_as_it_is(cli, tester) -> None:

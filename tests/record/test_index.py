@@ -111,7 +111,7 @@ def test_who_works_on_a_session_is_asked_each_time() -> None:
         lambda text: text.replace('"turns": 0', '"turns": "0"'),
         lambda text: text.replace('"status": "completed", ', ""),
         lambda text: text.replace('"value": {', '"value": [{').replace("}}", "}]}"),
-        lambda text: text.replace('"stamp": "1 ', '"stamp": "0 '),
+        lambda text: text.replace('"stamp": "2 ', '"stamp": "1 '),
     ],
 )
 def test_a_damaged_index_is_ignored_and_replaced(read: list[str], damage) -> None:

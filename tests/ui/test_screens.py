@@ -111,7 +111,8 @@ def test_the_doctor_says_what_to_do_below_and_ends_with_a_verdict(terminal, colu
     missing = next(place for place, line in enumerate(lines) if "model.anthropic: ANTHROPIC_API_KEY is not" in line)
     assert lines[missing].startswith("\x1b[33mmissing\x1b[0m ")
     assert "        forge keys set anthr" in [line[:28] for line in lines[missing + 1 : missing + 4]]
-    assert any(line.startswith("\x1b[32mall that forge needs is there; ") for line in lines[-2:])
+    assert any(line.startswith("\x1b[32mall that forge needs is there; ") for line in lines[-5:])
+    assert any("one thing to do: set up a model" in line for line in lines[-4:])
 
 
 @pytest.mark.few(1)

@@ -40,7 +40,7 @@ def list_sessions(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the sessions of this folder and those below it, the one that was worked on last first.
+    """List the sessions of this folder and below, the latest first.
 
     The items of a batch are one row; forge batch status RESULTS lists them.
     """

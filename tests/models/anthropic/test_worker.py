@@ -38,7 +38,8 @@ def test_a_worker_uses_a_tool(api: Api, adder: Project) -> None:
     done = adder.forge("run", "worker.yaml", "What is 1 + 2?", "--output-format", "json")
     result = json.loads(done.stdout)
     assert (done.returncode, result["response"], result["turns"]) == (0, "It is 3.", 2)
-    assert result["usage"] == {
+    counted = {name: count for name, count in result["usage"].items() if "_" in name}
+    assert counted == {
         "input_tokens": 22,
         "output_tokens": 84,
         "cache_read_tokens": 14,
