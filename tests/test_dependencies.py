@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -45,6 +46,7 @@ def modules_of(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+@pytest.mark.long
 def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     failures = []
     for folder, code in ((ROOT, ROOT / "forge_cli"), *((each, each / "src") for each in PLUGINS)):

@@ -203,6 +203,7 @@ def test_a_denial_of_a_child_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
     assert (found["suggestions"], rules(found["leftOut"])) == ([], [[TOUCH]])
 
 
+@pytest.mark.long
 def test_a_worker_with_tools_of_its_own_is_judged_in_a_child_process(cli: Cli, ask: Ask, clerk: Project) -> None:
     clerk.write("tools.py", 'def look() -> str:\n    """Look."""\n    return ""\n')
     clerk.write("worker.yaml", WORKER + "  custom: {module: ./tools.py, tools: [look]}\n")

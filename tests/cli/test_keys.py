@@ -106,6 +106,7 @@ sandbox: {{isolation: {level}}}
 """
 
 
+@pytest.mark.long
 def test_the_provider_gets_a_stored_key_and_says_where_a_refused_one_is_from(api: Api, project: Project) -> None:
     store(project)
     project.write("worker.yaml", WORKER.format(level="auto"))

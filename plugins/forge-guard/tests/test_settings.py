@@ -86,6 +86,7 @@ def test_on_a_terminal_nothing_is_written_without_a_yes(machine: Machine) -> Non
     assert seen == [(True, False, False)] * 3 + [(True, True, False), (True, True, True)]
 
 
+@pytest.mark.long
 def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None:
     settings = machine.settings("gemini")
     settings.parent.mkdir()

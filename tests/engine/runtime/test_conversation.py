@@ -139,6 +139,7 @@ def test_an_unknown_command_is_said_to_be_one(worker: Project, name: str) -> Non
     assert warning.startswith(f"there is no command '{name}'; ")
 
 
+@pytest.mark.long
 def test_the_example_converses_calls_and_is_answered_for_where_nobody_can() -> None:
     said = "What is honey?\nSell one\n/price item=bread\n/nope\n"
     done = subprocess.run(

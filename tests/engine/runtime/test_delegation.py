@@ -110,6 +110,7 @@ def test_a_program_can_call_the_tool_of_a_worker(tree: Tree) -> None:
     assert in_loop(invoke).text() == "helped: x"
 
 
+@pytest.mark.long
 def test_a_tool_that_is_called_by_hand_has_no_worker_to_call_from(tree: Tree) -> None:
     tree.worker("helper", "helped")
     tree.boss(allowed("helper"), more="model: script:helper.script.yaml")

@@ -98,6 +98,7 @@ def going_on(seen: Seen) -> Resumed:
     return Resumed(read_past(lines), lines[-1])
 
 
+@pytest.mark.long
 def test_every_request_begins_with_the_bytes_of_the_one_before(api: Api, giver: Project) -> None:
     api.will(*everything(), say("Done."))
     assert giver.run(task="Give, «all» of it.").result.turns == len(api.received) == 7

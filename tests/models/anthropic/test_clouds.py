@@ -201,6 +201,7 @@ def test_there_is_only_the_sdk_to_send_with(foundry: CloudServer) -> None:
         FACTORIES["foundry"].make("x", env(transport="http"))
 
 
+@pytest.mark.long
 def test_the_clouds_are_listed(cloud: CloudServer, project: Project) -> None:
     listed = json.loads(project.forge("models", "list", "--json").stdout)
     assert {"bedrock:...", "vertex:...", "foundry:..."} <= {row["model"] for row in listed}

@@ -137,7 +137,7 @@ def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project:
     assert "no such database" in done.stderr
 
 
-@pytest.mark.parametrize("mode", ["absent", "mute"])
+@pytest.mark.parametrize("mode", ["absent", pytest.param("mute", marks=pytest.mark.long)])
 def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mode: str) -> None:
     servers(project, {"s": definition(mode, more=", required: true, connect_timeout: 3"), "t": definition("plain")})
     project.write("script.yaml", "turns: [{text: done}]\n")
