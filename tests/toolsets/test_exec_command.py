@@ -269,7 +269,7 @@ async def test_each_line_for_a_bare_shell_is_judged(opened: Open, project: Proje
         assert "three" not in heard
         await hands.write("printf 'asked\\n'\n")
         assert len(hands.asked) == 2
-        assert "no rule covers" in hands.asked[1].reason
+        assert "no rule allows" in hands.asked[1].reason
         assert hands.asked[1].details[0].startswith("part:   printf ")
         await hands.hear("asked")
         assert project.folder.joinpath("worker.yaml").exists()

@@ -122,7 +122,7 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
         assert (request["tool"], request["path"], request["risk"]) == ("write_file", ["tester"], "medium")
         assert '<span class="plus">' in request["html"]
         assert "1 file, +1 -0" in request["html"]
-        assert "zone &#x27;workspace&#x27; asks before write" in request["html"]
+        assert "writing in zone &#x27;workspace&#x27; needs your OK" in request["html"]
         assert request["choices"][0]["value"] == "once"
         assert request["choices"][-1] == {"value": "no", "key": "n", "label": "Deny"}
         await tab.wait(lambda tab: tab.status == "waiting")
