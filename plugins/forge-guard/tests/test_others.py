@@ -110,6 +110,7 @@ def test_gemini(guarded: Machine) -> None:
     assert json.loads(guarded.hook("gemini", data, "BeforeTool")[1])["decision"] == "deny"
 
 
+@pytest.mark.long
 def test_opencode(guarded: Machine) -> None:
     expected: list[tuple[str, dict[str, Any], int, str]] = [
         ("bash", {"command": "git status", "description": "x"}, 0, ""),

@@ -117,6 +117,7 @@ def test_nobody_gets_an_allow_where_forge_cannot_be_started(guarded: Machine) ->
     assert said == {"claude": "ask", "codex": "deny", "gemini": "deny"}
 
 
+@pytest.mark.long
 def test_an_input_that_is_none_asks(guarded: Machine) -> None:
     failures = []
     for text in ("", "{", "[]", "7", '{"tool_name": "Bash"}', '{"hook_event_name": "PreToolUse", "cwd": "x"}'):

@@ -191,6 +191,7 @@ def test_the_stricter_approval_mode_counts(tree: Tree, root: str, own: str | Non
     assert said in texts(tree.run(ASK_HELPER, "done", approval_mode=root), 1)[0]
 
 
+@pytest.mark.long
 def test_a_called_worker_cannot_approve_everything(tree: Tree) -> None:
     tree.worker("helper", "helped", more="approval: {mode: approve_all}")
     done = tree.project.forge("worker", "check", "boss.yaml")

@@ -125,6 +125,7 @@ def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(api: Api
         assert begins_with(one, other)
 
 
+@pytest.mark.long
 def test_a_session_that_broke_off_sends_the_same_bytes(api: Api, giver: Project) -> None:
     """The first process ends in the middle, without an answer; the next one goes on from there."""
     turns = everything()
