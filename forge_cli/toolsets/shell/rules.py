@@ -245,7 +245,7 @@ class LineJudge:
             row = match.row if match else None
             if match and row:
                 fed = _fed_words(command, match)
-                why = row.misfit(fed, match.reach, self._readable)
+                why = _timed_by_name(fed[: match.start]) or row.misfit(fed, match.reach, self._readable)
                 if not why and fed is not command.words:
                     why = command_hazard(fed[match.start :], match.reach - match.start)
             why = why or self._hazard(command, reach, place, row)
@@ -377,12 +377,20 @@ def _first(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Matc
 
 def _first_inside(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
     """What a rule set says of a command that only has its time limited or taken, or gets words by xargs."""
-    wrapper = wrapper_named(words[0]) if words[0] in _TIMED else None
-    start = wrapper.inner(words, 0) if wrapper else _behind_xargs(words)
+    start = _behind_timer(words) if words[0] in _TIMED else _behind_xargs(words)
     found = _first(by_name, words[start:]) if start else None
     if found is None or found.row is None or start is None:
         return None
     return replace(found, start=start)
+
+
+def _behind_timer(words: tuple[str, ...]) -> int | None:
+    """Where the command begins that is timed; to bash, what stands behind ``time`` and is not ``-p`` is a command."""
+    if words[0] != "time":
+        wrapper = wrapper_named(words[0])
+        return wrapper.inner(words, 0) if wrapper else None
+    start = 2 if words[1:2] == ("-p",) else 1
+    return start if start < len(words) and not words[start].startswith("-") else None
 
 
 def _behind_xargs(words: tuple[str, ...]) -> int | None:
@@ -390,6 +398,12 @@ def _behind_xargs(words: tuple[str, ...]) -> int | None:
     options = _XARGS.match(" ".join(words)) if words[0] == "xargs" else None
     start = len(options[0].split()) if options else len(words)
     return start if start < len(words) and not words[start].startswith("-") else None
+
+
+def _timed_by_name(words: Sequence[ShellWord]) -> str | None:
+    """Why bash does not take a quoted ``-p`` for an option of its own ``time``."""
+    quoted = len(words) == 2 and words[0].text == "time" and not words[1].bare
+    return "a quoted -p behind time is the name of a command" if quoted else None
 
 
 def _fed_words(command: Simple, match: _Match) -> Sequence[ShellWord]:
