@@ -245,7 +245,7 @@ class LineJudge:
             row = match.row if match else None
             if match and row:
                 fed = _fed_words(command, match)
-                why = _timed_by_name(fed[: match.start]) or row.misfit(fed, match.reach, self._readable)
+                why = _timed_by_name(command, match) or row.misfit(fed, match.reach, self._readable)
                 if not why and fed is not command.words:
                     why = command_hazard(fed[match.start :], match.reach - match.start)
             why = why or self._hazard(command, reach, place, row)
@@ -400,10 +400,12 @@ def _behind_xargs(words: tuple[str, ...]) -> int | None:
     return start if start < len(words) and not words[start].startswith("-") else None
 
 
-def _timed_by_name(words: Sequence[ShellWord]) -> str | None:
-    """Why bash does not take a quoted ``-p`` for an option of its own ``time``."""
-    quoted = len(words) == 2 and words[0].text == "time" and not words[1].bare
-    return "a quoted -p behind time is the name of a command" if quoted else None
+def _timed_by_name(command: Simple, match: _Match) -> str | None:
+    """Why bash may not take ``-p`` for an option of its own ``time``: one that is quoted, or behind a redirection."""
+    if match.start != 2 or command.words[0].text != "time":
+        return None
+    plain = command.words[1].bare and not command.redirects
+    return None if plain else "time takes -p only right behind it; else it is the name of a command"
 
 
 def _fed_words(command: Simple, match: _Match) -> Sequence[ShellWord]:
