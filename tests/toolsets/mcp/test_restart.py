@@ -43,6 +43,7 @@ def told(opened: WorkerCalls) -> list[str]:
     return [event.message for event in opened.seen.events if isinstance(event, StatusEvent) and event.level != "debug"]
 
 
+@pytest.mark.long
 @pytest.mark.needs("linux")
 def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
     worker(project, "pid")
