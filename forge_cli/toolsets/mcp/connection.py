@@ -262,7 +262,8 @@ class Connection:
         if self.off:
             raise ToolError(f"the MCP server {self.name} is turned off")
         with anyio.move_on_after(self.server.connect_timeout):
-            await self._ready.wait()
+            while self._client is None:  # it may be lost again before whoever waits gets a turn
+                await self._ready.wait()
         if self._client is None:
             raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}")
         return self._client

@@ -3,6 +3,7 @@
 Covers forge_cli.toolsets.mcp.sent.
 """
 
+import asyncio
 import os
 import select
 import signal
@@ -11,9 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import anyio
 import pytest
+from mcp.client._memory import InMemoryTransport
+from mcp.server import MCPServer
 
 from forge_cli.core.events import StatusEvent
+from forge_cli.files.mcp import McpServer
 from forge_cli.testing import Project, WorkerCalls
 from forge_cli.toolsets.mcp import connection
 
@@ -43,7 +48,6 @@ def told(opened: WorkerCalls) -> list[str]:
     return [event.message for event in opened.seen.events if isinstance(event, StatusEvent) and event.level != "debug"]
 
 
-@pytest.mark.long
 @pytest.mark.needs("linux")
 def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
     worker(project, "pid")
@@ -56,6 +60,35 @@ def test_the_call_after_a_crash_waits_for_the_server(project: Project) -> None:
     # "it has ended", or "the connection was closed" where the call notices it first
     assert sum(line.startswith("the MCP server s is not there: ") for line in said) == 4
     assert said.count("the MCP server s is there again") == 4
+
+
+def test_a_call_that_finds_the_server_and_loses_it_in_the_same_moment_waits() -> None:
+    """The end is noticed while the call, which has seen that the server is there, waits for its turn."""
+    server = MCPServer("s")
+    server.tool("echo")(lambda: "there")
+
+    async def main() -> str:
+        told = connection.Connection(
+            "s",
+            McpServer(command="x"),
+            transport=lambda: InMemoryTransport(server),
+            roots=list,
+            log=lambda line: None,
+            tell=lambda level, message: None,
+            keep=lambda offer: None,
+        )
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(told.own)
+                await told.settled()
+                calling = asyncio.create_task(told.call("echo", {}, lambda text, part: None))
+                await asyncio.sleep(0)
+                told.lost("it has ended")
+                answer = await calling
+                told.close()
+        return str(answer.content[0].text)
+
+    assert anyio.run(main) == "there"
 
 
 @pytest.mark.long
