@@ -21,8 +21,8 @@ class OutputLost(Exception):
         super().__init__(f"standard output cannot be written: {problem}")
 
 
-class ErrorStream(io.TextIOWrapper):
-    """Standard error: what cannot be written is dropped, then and from then on."""
+class _LiveStream(io.TextIOWrapper):
+    """A stream that is written above the lines which are drawn again and again, where there are any."""
 
     live: "LiveLines | None" = None
 
@@ -35,8 +35,15 @@ class ErrorStream(io.TextIOWrapper):
         return written
 
     def _write(self, text: str) -> int:
+        return super().write(text)
+
+
+class ErrorStream(_LiveStream):
+    """Standard error: what cannot be written is dropped, then and from then on."""
+
+    def _write(self, text: str) -> int:
         try:
-            return super().write(text)
+            return super()._write(text)
         except OSError:
             silence(self.fileno())
             return len(text)
@@ -48,26 +55,17 @@ class ErrorStream(io.TextIOWrapper):
             silence(self.fileno())
 
 
-class DataStream(io.TextIOWrapper):
+class DataStream(_LiveStream):
     """Standard output: what cannot be written raises OutputLost, or is told to ``on_loss`` once and dropped."""
 
     lost: OutputLost | None = None
     on_loss: Callable[[], object] | None = None
-    live: "LiveLines | None" = None
-
-    def write(self, text: str) -> int:
-        if self.live is None:
-            return self._write(text)
-        with self.live.writing(text):
-            written = self._write(text)
-            self.flush()
-        return written
 
     def _write(self, text: str) -> int:
         if self.lost is not None and self.on_loss is None:
             raise self.lost
         try:
-            return super().write(text)
+            return super()._write(text)
         except OSError as error:
             self._lose(error)
             return len(text)
