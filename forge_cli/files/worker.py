@@ -69,7 +69,7 @@ class WorkerConfig(Config):
     """Whether the system prompt tells where the worker is."""
     on_error: Literal["continue", "stop"] = "continue"
     """Whether a call of the model that fails ends the work."""
-    undo: Literal["files", "commands"] = "files"
+    undo: Literal["files", "commands"] = "commands"
     """Whether what commands change can be undone as well, where they can work on copies."""
     tool_share: ToolShare | None = None
     """The share of the model's window that the definitions of tools may take before they are loaded on demand."""

@@ -21,7 +21,6 @@ name: builder
 model: script:script.yaml
 sandbox: {zones: [{name: code, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]}
 toolsets: {filesystem: {}, shell: {}}
-undo: commands
 """
 BUILD = (
     "mkdir -p dist/deep; echo built > dist/deep/out; sed -i s/one/1/ app.py; rm -r old; chmod 600 mode; "
@@ -125,10 +124,24 @@ def test_a_command_that_fails_or_is_stopped_leaves_what_it_did(builder: Project,
 
 
 def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
-    builder.write("worker.yaml", WORKER.replace("undo: commands", "undo: files"))
+    builder.write("worker.yaml", f"{WORKER}undo: files\n")
     work(builder, cli, calls(shell("sh -c 'echo x > made'")))
     assert "changed no file" in cli("undo").err
     assert builder.read("made") == "x\n"
+
+
+RENAME = "python3 -c 'import os; open(\"made\", \"w\"); os.rename(\"old\", \"new\")'"
+
+
+def test_a_folder_is_renamed_by_the_second_attempt_and_from_then_on_nothing_is_undone(builder: Project, cli) -> None:
+    script(builder, calls(shell(RENAME)), calls(shell(RENAME)), calls(shell("sh -c 'echo x > later'")), "done")
+    done = cli("run", "worker.yaml", "go", "-p", "-y")
+    assert done.code == 0
+    assert "run the line again" in sessions(builder)[0].read_text()
+    assert (builder.folder / "new/b/c").exists()
+    assert builder.read("later") == "x\n"
+    assert cli("undo").out == "removed   made\n"
+    assert (builder.folder / "later").exists()
 
 
 @pytest.mark.long

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
 NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
+NOT_RENAMED = (
+    "a folder cannot be renamed on a copy, so from now on commands change the files themselves, and are not undone"
+)
 
 NAMED = 10
 """Protected names that are told one by one."""
@@ -143,6 +146,12 @@ class WorkerProcesses(Processes):
             )
             if copies.problems:
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
+            if copies.started(ran) and trial.trials.may_lack_rename(ran):
+                self._copies = False
+                self._say("warning", NOT_RENAMED)
+                return replace(
+                    ran, stderr=f"{ran.stderr.rstrip()}\nforge: {NOT_RENAMED}; run the line again\n".lstrip()
+                )
             if copies.started(ran):
                 return ran
             self._copies = False

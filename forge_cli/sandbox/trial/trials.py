@@ -72,6 +72,12 @@ def copies_problem(wrap: Confined) -> str | None:
     return None
 
 
+def may_lack_rename(done: Finished) -> bool:
+    """Whether a command says that it failed because a folder cannot be renamed on a copy."""
+    said = f"{done.stdout}\n{done.stderr}"
+    return bool(done.exit_code) and (os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said)
+
+
 def _destinations(reached: Sequence[str]) -> list[str]:
     """What a trial wanted of the network, by host and port where that is known."""
     here = [place for place in reached if place.startswith("127.")]
@@ -193,7 +199,7 @@ class Trials:
         unsure = tried.unsure
         if unsure is None and done.exit_code:
             silent = [*withheld, *map(str, self._view.named)]
-            if os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said:
+            if may_lack_rename(done):
                 unsure = "a folder cannot be moved on a copy, so it may have failed only there"
             elif silent:
                 unsure = f"it failed without {', '.join(map(shown, silent[:3]))}, which a trial does not have"
