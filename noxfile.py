@@ -11,7 +11,7 @@ import nox
 from nox.command import CommandFailed
 
 nox.options.default_venv_backend = "virtualenv"
-nox.options.sessions = ["tests", "lint", "types", "build"]
+nox.options.sessions = ["tests", "lint", "types"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
@@ -148,7 +148,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the type hints of forge and of its plugins."""
     install(session, "types")
-    session.run("mypy", *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)]))
+    session.run("mypy", "--num-workers", "auto", *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)]))
 
 
 @nox.session
