@@ -148,7 +148,9 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the type hints of forge and of its plugins."""
     install(session, "types")
-    session.run("mypy", "--num-workers", "auto", *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)]))
+    session.run(
+        "mypy", "--num-workers", "auto", *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)])
+    )
 
 
 @nox.session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -303,6 +303,40 @@ class NetworkAccess(Event):
 
 
 @dataclass(frozen=True)
+class TriedChange:
+    """A path that a trial changed, as it is from the working directory, or whole where it lies elsewhere."""
+
+    path: str
+    change: Literal["created", "changed", "deleted", "renamed", "mode"]
+    bytes: int = 0
+    """The size of a file, for a deleted one what it was."""
+    renamed_from: str | None = None
+
+
+@dataclass(frozen=True)
+class TriedWant:
+    """Something that a trial reached for in vain."""
+
+    kind: Literal["network", "read", "write"]
+    what: str
+    """A host and port, or a path, as far as it is known."""
+    why: str | None = None
+    """What keeps a trial from it."""
+
+
+def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
+    """What a trial reached for in vain, for people: places of the network together, then each path."""
+    places, paths = {True: list[str](), False: list[str]()}, []
+    for each in wanted:
+        if each.kind == "network":
+            places[each.what.startswith("127.")].append(each.what)
+        else:
+            paths.append(f"{each.what}, which {each.why}" if each.why else each.what)
+    titles = {False: "the network", True: "a server on this machine"}
+    return [*(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]), *paths]
+
+
+@dataclass(frozen=True)
 class CommandTried(Event):
     """A command was done on copies of the zones, before anybody was asked."""
 
@@ -312,17 +346,18 @@ class CommandTried(Event):
     """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real."""
     exit_code: int | None
     duration_ms: int
-    changes: tuple[str, ...] = ()
-    """A line for each path that it changed, protected names first."""
-    wanted: tuple[str, ...] = ()
-    """What it reached for in vain."""
+    changed: tuple[TriedChange, ...] = ()
+    """Protected names first."""
+    wanted: tuple[TriedWant, ...] = ()
+    applied: bool = False
+    """Whether the zones have the changes by now."""
     unsure: str | None = None
     """Why it may have ended otherwise than the command would."""
 
     def sentence(self) -> str:
         """What happened, as a line for people."""
-        lacked = [*(f"it wanted {each}" for each in self.wanted), *filter(None, [self.unsure])]
-        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changes)}"
+        lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
+        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
 
 

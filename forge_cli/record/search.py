@@ -100,8 +100,8 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield message
         case NetworkAccess(host=host):
             yield host
-        case CommandTried(changes=changes):
-            yield from changes
+        case CommandTried(changed=changed):
+            yield from (each.path for each in changed)
         case InputPrompt(prompt=prompt):
             yield prompt
         case UserInput(content=content):

@@ -130,7 +130,7 @@ def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
     assert builder.read("made") == "x\n"
 
 
-RENAME = "python3 -c 'import os; open(\"made\", \"w\"); os.rename(\"old\", \"new\")'"
+RENAME = 'python3 -c \'import os; open("made", "w"); os.rename("old", "new")\''
 
 
 def test_a_folder_is_renamed_by_the_second_attempt_and_from_then_on_nothing_is_undone(builder: Project, cli) -> None:

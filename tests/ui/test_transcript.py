@@ -35,6 +35,7 @@ from forge_cli.core.events import (
     StatusEvent,
     ToolResult,
     ToolStarted,
+    TriedWant,
     TurnEndEvent,
     UserInput,
     WorkerUpdate,
@@ -201,8 +202,8 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (ContextUsage(1, 2, None, 4), "room was made: a summary stands for 4 messages from here on"),
         (NetworkAccess("a.example", 80, True, "user", "c"), "network: a.example:80 allowed by user"),
         (
-            CommandTried("c", "incomplete", 7, 100, wanted=("the network",)),
-            "tried: it wanted the network (exit code 7, 0.1 s)",
+            CommandTried("c", "incomplete", 7, 100, wanted=(TriedWant("network", "one.example:443"),)),
+            "tried: it wanted the network (one.example:443) (exit code 7, 0.1 s)",
         ),
         (InputPrompt("r", "Who?"), "asks: Who?"),
         (UserInput("r", "Me"), None),

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from forge_cli.core.events import TriedWant
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
@@ -43,7 +44,7 @@ class Tried:
 
     done: Finished
     changes: ChangeSet
-    wanted: tuple[str, ...] = ()
+    wanted: tuple[TriedWant, ...] = ()
     """What it reached for that a trial does not have, and the command would."""
     unsure: str | None = None
     """Why it may have ended otherwise than the command would, though nobody saw it reach for anything."""
@@ -78,15 +79,9 @@ def may_lack_rename(done: Finished) -> bool:
     return bool(done.exit_code) and (os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said)
 
 
-def _destinations(reached: Sequence[str]) -> list[str]:
+def _destinations(reached: Sequence[str]) -> list[TriedWant]:
     """What a trial wanted of the network, by host and port where that is known."""
-    here = [place for place in reached if place.startswith("127.")]
-    away = [place for place in reached if place not in here]
-    found = [f"a server on this machine ({', '.join(here[:LISTED])})"] if here else []
-    if away:
-        more = f" and {len(away) - LISTED} more" if len(away) > LISTED else ""
-        found.insert(0, f"the network ({', '.join(away[:LISTED])}{more})")
-    return found or ["the network, or a server on this machine"]
+    return [TriedWant("network", place) for place in reached[:LISTED] or ["an address that it knows"]]
 
 
 class Trials:
@@ -160,7 +155,7 @@ class Trials:
             raise NotTried(f"what it left cannot be told: {error}") from None
         if copies.is_overtaken(changes):
             return None
-        wanted = [f"{shown(name)}, which may hold secrets" for name in secrets]
+        wanted = [TriedWant("read", name, "may hold secrets") for name in secrets]
         if report and report.network:
             wanted[:0] = _destinations(report.reached)
         unsure = None
@@ -195,7 +190,8 @@ class Trials:
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
-        wanted = (*tried.wanted, *(f"{shown(path)}, which lies outside the zones" for path in list(lacked)[:LISTED]))
+        outside = (TriedWant(_kind(path, argv[-1]), path, "lies outside the zones") for path in list(lacked)[:LISTED])
+        wanted = (*tried.wanted, *outside)
         unsure = tried.unsure
         if unsure is None and done.exit_code:
             silent = [*withheld, *map(str, self._view.named)]
@@ -204,3 +200,8 @@ class Trials:
             elif silent:
                 unsure = f"it failed without {', '.join(map(shown, silent[:3]))}, which a trial does not have"
         return replace(tried, wanted=wanted, unsure=unsure)
+
+
+def _kind(path: str, line: str) -> Literal["read", "write"]:
+    """What a line wants of a path outside: written by a redirection, or else read."""
+    return "write" if any(f">{gap}{path}" in line for gap in ("", " ")) else "read"

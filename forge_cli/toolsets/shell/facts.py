@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from forge_cli.core.difference import unified_diff
+from forge_cli.core.events import TriedChange, describe_wanted
 from forge_cli.core.grants import GrantOffer
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.sandbox.protected import protected_among
-from forge_cli.sandbox.trial.changes import PathChange
+from forge_cli.sandbox.trial.changes import Entry, PathChange, What
 from forge_cli.sandbox.trial.trials import Tried
 from forge_cli.toolsets.shell.outcome import describe_end
 
 LISTED, DIFFED, DIFF_BYTES, OUTPUT = 100, 20, 64_000, 2_000
 """Changes that are listed, files that are compared, bytes of each, and characters of the output that are shown."""
+
+_CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
+    "made": "created",
+    "changed": "changed",
+    "replaced": "changed",
+    "deleted": "deleted",
+    "mode": "mode",
+    "times": "mode",
+    "linked": "mode",
+}
 
 
 def describe(tried: Tried, workspace: Path) -> Text:
@@ -45,6 +58,29 @@ def list_changes(tried: Tried, workspace: Path, at_most: int) -> Iterator[str]:
         yield f"and {len(changes) - at_most} more"
 
 
+def changed_paths(tried: Tried, workspace: Path) -> Iterator[TriedChange]:
+    """The same for programs; a file that is gone and another with its size and times is one that was renamed."""
+    changes = _in_order(tried)
+    gone = {_looks(change.before): change for change in changes if change.after is None and change.before}
+    came = Counter(_looks(change.after) for change in changes if change.before is None and change.after)
+    sources = {key: change for key, change in gone.items() if key and came[key] == 1}
+    for change in changes:
+        path, entry = _shown(change.path, workspace), change.after or change.before
+        size = entry.size if entry else 0
+        if change.after is None and sources.get(_looks(change.before)) is change:
+            continue
+        source = sources.get(_looks(change.after)) if change.before is None else None
+        if source:
+            yield TriedChange(path, "renamed", size, _shown(source.path, workspace))
+        else:
+            yield TriedChange(path, _CHANGES[change.what], size)
+
+
+def _looks(entry: Entry | None) -> tuple[int, int, int] | str:
+    """By which a file is known again under another name; nothing for what is not a file."""
+    return (entry.size, entry.modified, entry.mode) if entry and entry.kind == "file" else ""
+
+
 def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
     """The smallest folder that holds all changes; never a zone itself, nor where a protected name is among them."""
     changes = tried.changes.changes
@@ -64,7 +100,7 @@ def _is_folder(change: PathChange) -> bool:
 def _state(tried: Tried) -> str:
     done = tried.done
     ended = f"tried on a copy, without network: {describe_end(done)} after {done.duration_ms / 1000:.1f} s"
-    wanted = f"\nit wanted {'; '.join(tried.wanted)}" if tried.wanted else ""
+    wanted = f"\nit wanted {'; '.join(visible(each) for each in describe_wanted(tried.wanted))}" if tried.wanted else ""
     return f"{ended}{wanted}{f'{chr(10)}{tried.unsure}' if tried.unsure else ''}"
 
 

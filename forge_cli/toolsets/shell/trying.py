@@ -12,14 +12,14 @@ from pathlib import Path
 
 from forge_cli.core.approval import CommandRun
 from forge_cli.core.errors import Stale
-from forge_cli.core.events import CommandTried
+from forge_cli.core.events import CommandTried, TriedWant
 from forge_cli.core.processes import Finished
 from forge_cli.core.tool import Args, Preview
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import Tried
-from forge_cli.toolsets.shell.facts import changed_folder, describe, list_changes, recap
+from forge_cli.toolsets.shell.facts import changed_folder, changed_paths, describe, recap
 
 _TRIED = "tried.json"
 KEPT_IN_EVENT = 100
@@ -88,11 +88,11 @@ class KeptTrials:
         except (FileNotFoundError, Stale):
             return None
         kept["done"] = Finished(**{**kept["done"], "appeared": (), "refused": ()})
-        return Tried(changes=changes, **{**kept, "wanted": tuple(kept["wanted"])})
+        return Tried(changes=changes, **{**kept, "wanted": tuple(TriedWant(**each) for each in kept["wanted"])})
 
 
 def _save(tried: Tried) -> None:
-    kept = {"done": vars(tried.done), "wanted": tried.wanted, "unsure": tried.unsure}
+    kept = {"done": vars(tried.done), "wanted": [vars(each) for each in tried.wanted], "unsure": tried.unsure}
     replace_file(tried.changes.folder / _TRIED, json.dumps(kept), mode=0o600)
 
 
@@ -108,7 +108,7 @@ def told(tried: Tried, call_id: str, workspace: Path) -> CommandTried:
         outcome,  # type: ignore[arg-type]
         tried.done.exit_code,
         tried.done.duration_ms,
-        tuple(list_changes(tried, workspace, KEPT_IN_EVENT)),
+        tuple(changed_paths(tried, workspace))[:KEPT_IN_EVENT],
         tried.wanted,
-        tried.unsure,
+        unsure=tried.unsure,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from forge_cli.core.approval import ApprovalRequest, CommandRun, JudgedPart
 from forge_cli.core.difference import recap_differences
-from forge_cli.core.events import CommandTried
+from forge_cli.core.events import CommandTried, describe_wanted
 from forge_cli.core.grants import THIS_CALL, GrantOffer
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
@@ -65,8 +65,8 @@ def _rules(offer: GrantOffer) -> JsonObject:
 def _draw_trial(tried: CommandTried) -> Iterator[str]:
     """How a trial ended; what it changed is in the preview."""
     facts = [f"exit code {tried.exit_code}", f"{tried.duration_ms / 1000:.1f} s"]
-    facts += [counted(len(tried.changes), "change") if tried.changes else "no change"]
-    facts += [f"it wanted {each}" for each in tried.wanted] + [tried.unsure or ""]
+    facts += [counted(len(tried.changed), "change") if tried.changed else "no change"]
+    facts += [f"it wanted {each}" for each in describe_wanted(tried.wanted)] + [tried.unsure or ""]
     shown = "".join(element("li", one_line(fact)) for fact in facts if fact)
     yield f'<ul class="trial {tried.outcome}"><li>Tried on a copy</li>{shown}</ul>'
 

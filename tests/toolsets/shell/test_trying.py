@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, CommandTried, ToolResult
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    CommandTried,
+    ToolResult,
+    TriedWant,
+    describe_wanted,
+)
 from forge_cli.testing import Project, Seen, call, calls
 
 pytestmark = pytest.mark.needs("overlay")
@@ -77,18 +84,35 @@ def test_a_line_that_fails_by_itself_is_its_result_as_well(shell: Project) -> No
 def test_a_yes_applies_what_was_shown(shell: Project) -> None:
     seen = run(shell, "./build.sh", answers=[True])
     assert tried(seen).outcome == "effects"
-    assert list(tried(seen).changes) == [
-        "made     dist/",
-        "made     dist/out (6 bytes)",
-        "changed  notes.txt (10 bytes)",
-        "deleted  old",
+    assert [(each.path, each.change, each.bytes) for each in tried(seen).changed] == [
+        ("dist", "created", 0),
+        ("dist/out", "created", 6),
+        ("notes.txt", "changed", 10),
+        ("old", "deleted", 4),
     ]
     text = shown(seen)
+    assert "made     dist/out (6 bytes)\nchanged  notes.txt (10 bytes)\ndeleted  old\n" in text
     assert "-hello\n+bye\n" in text
     assert "  done\n" in text
     assert (shell.read("notes.txt"), shell.read("dist/out")) == ("bye\nworld\n", "built\n")
     assert not (shell.folder / "old").exists()
     assert seen.of(ToolResult)[0].value.data["stdout"] == "done\n"  # type: ignore[union-attr]
+
+
+RENAMES = "mv notes.txt told.txt; chmod 700 build.sh; touch old; mkdir sub; echo 1 > sub/a; echo 2 > sub/b"
+
+
+def test_each_change_has_its_kind(shell: Project) -> None:
+    found = [(each.path, each.change, each.renamed_from) for each in tried(run(shell, RENAMES, answers=[True])).changed]
+    assert found == [
+        ("build.sh", "mode", None),
+        ("old", "mode", None),
+        ("sub", "created", None),
+        ("sub/a", "created", None),
+        ("sub/b", "created", None),
+        ("told.txt", "renamed", "notes.txt"),
+    ]
+    assert (shell.folder / "told.txt").exists()
 
 
 def test_a_no_changes_nothing(shell: Project) -> None:
@@ -162,7 +186,7 @@ def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -
     secret = 'python3 -c \'print(open(".e" + "nv").read())\''
     seen = run(shell, secret, answers=[True])
     assert tried(seen).outcome == "incomplete"
-    assert tried(seen).wanted == (f"'{shell.folder / '.env'}', which may hold secrets",)
+    assert tried(seen).wanted == (TriedWant("read", str(shell.folder / ".env"), "may hold secrets"),)
     assert "it wanted" in shown(seen)
     assert "abc" not in shown(seen)
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
@@ -194,19 +218,19 @@ def test_where_a_trial_wants_to_go_is_told_by_host_and_port(shell: Project) -> N
     shell.write("served.py", SERVED)
     shell.write("garbage.py", GARBAGE)
     table = {
-        "python3 served.py": (),
-        ": < /dev/tcp/one.example/443; : < /dev/tcp/two.example/80; getent ahosts three.example; true": (
+        "python3 served.py": [],
+        ": < /dev/tcp/one.example/443; : < /dev/tcp/two.example/80; getent ahosts three.example; true": [
             "the network (one.example:443, two.example:80, three.example)",
-        ),
-        "echo x > /dev/udp/time.example/123; : < /dev/tcp/127.0.0.1/9; true": (
+        ],
+        "echo x > /dev/udp/time.example/123; : < /dev/tcp/127.0.0.1/9; true": [
             "the network (time.example:123)",
             "a server on this machine (127.0.0.1:9)",
-        ),
-        ": < /dev/tcp/203.0.113.7/80; true": ("the network, or a server on this machine",),
+        ],
+        ": < /dev/tcp/203.0.113.7/80; true": ["the network (an address that it knows)"],
     }
     turns = [calls(call("shell", command=line)) for line in (*table, "python3 garbage.py")]
     seen = shell.run(*turns, "done", approval_callback=lambda request: False, timeout=120)
-    *found, garbage = (each.wanted for each in seen.of(CommandTried))
+    *found, garbage = (describe_wanted(each.wanted) for each in seen.of(CommandTried))
     assert dict(zip(table, found, strict=True)) == table
     (text,) = garbage
     assert text.startswith("the network (")

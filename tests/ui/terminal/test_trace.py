@@ -39,6 +39,7 @@ from forge_cli.core.events import (
     ToolOutput,
     ToolResult,
     ToolStarted,
+    TriedChange,
     TurnEndEvent,
     TurnStart,
     UserInput,
@@ -100,7 +101,11 @@ EVENTS: list[tuple[Event, int, str]] = [
     (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
     (NetworkAccess("a.example", 443, True, "rule", "c1"), 2, "  network: a.example:443 allowed by rule\n"),
     (CommandTried("c1", "noEffect", 0, 210), 2, "  tried: no effect (exit code 0, 0.2 s)\n"),
-    (CommandTried("c1", "effects", 0, 210, ("made     a",)), 3, "  tried: changes: 1 (exit code 0, 0.2 s)\n"),
+    (
+        CommandTried("c1", "effects", 0, 210, (TriedChange("a", "created"),)),
+        3,
+        "  tried: changes: 1 (exit code 0, 0.2 s)\n",
+    ),
     (
         NetworkAccess("2606::1", 80, False, "user", "c1", "n\x1bo"),
         2,
