@@ -36,11 +36,17 @@ CHECKED = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
 def documented_blocks() -> Iterator[tuple[str, str]]:
+    """Those that define tools, and the files of the same page that these import."""
     for document in CHECKED:
-        for block in blocks(document.read_text(), document.name):
-            defines = block.file == "tools.py" or DEFINES.search(block.text)
-            if block.kind == "python" and defines and document.name != OTHERS:
-                yield re.sub(r"\W", "_", block.place), block.text
+        if document.name == OTHERS:
+            continue
+        python = [block for block in blocks(document.read_text(), document.name) if block.kind == "python"]
+        defining = [block for block in python if block.file == "tools.py" or DEFINES.search(block.text)]
+        yield from ((re.sub(r"\W", "_", block.place), block.text) for block in defining)
+        for block in python:
+            name = Path(block.file or "").stem
+            if name and any(f"from {name} import " in user.text for user in defining):
+                yield name, block.text
 
 
 def check_types(folder: Path) -> str:
