@@ -11,21 +11,22 @@ __version__ = "0.2.0"
 _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalRequest Effect Verdict",
     "core.bus": "EventBus",
-    "core.config": "Config",
     "core.context": "ToolContext",
     "core.errors": "ForgeError ToolError",
     "core.events": "Event",
     "core.hookspecs": "hookimpl",
     "core.media": "Image",
-    "core.paths": "DeletePath ReadPath WritePath",
     "core.results": "Custom Diff Json Text",
-    "core.tool": "Args Preview Tool tool",
-    "core.toolset": "Toolset ToolsetConfig",
+    "core.tool": "Args Preview",
     "core.zones": "Zone",
     "engine.runtime.result": "WorkerResult",
     "engine.runtime.runtime": "WorkerRuntime",
     "engine.sync": "run_sync",
     "files.worker": "Worker load_worker",
+    "schema.config": "Config",
+    "schema.paths": "DeletePath ReadPath WritePath",
+    "schema.tool": "Tool tool",
+    "schema.toolset": "Toolset ToolsetConfig",
 }
 """Where each name of this module is made."""
 _MOVED = {
@@ -53,7 +54,7 @@ _MOVED = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 _MOVED_TO = {name: place for place, names in _MOVED.items() for name in names.split()}
 _PACKAGES = frozenset(
-    {"apps", "cli", "core", "engine", "files", "models", "record", "sandbox", "toolsets", "ui", *_MOVED}
+    {"apps", "cli", "core", "engine", "files", "models", "record", "sandbox", "schema", "toolsets", "ui", *_MOVED}
 )
 """What ``from forge_cli import core`` looks for here before it loads it."""
 

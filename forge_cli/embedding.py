@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.runtime_ui import RuntimeUI
-from forge_cli.core.tool import is_manual_tool, llm_tools, manual_tools
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.repeat import replay
@@ -14,6 +12,8 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits
 from forge_cli.record.open import OpenSession, open_session
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.tool import is_manual_tool, llm_tools, manual_tools
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 from forge_cli.toolsets.filesystem import FilesystemToolset
 from forge_cli.toolsets.memory import MemoryToolset

@@ -19,16 +19,17 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.notify import Notify
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
-from forge_cli.core.paths import PathUse
 from forge_cli.core.processes import Finished, Piece, Processes, ProcessStream
 from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.requests import SampleReply, SampleRequest, SessionRequests
 from forge_cli.core.sandbox import FileInfo, FolderEntry, SandboxView
 from forge_cli.core.source import Source
-from forge_cli.core.tool import ManualExecution, NeedsApproval, Validated
-from forge_cli.core.toolset import ApprovalConfig, ToolsetEnv, ToolsetPlaces
+from forge_cli.core.tool import NeedsApproval, Validated
 from forge_cli.core.zones import Access, ZoneApproval, ZoneMode
 from forge_cli.files.key_store import ProviderKey, find_key
+from forge_cli.schema.paths import PathUse
+from forge_cli.schema.tool_fields import ManualExecution
+from forge_cli.schema.toolset import ApprovalConfig, ToolsetEnv, ToolsetPlaces
 
 __all__ = [
     "Access",

@@ -16,12 +16,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
 from forge_cli.core.loop import start_loop
 from forge_cli.core.results import ResultValue
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.remote import executor_env
@@ -33,6 +31,8 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.models.script import ScriptedModel, ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Sink
+from forge_cli.schema.config import parse_config
+from forge_cli.schema.tool import Tool
 
 EventT = TypeVar("EventT", bound=Event)
 ResultT = TypeVar("ResultT", bound=ResultValue)

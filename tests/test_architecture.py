@@ -18,10 +18,11 @@ from .rows import each_row
 
 ROOT = Path(__file__).parent.parent
 
-BASE = frozenset({"core", "files", "sandbox"})
+BASE = frozenset({"core", "schema", "files", "sandbox"})
 MAY_IMPORT = {
     "core": frozenset({"core"}),
-    "files": frozenset({"core", "files"}),
+    "schema": frozenset({"core", "schema"}),
+    "files": frozenset({"core", "schema", "files"}),
     "sandbox": BASE,
     "record": BASE | {"record"},
     "engine": BASE | {"record", "engine"},
@@ -333,6 +334,9 @@ BROKEN = [
     (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x.py", "from forge_cli.toolsets.y import Y"),
     (plugins_in_the_box_keep_apart, "forge_cli/models/x/y.py", "from forge_cli.models import z"),
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import Tool"),
+    (imports_point_down, "forge_cli/core/x.py", "from forge_cli.schema.tool import Tool"),
+    (imports_point_down, "forge_cli/core/x.py", "from forge_cli import core, schema"),
+    (imports_point_down, "forge_cli/schema/x.py", "from forge_cli.files import document"),
     (imports_point_down, "forge_cli/core/x.py", "from ..engine import guard"),
     (imports_point_down, "forge_cli/core/x.py", "from .. import engine"),
     (imports_point_down, "forge_cli/sandbox/x.py", "import forge_cli.engine.turns.loop"),
@@ -371,6 +375,11 @@ BROKEN = [
 KEPT = [
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import __version__\nfrom forge_cli.core import tool"),
     (imports_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.files.sandbox import resolve\nimport json"),
+    (
+        imports_point_down,
+        "forge_cli/schema/x.py",
+        "from forge_cli import schema as room\nimport forge_cli.core.tool",
+    ),
     (imports_point_down, "forge_cli/ui/x.py", "from . import render\nfrom ..core.events import Event"),
     (imports_point_down, "forge_cli/cli/run.py", "from forge_cli.engine.runtime.runtime import WorkerRuntime"),
     (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x/y.py", "from forge_cli.toolsets.x.z import Z"),

@@ -23,14 +23,12 @@ from forge_cli import results as results_api
 from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.calls import OutcomeStatus
-from forge_cli.core.config import Config
 from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.messages import Message
 from forge_cli.core.results import WELL_KNOWN_KINDS
-from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings
@@ -40,6 +38,8 @@ from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.schema.config import Config
+from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.executables.manifest import Manifest
 
 from .rows import each_row

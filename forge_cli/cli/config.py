@@ -15,7 +15,6 @@ from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_fol
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bounds import LOAD_LIMIT
-from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, user_home
@@ -31,6 +30,7 @@ from forge_cli.files.settings import (
     untrusted_project,
 )
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, DEFAULT_TOOL_SHARE, Limits
+from forge_cli.schema.config import Config
 
 app = new_app()
 

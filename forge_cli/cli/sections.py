@@ -14,10 +14,10 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-from forge_cli.core.config import Config
-from forge_cli.core.problems import expectation
-from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import JsonObject, camel_case, jsonable
+from forge_cli.schema.config import Config
+from forge_cli.schema.problems import expectation
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 COMMON = frozenset(ToolsetConfig.model_fields)
 """Keys that every toolset takes."""

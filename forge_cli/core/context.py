@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.schema import InputSchema
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class InnerCalls(Protocol):
         ...
 
 
-AskPerson = Callable[[str, JsonObject], Awaitable[JsonObject | None]]
+AskPerson = Callable[[str, "JsonObject | type[BaseModel]"], Awaitable[JsonObject | None]]
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 
@@ -151,7 +150,7 @@ class ToolContext:
         """
         if self.questions is None:
             raise ToolError(f"{self.tool} cannot ask anybody here: {question}")
-        answer = await self.questions(question, InputSchema.of(schema).json_schema)
+        answer = await self.questions(question, schema)
         if answer is None or isinstance(schema, dict):
             return answer
         return schema.model_validate(answer)

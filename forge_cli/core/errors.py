@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+PROBLEMS = 5
+"""How many problems of an input are told at once."""
+
 
 class ExitCode(IntEnum):
     """How a command ends; the numbers are documented in ``forge run --help``."""
@@ -106,6 +109,14 @@ class ToolError(Exception):
     def __init__(self, *sentence: object, value: Any = None) -> None:
         super().__init__(*sentence)
         self.value = value
+
+
+class InvalidInput(ToolError):
+    """The args of a call do not fit the tool's schema; one sentence for the model that names each wrong field."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__("; ".join(self.problems[:PROBLEMS]))
 
 
 class ToolTimeout(ToolError):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from forge_cli.core.executors import ExecutorFactory
     from forge_cli.core.messages import ModelFactory
     from forge_cli.core.observers import Observer
-    from forge_cli.core.toolset import Toolset
 
 HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end", "record"]
 """When a hook of a person is called, which may be the observer of a plugin."""
@@ -27,8 +26,8 @@ Renderer = Callable[[Custom], ResultValue]
 
 
 @hookspec
-def forge_toolsets() -> Iterable[type[Toolset]]:  # type: ignore[empty-body]
-    """The toolset classes of this plugin.
+def forge_toolsets() -> Iterable[type]:  # type: ignore[empty-body]
+    """The toolset classes of this plugin, derived from ``Toolset``.
 
     Called when a worker names a toolset whose name is the name of the plugin's entry point.
     """

@@ -16,7 +16,8 @@ from forge_cli.core.results import ResultValue, for_model, shown_files
 from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, wire
 
 if TYPE_CHECKING:
-    from forge_cli.core.config import Config
+    from pydantic import BaseModel
+
     from forge_cli.core.notify import Notify
 
 
@@ -282,8 +283,8 @@ class ModelFactory:
     A provider with options of its own has a subclass, in which ``Options`` names them.
     """
 
-    Options: ClassVar[type[Config] | None] = None
-    """Keys of its own under ``models.NAME`` in the user's config; they arrive as ``env.settings``."""
+    Options: ClassVar[type[BaseModel] | None] = None
+    """A ``Config``: keys of its own under ``models.NAME`` in the user's config; they arrive as ``env.settings``."""
     prefix: str
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""

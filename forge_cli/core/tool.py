@@ -1,40 +1,18 @@
-"""A tool: what a model or a person may call, from any of the five sources."""
+"""The words of a tool: its args, its own verdict, and the preview of a call."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
-import re
-import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, wraps
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
-from weakref import WeakKeyDictionary
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from forge_cli import core
-from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict, risk_of
-from forge_cli.core.calls import OutcomeStatus
+from forge_cli.core.approval import Approval, CommandRun, Verdict
 from forge_cli.core.context import CallContext, ToolContext
-from forge_cli.core.errors import SchemaError
-from forge_cli.core.paths import PathUse, declared_accesses
-from forge_cli.core.results import Custom, ResultValue
-from forge_cli.core.schema import InputSchema, InvalidInput
-from forge_cli.core.source import Source as Source
-from forge_cli.core.source import ToolMode
-from forge_cli.core.tool_calls import FunctionCall as FunctionCall
-from forge_cli.core.tool_calls import InThread, in_pool
-from forge_cli.core.tool_calls import positional_count as positional_count
-from forge_cli.core.tool_fields import READ_ONLY as READ_ONLY
-from forge_cli.core.tool_fields import READERS, SHORT_FORMS, read_fields, rename_options
-from forge_cli.core.tool_fields import ManualExecution as ManualExecution
+from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.zones import Access
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from forge_cli.core.events import CommandTried
     from forge_cli.core.grants import GrantOffer
 
@@ -46,7 +24,10 @@ NeedsApproval = (
     | Callable[[Args, CallContext], OwnVerdict | Awaitable[OwnVerdict]]
     | None
 )
-Touches = Callable[[Args], Iterable[PathUse]]
+TIME_LIMIT = 30.0
+"""Seconds for a call of a tool that says nothing else."""
+LONGEST = 3600.0
+"""The most that makes sense, and what a tool says that bounds its calls itself."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +40,6 @@ class RefusesOnly:
     def __call__(self, args: Args, context: CallContext) -> bool:
         self.check(args, context)
         return False
-
-
-TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-TIME_LIMIT = 30.0
-"""Seconds for a call of a tool that says nothing else."""
-LONGEST = 3600.0
-"""The most that makes sense, and what a tool says that bounds its calls itself."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +67,6 @@ class Preview:
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
 MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
-ToolClass = TypeVar("ToolClass")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,326 +76,6 @@ class Validated:
     ok: bool
     args: JsonObject | None = None
     error: str | None = None
-
-
-def _takes_other_names(cls: type[ToolClass]) -> type[ToolClass]:
-    """Let a class be made with options as authors write them; its fields are those of the class."""
-    make, known = cls.__init__, [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
-
-    @wraps(make)
-    def init(self: Any, **given: Any) -> None:
-        if given.keys() <= set(known):
-            make(self, **given)
-        else:
-            named = rename_options("Tool", given, known)
-            make(self, **read_fields(str(named.get("name")), named))
-
-    setattr(cls, "__init__", init)  # noqa: B010
-    return cls
-
-
-@_takes_other_names
-@dataclass(frozen=True, kw_only=True)
-class Tool:
-    """One thing that can be called, behind the gate."""
-
-    name: str
-    description: str
-    input_schema: JsonObject | type[BaseModel]
-    """What the model sees; validation is derived from the same thing."""
-    execute: Execute
-    preview: MakePreview | None = None
-    """Asked only before a prompt: what the call would do."""
-    needs_approval: NeedsApproval = None
-    """The tool's own verdict, or a function of ``args``, or of ``(args, context)``; with None the worker decides."""
-    touches: Touches | None = None
-    """The paths inside other args; those that the schema declares are found without it."""
-    manual: ManualExecution | None = None
-    effects: frozenset[Effect] | None = None
-    """What it does to the world; None is unknown, and unknown is high risk."""
-    delegates: bool = False
-    """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
-    bound_to_zones: bool = True
-    """False where its author knows nothing of zones: it reaches any file, and whoever is asked is told."""
-    lasting: bool = False
-    """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
-    timeout: float | None = None
-    """Seconds for a call; None for the usual 30, in which child workers do not count."""
-    on_outcome: Callable[[Args, OutcomeStatus], None] | None = None
-    """Told how each call ended, refused ones included, for the tool's own statistics; what it raises is ignored."""
-    digest: str | None = None
-    """Content that a remembered grant is bound to, such as the hash of the source."""
-    definition: str | None = None
-    """For a lock: the hash of all that its source says of it, if that is more than there is here."""
-    version: str | None = None
-    """For people to read; nothing is decided by it."""
-    source: Source | None = None
-    """Where it came from; filled in by forge."""
-    origin: str | None = None
-    """What its toolset adds to the source for people to read, such as the package that it adapts."""
-    stands_for: StandsFor | None = None
-    """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
-
-    The gate judges that call too, the stricter verdict counts, and what is remembered is remembered of that call.
-    """
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and TOOL_NAME.fullmatch(self.name)):
-            raise SchemaError(f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'")
-        given = {name: getattr(self, name) for name in READERS if name not in SHORT_FORMS}
-        for name, value in read_fields(self.name, given).items():
-            if value is not given[name]:
-                object.__setattr__(self, name, value)
-
-    @property
-    def manual_execution(self) -> ManualExecution | None:
-        """The same as ``manual``."""
-        return self.manual
-
-    @cached_property
-    def schema(self) -> InputSchema:
-        return InputSchema.of(self.input_schema)
-
-    def author_of(self, value: ResultValue) -> str | None:
-        """The distribution whose renderer draws this result of the tool, where it is a custom one."""
-        return self.source.distribution if self.source and isinstance(value, Custom) else None
-
-    @property
-    def mode(self) -> ToolMode:
-        """Who may call it: ``llm``, ``manual`` or ``both``."""
-        return self.manual.mode if self.manual else "llm"
-
-    @property
-    def read_only(self) -> bool:
-        """Is it declared to read only?"""
-        return self.effects is not None and self.effects <= READ_ONLY
-
-    @property
-    def fits_read_only(self) -> bool:
-        """May it be called in a read-only session? What nobody has declared may not."""
-        return self.read_only or self.delegates
-
-    @property
-    def risk(self) -> Risk:
-        """How much it can do, from its declared effects."""
-        return risk_of(self.effects)
-
-    @cached_property
-    def has_paths(self) -> bool:
-        """Can a call of it name paths, so that zones are consulted?"""
-        return self.touches is not None or bool(declared_accesses(self.schema.json_schema))
-
-    @cached_property
-    def changes_paths(self) -> bool:
-        """Can a call of it name paths that it changes?"""
-        accesses = declared_accesses(self.schema.json_schema)
-        return self.touches is not None or any(access.changes for access in accesses)
-
-    def paths(self, args: Args) -> list[PathUse]:
-        """The paths that a call with valid args declares."""
-        if not self.has_paths:
-            return []
-        flat = self._flat_paths
-        if flat is None:
-            declared = core.found_paths.declared_paths(self.schema.json_schema, args)
-        else:
-            given = [(args.get(name), access, kind, name) for name, access, kind in flat]
-            declared = [
-                PathUse(path, access, kind, at=(name,)) for path, access, kind, name in given if path is not None
-            ]
-        return declared if self.touches is None else [*declared, *self.touches(args)]
-
-    @cached_property
-    def _flat_paths(self) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
-        return core.found_paths.flat_paths(self.schema.json_schema)
-
-    def validate_input(self, input: Any) -> Validated:
-        """The args as the tool would get them, or what is wrong with them; nothing is raised."""
-        try:
-            return Validated(ok=True, args=self.schema.validate(input))
-        except InvalidInput as error:
-            return Validated(ok=False, error=str(error))
-
-    @classmethod
-    def from_function(
-        cls,
-        function: Callable[..., Any],
-        *,
-        schema: JsonObject | type[BaseModel] | None = None,
-        in_thread: InThread | None = None,
-        at_once: Callable[..., Any] | None = None,
-        **overrides: Any,
-    ) -> Tool:
-        """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
-
-        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
-        function that is not async, in a thread of its choice. ``at_once`` takes what the function takes, and returns
-        the result where it need not wait for it; None leaves the call to the function.
-        """
-        context_name = _context_parameter(function)
-        hidden = {context_name} if context_name else set()
-        model = schema if schema is not None else core.signature.signature_model(function, skip=hidden)
-        options = getattr(function, OPTIONS, ToolOptions())
-        given: dict[str, Any] = {
-            "name": getattr(function, "__name__", type(function).__name__),
-            "description": core.signature.describe(function)
-            or f"Custom tool: {getattr(function, '__name__', 'a function')}",
-            "input_schema": model,
-            "execute": FunctionCall(function, model, context_name, in_thread or in_pool, at_once),
-            **options.stated(),
-            **overrides,
-        }
-        return cls(**given)
-
-
-_context_parameters: WeakKeyDictionary[FunctionType, str | None] = WeakKeyDictionary()
-
-
-def _context_parameter(function: Callable[..., Any]) -> str | None:
-    """The parameter that wants the ToolContext, by its annotation; a function has the same in every session."""
-    plain = getattr(function, "__func__", function)
-    if not isinstance(plain, FunctionType):
-        return _find_context_parameter(function)
-    if plain not in _context_parameters:
-        _context_parameters[plain] = _find_context_parameter(function)
-    return _context_parameters[plain]
-
-
-def _find_context_parameter(function: Callable[..., Any]) -> str | None:
-    try:
-        hints = typing.get_type_hints(function)
-    except Exception:  # hints are third-party code: a name that does not resolve is reported by signature_model
-        hints = {}
-    parameters = inspect.signature(function).parameters
-    for name, parameter in parameters.items():
-        if hints.get(name) is ToolContext or parameter.annotation in (ToolContext, "ToolContext"):
-            return name
-    return None
-
-
-OPTIONS = "__forge_tool__"
-BY_NAME = ("needs_approval", "preview", "touches")
-"""Options that may be the name of a method of the toolset."""
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolOptions:
-    """What ``@tool`` says of a function, kept on the function itself, which stays callable as it was."""
-
-    name: str | None = None
-    description: str | None = None
-    needs_approval: NeedsApproval | str = None
-    manual: ManualExecution | None = None
-    effects: frozenset[Effect] | None = None
-    lasting: bool | None = None
-    timeout: float | None = None
-    preview: MakePreview | str | None = None
-    touches: Touches | str | None = None
-
-    def stated(self) -> dict[str, Any]:
-        return {entry.name: value for entry in fields(self) if (value := getattr(self, entry.name)) is not None}
-
-
-@overload
-def tool(function: Function, /) -> Function: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    needs_approval: NeedsApproval | str = None,
-    manual: ManualExecution | ToolMode | Mapping[str, str] | None = None,
-    label: str | None = None,
-    category: str | None = None,
-    read_only: bool | None = None,
-    effects: Iterable[Effect | str] | None = None,
-    lasting: bool | None = None,
-    timeout: float | None = None,
-    preview: MakePreview | str | None = None,
-    touches: Touches | str | None = None,
-) -> Callable[[Function], Function]: ...
-def tool(
-    function: Function | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    needs_approval: NeedsApproval | str = None,
-    manual: ManualExecution | ToolMode | Mapping[str, str] | None = None,
-    label: str | None = None,
-    category: str | None = None,
-    read_only: bool | None = None,
-    effects: Iterable[Effect | str] | None = None,
-    lasting: bool | None = None,
-    timeout: float | None = None,
-    preview: MakePreview | str | None = None,
-    touches: Touches | str | None = None,
-    **more: Any,
-) -> Any:
-    """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
-
-    The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
-    In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may be the name of a method.
-
-    Args:
-        name: Instead of the name of the function.
-        description: Instead of its docstring: what the model reads.
-        needs_approval: The tool's own verdict: True asks, False does not; ``ask``, ``preApproved`` or ``blocked``, a
-            Verdict, or a function of ``args`` or of ``(args, context)`` that returns one of these. Without it the
-            worker decides.
-        manual: Who may call it: ``llm`` (the model, as by default), ``manual`` (people) or ``both``; also called
-            ``manual_execution``, and an object with ``mode``, ``label`` and ``category``.
-        label: What menus call it.
-        category: Where menus list it.
-        read_only: True is short for ``effects=["read"]``.
-        effects: What it does to the world: ``read``, ``write``, ``execute``, ``network``. They give the risk;
-            pre-approved calls of one turn that only read run side by side.
-        lasting: True where its last call holds until the next one, as a plan does; it outlives a summary.
-        timeout: Seconds after which a call is stopped; 30 without it.
-        preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
-        touches: A function of ``args`` that gives a PathUse for each path inside other args.
-    """
-    given = {
-        "name": name,
-        "description": description,
-        "needs_approval": needs_approval,
-        "manual": manual,
-        "label": label,
-        "category": category,
-        "read_only": read_only,
-        "effects": effects,
-        "lasting": lasting,
-        "timeout": timeout,
-        "preview": preview,
-        "touches": touches,
-    }
-    stated = {key: value for key, value in given.items() if value is not None}
-    options = rename_options("@tool", {**stated, **more}, [entry.name for entry in fields(ToolOptions)])
-    now = {key: value for key, value in options.items() if value is not None and key not in BY_NAME}
-    later = {key: options[key] for key in BY_NAME if key in options}
-
-    def mark(function: Function) -> Function:
-        owner = str(options.get("name") or getattr(function, "__name__", "tool"))
-        setattr(function, OPTIONS, ToolOptions(**read_fields(owner, now), **later))
-        return function
-
-    return mark if function is None else mark(function)
-
-
-def is_manual_tool(tool: Tool) -> bool:
-    """May a person call it?"""
-    return tool.mode in ("manual", "both")
-
-
-def llm_tools(tools: Sequence[Tool]) -> list[Tool]:
-    """Those that the model may see and call."""
-    return [tool for tool in tools if tool.mode in ("llm", "both")]
-
-
-def manual_tools(tools: Sequence[Tool]) -> list[Tool]:
-    """Those that a person may call."""
-    return [tool for tool in tools if is_manual_tool(tool)]
 
 
 def digest_of(content: bytes) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.engine.lock.distributions import distribution_of
@@ -26,6 +25,7 @@ from forge_cli.record.log import SessionLost
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
+from forge_cli.schema.config import parse_config
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import MarkedDict
 from forge_cli.files.places import decode_utf8, place_in
 from forge_cli.files.regular import NotRegularError, read_regular
+from forge_cli.schema.marks import MarkedDict
 
 if TYPE_CHECKING:
     from pathlib import Path

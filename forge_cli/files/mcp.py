@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from forge_cli.core.config import Config
+from forge_cli.schema.config import Config
 
 SERVER_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,31}$"
 

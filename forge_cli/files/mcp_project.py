@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.mcp import McpServer, McpServers
 from forge_cli.files.places import parse_json, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.files.trust import TrustError, TrustStore
+from forge_cli.schema.config import parse_config
 
 _SERVERS = "it has to be JSON, with an object of servers under mcpServers"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -14,9 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from forge_cli.core.approval import OnAsk
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import MarkedDict
 from forge_cli.core.source import canonical
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.files.document import parse_document
@@ -26,6 +24,8 @@ from forge_cli.files.mcp import McpServer
 from forge_cli.files.places import cannot_read
 from forge_cli.files.settings import POLICY, POLICY_VARIABLE, Settings
 from forge_cli.files.worker import Limits, Worker
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.marks import MarkedDict
 
 ADDRESSES = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import MarkedDict, MarkedList
 from forge_cli.core.text import cut
 from forge_cli.files.places import place_in
+from forge_cli.schema.marks import MarkedDict, MarkedList
 
 MAX_DEPTH = 50
 MAX_NODES = 25_000

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import MarkedDict, MarkedList
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.settings import Settings, read_settings
 from forge_cli.files.worker import ApprovalSection, Limits
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.marks import MarkedDict, MarkedList
 
 
 def read_project(file: Path) -> Settings:

@@ -12,10 +12,8 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from forge_cli import files
 from forge_cli.core.bounds import LOAD_LIMIT
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.hookspecs import HookName
-from forge_cli.core.marks import MarkedDict, snake_twin, where_in
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import parse_document, read_document
@@ -23,6 +21,8 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
 
 if TYPE_CHECKING:
     from forge_cli.files.organisation import OrganisationPolicy

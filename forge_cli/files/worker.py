@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, SkipValidation, field_validator
 
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.offering import GivenTools
-from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.document import read_document
 from forge_cli.files.lookup import SUFFIXES as SUFFIXES
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.offering import GivenTools
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 if TYPE_CHECKING:
     from forge_cli.core.sandbox import SandboxView

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.bounds import is_of_forge
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.plugins.host import PluginHost
@@ -32,6 +31,7 @@ from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zone, open_zones
 from forge_cli.sandbox.zones.zones import declared_zones as zones_of_file
+from forge_cli.schema.config import parse_config
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""

@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import Field
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Delta, Message, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
 from forge_cli.core.phrases import TITLE_INSTRUCTIONS
 from forge_cli.core.text import counted
 from forge_cli.files.document import read_document
+from forge_cli.schema.config import Config, parse_config
 
 _PLACEHOLDER = re.compile(r"\{(?:result|task|results\[(\d+)\])\}")
 _PIECE = re.compile(r"\s*\S+\s*")

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from forge_cli.core.errors import Mark, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.offering import ModuleAdapter, ModuleTools, is_toolset
 from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.sources import importable_beside
+from forge_cli.schema.offering import ModuleAdapter, ModuleTools, is_toolset
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 
 class CustomConfig(ToolsetConfig):

@@ -13,9 +13,10 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.results import Diff, FileContent
-from forge_cli.core.tool import Args, Preview, digest_of, tool
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.tool import Args, Preview, digest_of
 from forge_cli.files.replace import replace_file
+from forge_cli.schema.tool import tool
+from forge_cli.schema.toolset import Toolset
 
 LARGEST = 256 * 1024
 MemoryId = Annotated[

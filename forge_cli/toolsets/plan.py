@@ -11,8 +11,8 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.results import Custom, ResultValue, Text
-from forge_cli.core.tool import tool
-from forge_cli.core.toolset import Toolset
+from forge_cli.schema.tool import tool
+from forge_cli.schema.toolset import Toolset
 
 KIND = "plan.update"
 BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}

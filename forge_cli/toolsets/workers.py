@@ -17,12 +17,13 @@ from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Attachment
 from forge_cli.core.results import Text
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.tool import Args, Tool, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.allowed import find_allowed, places
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 MOST_ATTACHMENTS = 20
 _INPUT: JsonObject = {

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Tool, manual_tools
+from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.tool import Tool, manual_tools
 from forge_cli.ui.commands.table import COMMANDS, SlashCommand
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places

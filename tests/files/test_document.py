@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
-from forge_cli.core.marks import MarkedDict, MarkedList, where_in
 from forge_cli.files import parsing
 from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
+from forge_cli.schema.marks import MarkedDict, MarkedList, where_in
 
 from ..rows import each_row
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.config import parse_config
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation import isolation
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.schema.config import parse_config
 
 from .children import reap_orphans
 

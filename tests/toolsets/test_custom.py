@@ -14,7 +14,9 @@ from forge_cli.core.events import ApprovalDecided, StatusEvent, ToolResult
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.results import Custom, Json, Text
 from forge_cli.core.source import Source
-from forge_cli.core.tool import ManualExecution, Tool, digest_of
+from forge_cli.core.tool import digest_of
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 

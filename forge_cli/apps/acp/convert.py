@@ -39,16 +39,16 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, Message
-from forge_cli.core.paths import ACCESS, declared_accesses
 from forge_cli.core.phrases import is_own
 from forge_cli.core.results import Custom, Diff, FileContent, ResultValue
 from forge_cli.core.text import cut, readable, visible
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Access
 from forge_cli.files.home import user_home
 from forge_cli.record.line import BadLine, Line
 from forge_cli.sandbox.zones.named import named_file
+from forge_cli.schema.paths import ACCESS, declared_accesses
+from forge_cli.schema.tool import Tool
 from forge_cli.ui.facts import PLAN, Facts
 from forge_cli.ui.terminal.calls import short_args
 from forge_cli.ui.terminal.prompts import describe_in_text

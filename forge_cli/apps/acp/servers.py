@@ -9,10 +9,10 @@ from dataclasses import replace
 from acp import schema
 
 from forge_cli.cli.notices import warn
-from forge_cli.core.config import parse_config
 from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.worker import Worker
+from forge_cli.schema.config import parse_config
 from forge_cli.toolsets.mcp.toolset import McpConfig, McpToolset
 
 Servers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]

@@ -17,8 +17,8 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ApprovalRequired, Event, Interrupt, SessionEnd, Streaming, ToolResult
 from forge_cli.core.text import readable, visible
-from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
+from forge_cli.schema.tool import Tool
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import ShownResult, call_duration, call_key, mark_of
 from forge_cli.ui.terminal.forms import fill_form

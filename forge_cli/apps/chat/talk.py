@@ -20,8 +20,8 @@ from forge_cli.core.events import CommandEvent, Event, ModeChanged
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
+from forge_cli.schema.tool import Tool
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.queue import MessageQueue, TypedMessage

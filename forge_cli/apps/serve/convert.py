@@ -13,9 +13,9 @@ from forge_cli.core.media import Image, decoded_text
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.results import MODEL_LIMIT, Custom, Json, shown_files
 from forge_cli.core.text import cut
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
 from forge_cli.sandbox.secrets import Redactor
+from forge_cli.schema.tool import Tool
 from forge_cli.ui.terminal.prompts import describe_in_text
 from forge_cli.ui.views import FindRenderer
 

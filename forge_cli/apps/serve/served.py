@@ -22,10 +22,7 @@ from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.events import CLIENTS, Event, SessionEnd, SessionStart, StatusEvent, ToolOutput
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.offering import GivenTools
 from forge_cli.core.phrases import NOBODY_TO_ASK
-from forge_cli.core.tool import Tool
-from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
@@ -46,6 +43,9 @@ from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.schema.offering import GivenTools
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import ToolsetConfig
 
 AT_ONCE = 16
 """Calls that work side by side; others wait for their turn."""

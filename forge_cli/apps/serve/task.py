@@ -11,7 +11,7 @@ from forge_cli.apps.serve.calls import ServedCall
 from forge_cli.core.context import ToolContext
 from forge_cli.core.events import Event, ToolStarted, TurnStart, WorkerUpdate
 from forge_cli.core.results import Json, ResultValue, Text
-from forge_cli.core.tool import LONGEST, Args, Tool
+from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import run_to_end
@@ -20,6 +20,7 @@ from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import open_session
+from forge_cli.schema.tool import Tool
 
 INPUT: JsonObject = {
     "type": "object",

@@ -18,7 +18,7 @@ from forge_cli.cli.talking_runtime import TalkingRuntime
 from forge_cli.cli.work import Work
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -32,7 +32,6 @@ from forge_cli.core.events import (
 from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
-from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.plugins.host import PluginHost

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from forge_cli.cli.options import new_app
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.grants import GrantRule
 from forge_cli.core.text import visible
@@ -16,6 +15,7 @@ from forge_cli.files.edit import CannotEditError, plan_edit
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.settings import load_settings
+from forge_cli.schema.config import parse_config
 
 app = new_app()
 

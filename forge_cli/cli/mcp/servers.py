@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.worker.find import find_trusted_worker
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.runtime.without_model import bare_worker
@@ -18,6 +17,7 @@ from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers, trusted_server
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.schema.config import parse_config
 from forge_cli.toolsets.mcp.toolset import McpConfig, McpToolset
 
 TOOLSET = McpToolset.name

@@ -14,10 +14,7 @@ from forge_cli.cli.tools.choose import unknown_tool
 from forge_cli.cli.tools.rows import plugin_offers
 from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.forms import derive_fields
-from forge_cli.core.problems import expectation
 from forge_cli.core.text import visible
-from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.offer import Offer
@@ -28,6 +25,9 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import why_missing
 from forge_cli.inspection.looker import Looker, look
 from forge_cli.process.signals import in_loop
+from forge_cli.schema.forms import derive_fields
+from forge_cli.schema.problems import expectation
+from forge_cli.schema.toolset import Toolset
 
 Details = dict[str, Any]
 

@@ -11,7 +11,6 @@ from forge_cli.cli.sections import settings_of
 from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import cut
-from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.offer import Offer, definition_tokens
 from forge_cli.engine.plugins.host import PluginError, PluginHost
@@ -22,6 +21,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.left_out import left_out
+from forge_cli.schema.toolset import Toolset
 
 LONGEST_LINE = 1000
 """Characters of a description; whoever wrote the tool may have written a book."""

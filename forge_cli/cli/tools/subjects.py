@@ -13,12 +13,10 @@ from typing import Protocol, cast
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import empty_folder, needs_settings
 from forge_cli.cli.worker.find import find_worker
-from forge_cli.core import problems
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
-from forge_cli.core.offering import offerable_names
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
@@ -33,6 +31,8 @@ from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.looker import ThirdPartyError, look
 from forge_cli.sandbox.names import shown
+from forge_cli.schema import problems
+from forge_cli.schema.offering import offerable_names
 from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy
 from forge_cli.toolsets.executables.manifest import FILE, Example, ExampleExpectation

@@ -15,10 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
-from forge_cli.core.marks import where_in
-from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
@@ -30,6 +27,9 @@ from forge_cli.inspection.reach import allowed_workers, declared_zones, sandbox_
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import IsolationLevel
+from forge_cli.schema.config import parse_config
+from forge_cli.schema.marks import where_in
+from forge_cli.schema.toolset import ApprovalConfig
 
 Section = Mapping[str, Any]
 ALLOWED = Approval.PRE_APPROVED.value

@@ -11,16 +11,17 @@ import anyio
 
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.errors import InvalidInput
 from forge_cli.core.events import Event, StatusEvent
-from forge_cli.core.fields import alternatives, json_type, kinds
-from forge_cli.core.forms import derive_fields
-from forge_cli.core.problems import expectation, shown
 from forge_cli.core.results import VALUE_LIMIT, shown_files
-from forge_cli.core.schema import InvalidInput, lint
 from forge_cli.core.thirdparty import before_call
-from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.schema.fields import alternatives, json_type, kinds
+from forge_cli.schema.forms import derive_fields
+from forge_cli.schema.input_schema import lint
+from forge_cli.schema.problems import expectation, shown
+from forge_cli.schema.tool import Tool
 
 LONGEST = 3600
 PATIENCE = 30

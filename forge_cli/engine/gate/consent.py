@@ -18,13 +18,14 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
-from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
+from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.engine.hooks.hooks import Hooks

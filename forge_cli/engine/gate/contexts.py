@@ -21,8 +21,11 @@ from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import CallingTool
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import CallClock, CallUnderway
+from forge_cli.schema.input_schema import InputSchema
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from forge_cli.core.bus import EventBus
     from forge_cli.core.calls import ToolCall
     from forge_cli.core.wire import JsonObject
@@ -58,11 +61,14 @@ def context_of(
     )
 
 
-async def _ask(guard: Guard, call: ToolCall, clock: CallClock, question: str, schema: JsonObject) -> JsonObject | None:
+async def _ask(
+    guard: Guard, call: ToolCall, clock: CallClock, question: str, schema: JsonObject | type[BaseModel]
+) -> JsonObject | None:
+    form = InputSchema.of(schema).json_schema
     if not guard.bus.attended or guard.ask_person is None:
         raise ToolError(f"{call.name} has a question, and nobody is there to answer it: {question}")
     with clock.pause():
-        return await guard.ask_person(f"the tool {call.name}", question, schema)
+        return await guard.ask_person(f"the tool {call.name}", question, form)
 
 
 async def _delegate(guard: Guard, call: ToolCall, clock: CallClock, task: Delegation) -> str:

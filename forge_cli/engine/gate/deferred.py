@@ -8,11 +8,11 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.results import Json
 from forge_cli.core.source import Source
-from forge_cli.core.tool import Tool
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.offered import FIND_TOOLS, OfferedTools
 from forge_cli.engine.gate.toolbox import OpenToolset
+from forge_cli.schema.tool import Tool
 
 SERVERS = "mcp"
 """The toolset whose tools are deferred before those of any other."""

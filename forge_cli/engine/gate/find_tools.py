@@ -11,11 +11,13 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import Json, ResultValue
 from forge_cli.core.text import cut
-from forge_cli.core.tool import READ_ONLY, Args, Tool
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.tool import Args
 from forge_cli.engine.gate.deferred import SERVERS, group_of
 from forge_cli.engine.gate.offer import text_tokens
 from forge_cli.engine.gate.offered import FIND_TOOLS
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.tool_fields import READ_ONLY
+from forge_cli.schema.toolset import Toolset
 
 if TYPE_CHECKING:
     from forge_cli.core.context import ToolContext

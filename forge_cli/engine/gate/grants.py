@@ -10,8 +10,8 @@ from forge_cli.core.approval import ApprovalRequest, Verdict, fingerprint
 from forge_cli.core.events import SessionGrant
 from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, unique
 from forge_cli.core.text import cut
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
+from forge_cli.schema.tool import Tool
 
 _ARGS = 200
 """Characters of the args of a call that is allowed by itself."""

@@ -23,7 +23,6 @@ from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
-from forge_cli.core.tool import FunctionCall
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
@@ -36,6 +35,7 @@ from forge_cli.engine.gate.performing import (
     perform,
     perform_at_once,
 )
+from forge_cli.schema.tool_calls import FunctionCall
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus

@@ -9,19 +9,20 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli import core
+from forge_cli import schema
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
 from forge_cli.core.context import CallContext
-from forge_cli.core.errors import BlockedError, ToolError
+from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import nearest, visible
-from forge_cli.core.tool import READ_ONLY, Args, Tool
+from forge_cli.core.tool import Args
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.tool_fields import READ_ONLY
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
@@ -129,7 +130,7 @@ class Judged:
     def resolved(self) -> Args:
         """The args with every path resolved, wherever it stands in them."""
         places = {path.use.at: path.place for path in self.places if path.use.at}
-        return core.found_paths.with_paths(self.args, places) if places else self.args
+        return schema.found_paths.with_paths(self.args, places) if places else self.args
 
 
 class Refusal(Exception):

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 
-from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.policy import Policy
+from forge_cli.schema.tool import Tool
 
 BYTES_A_TOKEN = 3
 """A guess on the safe side; it counts only until the provider has counted."""

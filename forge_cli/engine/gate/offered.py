@@ -11,9 +11,9 @@ from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
-    from forge_cli.core.tool import Tool
     from forge_cli.engine.gate.deferred import DeferredTools
     from forge_cli.engine.gate.toolbox import Toolbox
+    from forge_cli.schema.tool import Tool
 
 FIND_TOOLS = "find_tools"
 WINDOW = 128_000

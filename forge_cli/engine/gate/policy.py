@@ -14,8 +14,8 @@ from forge_cli.core.tool import RefusesOnly
 from forge_cli.engine import gate
 
 if TYPE_CHECKING:
-    from forge_cli.core.tool import Tool
-    from forge_cli.core.toolset import ApprovalConfig
+    from forge_cli.schema.tool import Tool
+    from forge_cli.schema.toolset import ApprovalConfig
 
 Stated = tuple[Approval | None, Mark | None]
 """What a worker says, and where in its file."""

@@ -13,11 +13,11 @@ from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_with
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
-from forge_cli.core.tool import Tool, llm_tools
-from forge_cli.core.toolset import Toolset, leaves_as_is
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
+from forge_cli.schema.tool import Tool, llm_tools
+from forge_cli.schema.toolset import Toolset, leaves_as_is
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify

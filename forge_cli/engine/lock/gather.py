@@ -15,8 +15,6 @@ from forge_cli import engine
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.locking import LockEntry, hash_files, hash_of, spelled
 from forge_cli.core.source import OWN
-from forge_cli.core.tool import Tool
-from forge_cli.core.toolset import ToolsetPlaces, leaves_as_is
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.engine.lock.distributions import distribution_of, package_entries
 from forge_cli.engine.plugins.host import PluginHost
@@ -30,6 +28,8 @@ from forge_cli.files.settings import project_file
 from forge_cli.files.sources import Sources
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import ToolsetPlaces, leaves_as_is
 
 PROJECT = os.path.join(".forge", "config.yaml")
 

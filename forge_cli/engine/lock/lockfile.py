@@ -10,10 +10,10 @@ from typing import Annotated
 import yaml
 from pydantic import Field
 
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.locking import SECTIONS, LockEntry
 from forge_cli.files.document import read_document
 from forge_cli.files.replace import replace_file
+from forge_cli.schema.config import Config, parse_config
 
 _HEAD = (
     "# Everything that {name} consists of, as it was reviewed; made by `forge lock`, changed by `forge lock --update`\n"

@@ -17,7 +17,6 @@ from forge_cli.core.messages import ModelFactory
 from forge_cli.core.source import GROUP, OWN
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
-from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.engine import plugins
 from forge_cli.engine.plugins.scan import (
     EXECUTOR,
@@ -35,6 +34,7 @@ from forge_cli.engine.plugins.scan import (
 )
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import import_timeout, organisation_policy
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import Mark

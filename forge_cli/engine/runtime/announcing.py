@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from forge_cli import core
+from forge_cli import schema
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ManualToolsAvailable, SessionStart, StatusEvent, StatusLevel
-from forge_cli.core.tool import Tool, manual_tools
 from forge_cli.core.wire import wire
+from forge_cli.schema.tool import Tool, manual_tools
 
 
 class Announcer:
@@ -54,6 +54,6 @@ def _menu_entry(tool: Tool) -> dict[str, Any]:
         "label": (manual.label if manual else None) or tool.name,
         "category": manual.category if manual else None,
         "description": tool.description,
-        "fields": [wire(field) for field in core.forms.derive_fields(tool.schema.json_schema)],
+        "fields": [wire(field) for field in schema.forms.derive_fields(tool.schema.json_schema)],
         "inputSchema": tool.schema.json_schema,
     }

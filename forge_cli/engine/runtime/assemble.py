@@ -15,7 +15,6 @@ from forge_cli import engine, sandbox
 from forge_cli.core.bounds import call_within, is_of_forge, wait_within
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.source import Source
-from forge_cli.core.toolset import ToolsetEnv, leaves_as_is
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
@@ -26,13 +25,13 @@ from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, open_zones
+from forge_cli.schema.toolset import ToolsetEnv, leaves_as_is
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import Denial
     from forge_cli.core.errors import Mark
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.core.notify import Notify
-    from forge_cli.core.toolset import Toolset, ToolsetConfig
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks.hooks import Hooks
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
+    from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 PYTHON = Source("local", "Python")
 

@@ -19,7 +19,6 @@ from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, StatusLevel, UserInput
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST
-from forge_cli.core.toolset import leaves_as_is
 from forge_cli.core.wire import wire
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
@@ -33,6 +32,7 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import find_kept
 from forge_cli.record.overview import overview
 from forge_cli.sandbox.zones.added import added_zone
+from forge_cli.schema.toolset import leaves_as_is
 
 if TYPE_CHECKING:
     from forge_cli.core.prompts import PromptSpec

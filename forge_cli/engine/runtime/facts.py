@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.tool import manual_tools
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.offer import Offer
@@ -22,6 +21,7 @@ from forge_cli.engine.turns.limits import merged
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.network.rules import Network
+from forge_cli.schema.tool import manual_tools
 
 CALLS = "workers"
 """The toolset whose tools are workers."""

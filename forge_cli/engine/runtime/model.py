@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from forge_cli.core.bounds import call_within, fault_text, is_of_forge
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.config import Config
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.gate.guard import Repeated
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings, import_timeout, organisation_policy
+from forge_cli.schema.config import Config
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
@@ -63,9 +63,9 @@ class NamedModel:
         options = said.model_dump(exclude_none=True) if said else {}
         factory = host.model(prefix)
         kind: object = factory.Options
-        if kind is not None and not (isinstance(kind, type) and issubclass(kind, Config)):
+        if not (kind is None or (isinstance(kind, type) and issubclass(kind, Config))):
             raise ModelError(f"the model {self.name} cannot be made: the Options of its provider are not a Config")
-        own = settings.provider_options(self.name, factory.Options)
+        own = settings.provider_options(self.name, kind)
         env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
         try:
             if is_of_forge(factory.make):

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from forge_cli import engine, files, sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import digest_of
-from forge_cli.core.toolset import Toolset, ToolsetPlaces
 from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.lookup import SUFFIXES
@@ -27,13 +25,12 @@ from forge_cli.files.worker import load_worker
 from forge_cli.sandbox import zones
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.sandbox.zones.zones import Isolation
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.errors import Mark
-    from forge_cli.core.marks import Loc
-    from forge_cli.core.tool import Tool
-    from forge_cli.core.toolset import ToolsetConfig
     from forge_cli.core.zones import Zone
     from forge_cli.engine.gate.offer import Offer
     from forge_cli.engine.lock.checking import SessionLock
@@ -46,6 +43,9 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.files.protected import OwnFiles
     from forge_cli.sandbox.secrets import Redactor
     from forge_cli.sandbox.zones.config import SandboxConfig
+    from forge_cli.schema.marks import Loc
+    from forge_cli.schema.tool import Tool
+    from forge_cli.schema.toolset import ToolsetConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")

@@ -11,20 +11,20 @@ import anyio
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
-from forge_cli.core.errors import ForgeError, SchemaError, ToolError
+from forge_cli.core.errors import ForgeError, InvalidInput, SchemaError, ToolError
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.forms import FormField, derive_fields
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider, ModelRequest, TurnEnd
-from forge_cli.core.problems import shown
 from forge_cli.core.requests import SampleReply, SampleRequest
-from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.turns.summary import listen
+from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.problems import shown
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
     from forge_cli.engine.runtime.wiring import TaskAtHand

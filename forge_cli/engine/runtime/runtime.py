@@ -28,7 +28,6 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
-from forge_cli.core.toolset import leaves_as_is
 from forge_cli.engine import runtime as parts
 from forge_cli.engine import turns
 from forge_cli.engine.gate.judge import Caller
@@ -41,12 +40,12 @@ from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.files.worker import Limits
 from forge_cli.record.log import SessionLost, new_session_id
+from forge_cli.schema.toolset import leaves_as_is
 
 if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
     from forge_cli.core.context import Delegation
     from forge_cli.core.messages import Attachment, ModelProvider
-    from forge_cli.core.tool import Tool
     from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
     from forge_cli.record.open import OpenSession
     from forge_cli.record.resume import Past, Resumed
+    from forge_cli.schema.tool import Tool
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.marks import MarkedDict
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, WorkerConfig
+from forge_cli.schema.config import parse_config
+from forge_cli.schema.marks import MarkedDict
 
 
 def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None = None) -> Worker:

@@ -35,7 +35,6 @@ from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user
 from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import error_text
 from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox, is_same
@@ -43,6 +42,7 @@ from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
+from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard

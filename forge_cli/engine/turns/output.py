@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from forge_cli.core import phrases
-from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.json_schema import best_error, in_short, metaschema_problem, reference_problems, validator
-from forge_cli.core.marks import Loc, where_in
-from forge_cli.core.schema import PROBLEMS
+from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
 from forge_cli.core.wire import NESTING, JsonObject
 from forge_cli.files.document import parse_document
+from forge_cli.schema.json_schema import best_error, in_short, metaschema_problem, reference_problems, validator
+from forge_cli.schema.marks import Loc, where_in
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

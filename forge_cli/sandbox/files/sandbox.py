@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.core.paths import PathUse
 from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry, SandboxView
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, Zone
@@ -22,12 +21,13 @@ from forge_cli.sandbox import files
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
+from forge_cli.schema.paths import PathUse
 
 if TYPE_CHECKING:
-    from forge_cli.core.toolset import ToolsetEnv
     from forge_cli.sandbox.files.held import ChangeKeeper, HeldFile
     from forge_cli.sandbox.files.place import FileState, Place
     from forge_cli.sandbox.files.virtual import ParsedPath
+    from forge_cli.schema.toolset import ToolsetEnv
 
 T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")

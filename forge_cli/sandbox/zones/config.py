@@ -19,12 +19,12 @@ from pydantic import (
 )
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import Config
 from forge_cli.core.zones import ZoneMode
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.rules import NetworkRule, NetworkRules
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, checked_name, expanded
+from forge_cli.schema.config import Config
 
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 LEAST = 2**20

@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from forge_cli.core.config import Config, parse_config
-from forge_cli.core.errors import WorkerError
-from forge_cli.core.fields import coerce
-from forge_cli.core.marks import MarkedDict
-from forge_cli.core.schema import InputSchema, InvalidInput
-from forge_cli.core.tool import TOOL_NAME
+from forge_cli.core.errors import InvalidInput, WorkerError
 from forge_cli.core.wire import MAX_BITS, JsonObject
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.fields import coerce
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.marks import MarkedDict
+from forge_cli.schema.tool import TOOL_NAME
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PART = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"

@@ -18,13 +18,13 @@ from forge_cli.core.results import OUTPUT_LIMIT, ResultValue
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args
-from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes
+from forge_cli.schema.toolset import ToolsetEnv
 from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.manifest import FILE, Manifest
 from forge_cli.toolsets.executables.registry import Program

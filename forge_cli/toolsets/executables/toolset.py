@@ -14,20 +14,21 @@ from pydantic import Field
 
 from forge_cli.core.approval import CommandRun, Effect
 from forge_cli.core.calls import OutcomeStatus
-from forge_cli.core.config import parse_config
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import ResultValue, Text
-from forge_cli.core.schema import InputSchema
 from forge_cli.core.source import Source
 from forge_cli.core.text import counted, did_you_mean, visible
-from forge_cli.core.tool import LONGEST, Args, Preview, Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
+from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.schema.config import parse_config
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from forge_cli.core.bounds import run_in_thread
 from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.tool import Args, Tool
+from forge_cli.core.tool import Args
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.tool import Tool
 
 Invoke = Callable[[Args], Awaitable[Any]]
 

@@ -18,13 +18,14 @@ from pydantic import Field
 from forge_cli.core.bounds import call_within, fault_text
 from forge_cli.core.errors import ExitCode, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import Tool, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.tool import digest_of
 from forge_cli.files.settings import import_timeout
+from forge_cli.schema.offering import is_toolset, tools_from
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 from forge_cli.toolsets.external.shapes import adapt
 
 

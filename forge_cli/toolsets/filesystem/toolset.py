@@ -14,23 +14,25 @@ from anyio import to_thread
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
-from forge_cli.core.config import Config
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.errors import Stale
 from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer, hookimpl
-from forge_cli.core.paths import PathArgument, PathUse
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.signature import signature_model
 from forge_cli.core.text import counted
-from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, RefusesOnly, Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.core.tool import LONGEST, Args, Preview, RefusesOnly
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
 from forge_cli.sandbox.search.files import list_dir
 from forge_cli.sandbox.search.grep import grep, refuse_secret
+from forge_cli.schema.config import Config
+from forge_cli.schema.paths import PathArgument, PathUse
+from forge_cli.schema.signature import signature_model
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.tool_fields import READ_ONLY
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.files import (
     KIND,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.schema import InputSchema
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, visible
-from forge_cli.core.tool import LONGEST, Execute, Tool, digest_of
+from forge_cli.core.tool import LONGEST, Execute, digest_of
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.tool import Tool
 from forge_cli.toolsets.mcp.kept import ServerTool
 from forge_cli.toolsets.mcp.pins import ToolChange
 

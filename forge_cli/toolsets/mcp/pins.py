@@ -16,9 +16,9 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.results import Diff
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Args, Preview
-from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.trust import TrustStore
+from forge_cli.schema.toolset import ToolsetEnv
 from forge_cli.toolsets.mcp.kept import ServerTool
 
 LINES = 40

@@ -11,8 +11,9 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import LONGEST, Args, Tool
+from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.tool import Tool
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.results import resource_file, resource_text
 

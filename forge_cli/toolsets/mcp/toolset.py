@@ -27,14 +27,15 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import only_looks
-from forge_cli.core.tool import Args, Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
+from forge_cli.core.tool import Args
 from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
 from forge_cli.files.mcp_tokens import McpTokens
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.command import obey
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport

@@ -14,16 +14,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forge_cli.core.approval import Approval, JudgedPart, Verdict
-from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.grants import NEW_ENTRY, PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.text import visible
-from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import protected_among
 from forge_cli.sandbox.secret import DOT_ENV
+from forge_cli.schema.config import Config
+from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.lexer import Unknown

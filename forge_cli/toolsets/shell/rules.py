@@ -11,8 +11,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
+from forge_cli.schema.config import Config
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown, UnreadableLine

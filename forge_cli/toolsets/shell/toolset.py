@@ -18,10 +18,8 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry, hash_files
-from forge_cli.core.paths import ReadPath
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
-from forge_cli.core.tool import LONGEST, Args, Preview, Tool, tool
-from forge_cli.core.toolset import Toolset, ToolsetPlaces
+from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
@@ -30,6 +28,9 @@ from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
 from forge_cli.sandbox.trial.left import finish_trials
+from forge_cli.schema.paths import ReadPath
+from forge_cli.schema.tool import Tool, tool
+from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself

@@ -10,20 +10,20 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.locking import LockEntry, files_below, hash_files, spelled
-from forge_cli.core.marks import MarkedDict
 from forge_cli.core.results import Text
 from forge_cli.core.text import cut, did_you_mean, visible
-from forge_cli.core.tool import tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.core.zones import Zone
 from forge_cli.files.document import Document, read_document
 from forge_cli.files.trust import TrustStore
 from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.sandbox import full_sandbox
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.marks import MarkedDict
+from forge_cli.schema.tool import tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 
 FILE = "SKILL.md"
 ONE_LINE = 200

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from forge_cli.core.forms import FormField, derive_fields
-from forge_cli.core.schema import InvalidInput
+from forge_cli.core.errors import InvalidInput
 from forge_cli.core.text import cut, visible
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.tool import Tool
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain

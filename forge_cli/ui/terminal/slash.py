@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from forge_cli.core.errors import UsageError
-from forge_cli.core.fields import alternatives, kinds
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.tool import Tool, is_manual_tool
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.fields import alternatives, kinds
+from forge_cli.schema.tool import Tool, is_manual_tool
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.schema import InputSchema
-from forge_cli.core.tool import Tool
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.conformance import examine
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.tool import Tool
 
 SOUND: JsonObject = {
     "type": "object",

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse
 from forge_cli.core.grants import THIS_CALL
-from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.events import GrantOffer, GrantRule
 from forge_cli.record.resume import Resumed, read_past
+from forge_cli.schema.toolset import ApprovalConfig
 from forge_cli.testing import Project, Seen, call, calls
 
 from ..conftest import Gate, OpenGate, Recorded

@@ -16,8 +16,10 @@ from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, ToolResult, ToolStarted
 from forge_cli.core.results import Text
-from forge_cli.core.tool import Args, ManualExecution, Preview, Tool
+from forge_cli.core.tool import Args, Preview
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.tool_fields import ManualExecution
 from tests.engine.conftest import ANY_TEXT, OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from forge_cli import Approval, ApprovalDecision, ToolError, Verdict
 from forge_cli.core.approval import ApprovalMode, ApprovalRequest
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse, Event, ToolResult, ToolStarted
 from forge_cli.core.results import Text
 from forge_cli.core.tool import NeedsApproval
-from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.engine.gate.own_word import as_verdict
 from forge_cli.engine.gate.policy import SILENT, Policy
 from forge_cli.errors import BlockedError
 from forge_cli.files.document import parse_document
+from forge_cli.schema.config import parse_config
+from forge_cli.schema.toolset import ApprovalConfig
 
 from ...rows import each_row
 from ..conftest import Gate, Recorded

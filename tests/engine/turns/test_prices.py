@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.messages import Usage
 from forge_cli.engine.turns.limits import Price
@@ -20,6 +19,7 @@ from forge_cli.engine.turns.prices import StatedPrice, price_of, require_price
 from forge_cli.files.document import parse_document
 from forge_cli.files.settings import ModelOptions, Settings
 from forge_cli.files.worker import Limits
+from forge_cli.schema.config import parse_config
 
 from ...rows import each_row
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
 from forge_cli.core.zones import Access
 from forge_cli.files.document import parse_document
@@ -18,6 +17,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.schema.config import parse_config
 
 from ...rows import each_row
 

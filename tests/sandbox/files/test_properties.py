@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import ToolError
-from forge_cli.core.paths import PathUse
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.schema.paths import PathUse
 
 NAMES = ("a", "b", "rw", "ro", "in", "out", "é")
 NEW = b"new"

@@ -12,9 +12,9 @@ import pytest
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.core.paths import PathUse
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.schema.paths import PathUse
 
 
 def open_descriptors() -> set[str]:

@@ -16,7 +16,6 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ExitCode, ToolError, WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.files.document import read_document
@@ -26,6 +25,7 @@ from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.schema.config import parse_config
 
 pytestmark = pytest.mark.anyio
 

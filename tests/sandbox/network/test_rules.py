@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, narrowest
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
+from forge_cli.schema.config import parse_config
 
 from ...rows import each_row
 

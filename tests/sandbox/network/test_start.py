@@ -16,7 +16,6 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.document import read_document
@@ -27,6 +26,7 @@ from forge_cli.sandbox.network.access import Destination
 from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.schema.config import parse_config
 
 from ..children import descriptors
 from .away import PUBLIC, Away, Person

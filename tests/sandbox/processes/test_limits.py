@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
@@ -23,6 +22,7 @@ from forge_cli.sandbox.processes.command import UNCONFINED, bash, clean_environm
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits, spelled
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.schema.config import parse_config
 
 from ..children import children, sleepers, tag
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
+from forge_cli.schema.config import parse_config
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.errors import WorkerError
-from forge_cli.core.schema import InvalidInput
+from forge_cli.core.errors import InvalidInput, WorkerError
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT, Arguments, Parameter, read_manifest
 
 from ...rows import each_row

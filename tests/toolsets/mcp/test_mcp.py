@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from forge_cli import Diff, Image, Json
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.tool import TOOL_NAME
 from forge_cli.embedding import InterruptSignal
+from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.mcp.offer import names_for
 

@@ -25,7 +25,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.requests import NoSession, SampleRequest
-from forge_cli.core.toolset import Toolset
+from forge_cli.schema.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 SERVER = str(Path(__file__).with_name("server.py"))

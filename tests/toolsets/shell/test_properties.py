@@ -176,7 +176,7 @@ def test_very_long_lines_are_judged_at_once() -> None:
 
 def test_the_judge_is_light_to_import() -> None:
     code = (
-        "import sys, forge_cli.core.approval, forge_cli.core.config, forge_cli.core.text; before = set(sys.modules)\n"
+        "import sys, forge_cli.core.approval, forge_cli.schema.config, forge_cli.core.text; before = set(sys.modules)\n"
         "import forge_cli.toolsets.shell.rules, forge_cli.toolsets.shell.lint\n"
         "own = ('forge_cli.toolsets', 'forge_cli.sandbox', 'forge_cli.files', 'yaml', 'cython', '_cython')\n"
         "print([name for name in set(sys.modules) - before if not name.startswith(own)])"

@@ -6,8 +6,8 @@ Covers forge_cli.toolsets.shell.allow.suggest, forge_cli.toolsets.shell.policy, 
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
+from forge_cli.schema.config import parse_config
 from forge_cli.toolsets.shell.rules import CommandPart, LineVerdict, RuleList, ShellRule, judge_lists
 
 from .conftest import Judge

@@ -20,7 +20,9 @@ from forge_cli.apps.chat.notice import LONG, Notice, has_messages
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
-from forge_cli.core.tool import Args, ManualExecution, Tool
+from forge_cli.core.tool import Args
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.ui.completion import Candidate, InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forge_cli import Tool
 from forge_cli.core.errors import UsageError
-from forge_cli.core.tool import ManualExecution
+from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.terminal import classify_command, is_command, parse_command
 from forge_cli.ui.terminal.slash import (
     BUILTINS,

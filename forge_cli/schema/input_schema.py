@@ -10,30 +10,20 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import core
-from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.fields import coerce
+from forge_cli import schema as room
+from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
 from forge_cli.core.wire import MAX_BITS, NESTING, JsonObject
+from forge_cli.schema.fields import coerce
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
     from pydantic import BaseModel
 
-    from forge_cli.core.marks import Loc
+    from forge_cli.schema.marks import Loc
 
-PROBLEMS = 5
-"""How many problems are reported at once."""
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
-
-
-class InvalidInput(ToolError):
-    """The args of a call do not fit the tool's schema; one sentence for the model that names each wrong field."""
-
-    def __init__(self, *problems: str) -> None:
-        self.problems = tuple(dict.fromkeys(problems))
-        super().__init__("; ".join(self.problems[:PROBLEMS]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +36,8 @@ class InputSchema:
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
         """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
-        if isinstance(schema, type) and core.signature.is_model(schema):
-            emitted = core.signature.model_schema(schema)
+        if isinstance(schema, type) and room.signature.is_model(schema):
+            emitted = room.signature.model_schema(schema)
             for problem in _shape_problems(emitted):
                 raise SchemaError(f"{schema.__name__}: {problem}")
             return cls(emitted, schema)
@@ -59,12 +49,12 @@ class InputSchema:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
         try:
             if not isinstance(args, Mapping):
-                raise InvalidInput(f"the input must be an object, got {core.problems.shown(args)}")
+                raise InvalidInput(f"the input must be an object, got {room.problems.shown(args)}")
             given = _plain(args)
             coerced = _plain(coerce(given, self.json_schema))
             if self.model is None:
                 return self._by_schema(coerced)
-            return core.model_input.validate_by_model(self.model, coerced, self.json_schema)
+            return room.model_input.validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
         except Exception as error:  # third-party code: the validators of a model, mappings, schemas that never end
@@ -72,7 +62,7 @@ class InputSchema:
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
-        problems = [each for error in errors for each in core.problems.schema_problems(error, self.json_schema)]
+        problems = [each for error in errors for each in room.problems.schema_problems(error, self.json_schema)]
         if problems:
             raise InvalidInput(*problems)
         return self._fill(args)
@@ -84,7 +74,7 @@ class InputSchema:
 
     @cached_property
     def _validator(self) -> Validator:
-        return core.json_schema.validator(self.json_schema)
+        return room.json_schema.validator(self.json_schema)
 
     @cached_property
     def _defaults(self) -> JsonObject:
@@ -103,11 +93,11 @@ def lint(schema: object) -> list[str]:
         plain = _plain(schema, limit=2 * NESTING)
     except InvalidInput as error:
         return [f"the schema is not plain JSON: {error}"]
-    problems = [*_shape_problems(plain), *core.json_schema.reference_problems(plain)]
-    if problems or not (problem := core.json_schema.metaschema_problem(plain)):
+    problems = [*_shape_problems(plain), *room.json_schema.reference_problems(plain)]
+    if problems or not (problem := room.json_schema.metaschema_problem(plain)):
         return problems
     return [
-        core.problems.problem_at(problem.loc, problem.sentence)
+        room.problems.problem_at(problem.loc, problem.sentence)
         if problem.json_path
         else f"the schema {problem.sentence}"
     ]
@@ -155,14 +145,14 @@ def _plain(value: Any, path: Loc = (), limit: int = NESTING) -> Any:
         case int() if value.bit_length() <= MAX_BITS:
             return int(value)
         case float() | int():
-            raise InvalidInput(core.problems.problem_at(path, "must be a number that JSON can carry"))
-    raise InvalidInput(core.problems.problem_at(path, f"must be plain JSON, not {type(value).__name__}"))
+            raise InvalidInput(room.problems.problem_at(path, "must be a number that JSON can carry"))
+    raise InvalidInput(room.problems.problem_at(path, f"must be plain JSON, not {type(value).__name__}"))
 
 
 def _key(key: Any, path: Loc) -> str:
     if not isinstance(key, str):
         raise InvalidInput(
-            core.problems.problem_at(path, f"the names of an object must be strings, not {type(key).__name__}")
+            room.problems.problem_at(path, f"the names of an object must be strings, not {type(key).__name__}")
         )
     return _text(key, path)
 
@@ -172,6 +162,6 @@ def _text(value: str, path: Loc) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise InvalidInput(
-            core.problems.problem_at(path, "must be text that UTF-8 can carry, got a lone surrogate")
+            room.problems.problem_at(path, "must be text that UTF-8 can carry, got a lone surrogate")
         ) from None
     return str.__str__(value)

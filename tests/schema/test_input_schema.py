@@ -1,6 +1,6 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.core.model_input, forge_cli.core.problems.
+Covers forge_cli.schema.model_input, forge_cli.schema.problems.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.schema import InputSchema, InvalidInput, lint
+from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
+from forge_cli.schema.input_schema import InputSchema, lint
 
 from ..rows import each_row
 
@@ -510,8 +510,8 @@ def test_schemas_in_circles_come_to_an_end() -> None:
 def test_a_typed_function_needs_neither_jsonschema_nor_a_docstring_parser() -> None:
     program = """
 import sys
-from forge_cli.core.schema import InputSchema
-from forge_cli.core.signature import signature_model
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.signature import signature_model
 
 def fibonacci(n: int) -> int:
     "Calculate the nth Fibonacci number."

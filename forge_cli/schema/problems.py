@@ -8,11 +8,11 @@ from collections.abc import Collection
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.fields import alternatives, choices, member
-from forge_cli.core.json_schema import best_error, in_short
-from forge_cli.core.marks import Loc, dotted
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.fields import alternatives, choices, member
+from forge_cli.schema.json_schema import best_error, in_short
+from forge_cli.schema.marks import Loc, dotted
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as JsonSchemaError

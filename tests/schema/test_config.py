@@ -1,6 +1,6 @@
 """What is read from files: both spellings, unknown keys, marks, and one sentence for whatever is wrong.
 
-Covers forge_cli.core.marks, forge_cli.core.config_problems.
+Covers forge_cli.schema.marks, forge_cli.schema.config_problems.
 """
 
 from typing import Annotated, Any, Literal
@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, field_validator
 
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import dotted, where_in
 from forge_cli.core.wire import camel_case, snake_case
 from forge_cli.files.document import parse_document
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.marks import dotted, where_in
 
 from ..rows import each_row
 

@@ -1,6 +1,6 @@
 """Toolsets with a thread, a folder and questions of their own, as a session has them.
 
-Covers forge_cli.core.own_thread.
+Covers forge_cli.schema.own_thread.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from anyio import from_thread
 
 from forge_cli import Args, Text, Tool, ToolContext, Toolset, tool
 from forge_cli.core.bounds import run_in_thread
-from forge_cli.core.own_thread import OwnThread
+from forge_cli.schema.own_thread import OwnThread
 from forge_cli.testing import Project, value_of
 
 

@@ -13,7 +13,7 @@ from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.source import Source, ToolMode
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool_calls import as_call, positional_count
+from forge_cli.schema.tool_calls import as_call, positional_count
 
 READ_ONLY = frozenset({Effect.READ})
 SHORT_FORMS = ("label", "category", "read_only")

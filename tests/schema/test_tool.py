@@ -1,6 +1,6 @@
 """A tool: its name, its word, who may call it, and how a function becomes one.
 
-Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors, forge_cli.core.source.
+Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors, forge_cli.core.source, forge_cli.core.tool.
 """
 
 import functools
@@ -21,7 +21,9 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import VALUE_LIMIT, Text
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut
-from forge_cli.core.tool import ManualExecution, Preview, Tool, Validated, is_manual_tool, llm_tools, manual_tools, tool
+from forge_cli.core.tool import Preview, Validated
+from forge_cli.schema.tool import Tool, is_manual_tool, llm_tools, manual_tools, tool
+from forge_cli.schema.tool_fields import ManualExecution
 
 from ..rows import each_row
 

@@ -16,21 +16,22 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from forge_cli import core
+from forge_cli import schema as room
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import SchemaError, ToolError
-from forge_cli.core.tool import BY_NAME, OPTIONS, Tool
-from forge_cli.core.tool_fields import approval_named
+from forge_cli.schema.config import Config, parse_config
+from forge_cli.schema.tool import BY_NAME, OPTIONS, Tool
+from forge_cli.schema.tool_fields import approval_named
 
 if TYPE_CHECKING:
     from forge_cli.core.locking import LockEntry
     from forge_cli.core.notify import Notify
-    from forge_cli.core.own_thread import OwnThread
     from forge_cli.core.processes import Processes
     from forge_cli.core.prompts import PromptSpec
     from forge_cli.core.requests import SessionRequests
     from forge_cli.core.sandbox import SandboxView
     from forge_cli.core.zones import Zone
+    from forge_cli.schema.own_thread import OwnThread
 
 
 class ApprovalConfig(Config):
@@ -216,7 +217,7 @@ class Toolset(Generic[ConfigT]):
 
     @cached_property
     def _thread(self) -> OwnThread:
-        thread = core.own_thread.OwnThread(f"toolset {self._title}")
+        thread = room.own_thread.OwnThread(f"toolset {self._title}")
         self.stack.callback(thread.stop)
         return thread
 

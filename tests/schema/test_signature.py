@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
-from forge_cli.core.errors import SchemaError
-from forge_cli.core.model_input import typed_args
-from forge_cli.core.schema import InputSchema, InvalidInput
-from forge_cli.core.signature import describe, keyword_args, signature_model
+from forge_cli.core.errors import InvalidInput, SchemaError
+from forge_cli.schema.input_schema import InputSchema
+from forge_cli.schema.model_input import typed_args
+from forge_cli.schema.signature import describe, keyword_args, signature_model
 
 from ..rows import each_row
 

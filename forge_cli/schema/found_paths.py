@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Literal
 
-from forge_cli.core.fields import alternatives, member, subschemas
-from forge_cli.core.marks import Loc
-from forge_cli.core.paths import ACCESS, KIND, PathUse
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
+from forge_cli.schema.fields import alternatives, member, subschemas
+from forge_cli.schema.marks import Loc
+from forge_cli.schema.paths import ACCESS, KIND, PathUse
 
 
 def flat_paths(schema: JsonObject) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:

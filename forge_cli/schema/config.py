@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from forge_cli import core
-from forge_cli.core.marks import snake_twin, where_in
+from forge_cli import schema as room
+from forge_cli.schema.marks import snake_twin, where_in
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import Mark
-    from forge_cli.core.marks import Loc
+    from forge_cli.schema.marks import Loc
 
 
 class Config(BaseModel):
@@ -41,7 +41,7 @@ class Config(BaseModel):
         for key, value in data.items():
             name = key if key in names else snake_twin(str(key))
             if name not in names:
-                raise PydanticCustomError("unknown_key", "{problem}", core.config_problems.unknown(str(key), names))
+                raise PydanticCustomError("unknown_key", "{problem}", room.config_problems.unknown(str(key), names))
             if name in found:
                 problem = f"'{name}' is given twice, as snake_case and as camelCase; keep one"
                 raise PydanticCustomError("unknown_key", "{problem}", {"key": key, "problem": problem})
@@ -73,4 +73,4 @@ def parse_config(cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | Non
     try:
         return cls.model_validate(data)
     except ValidationError as error:
-        raise core.config_problems.sentence(error.errors(include_url=False)[0], data, at, file) from None
+        raise room.config_problems.sentence(error.errors(include_url=False)[0], data, at, file) from None

@@ -1,6 +1,6 @@
 """Fields of a schema: strings read as the declared type, and the form to fill in.
 
-Covers forge_cli.core.forms.
+Covers forge_cli.schema.forms.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.fields import coerce
-from forge_cli.core.forms import FormField, derive_fields
-from forge_cli.core.schema import InputSchema
+from forge_cli.schema.fields import coerce
+from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.input_schema import InputSchema
 
 from ..rows import each_row
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import Loc, dotted, where_in
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import snake_case
+from forge_cli.schema.marks import Loc, dotted, where_in
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

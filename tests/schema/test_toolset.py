@@ -11,11 +11,11 @@ import anyio
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.tool import tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.files.document import parse_document
+from forge_cli.schema.config import parse_config
+from forge_cli.schema.tool import tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 from ..rows import each_row
 

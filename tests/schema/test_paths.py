@@ -1,6 +1,6 @@
 """Paths among the arguments of a call: what a tool declares, and what is found in valid args.
 
-Covers forge_cli.core.found_paths.
+Covers forge_cli.schema.found_paths.
 """
 
 from typing import Annotated, Any, Optional
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from forge_cli import DeletePath, ReadPath, Tool, WritePath
-from forge_cli.core.found_paths import declared_paths, with_paths
 from forge_cli.hooks import PathUse
+from forge_cli.schema.found_paths import declared_paths, with_paths
 
 
 class Edit(BaseModel):

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.offering import is_toolset, tools_from
-from forge_cli.core.tool import Tool, tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.schema.offering import is_toolset, tools_from
+from forge_cli.schema.tool import Tool, tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 from ..rows import each_row
 

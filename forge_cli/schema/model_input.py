@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from forge_cli import core
-from forge_cli.core.schema import InvalidInput
-from forge_cli.core.signature import keyword_args, model_schema, plain_args, read_strict
+from forge_cli import schema as room
+from forge_cli.core.errors import InvalidInput
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.signature import keyword_args, model_schema, plain_args, read_strict
 
 
 def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
     try:
         return keyword_args(read_strict(model, args))
     except ValidationError as error:
-        raise InvalidInput(*core.problems.model_problems(error, args, model_schema(model))) from None
+        raise InvalidInput(*room.problems.model_problems(error, args, model_schema(model))) from None
 
 
 def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
@@ -28,8 +28,8 @@ def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObje
     try:
         instance = read_strict(model, given)
     except ValidationError as error:
-        problems = core.problems.model_problems(error, given, schema)
-    problems += [core.problems.unknown_field((name,), known) for name in extra]
+        problems = room.problems.model_problems(error, given, schema)
+    problems += [room.problems.unknown_field((name,), known) for name in extra]
     if problems:
         raise InvalidInput(*problems)
     return plain_args(instance, given)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.json_schema import (
+from forge_cli.schema.json_schema import (
     SENTENCE,
     SchemaProblem,
     best_error,

@@ -1,6 +1,6 @@
 """What authors write for the fields of a tool: read into one form, or a sentence that names tool and field.
 
-Covers forge_cli.core.tool_fields, forge_cli.core.tool_calls.
+Covers forge_cli.schema.tool_fields, forge_cli.schema.tool_calls.
 """
 
 import functools
@@ -16,8 +16,9 @@ import pytest
 
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.tool import ManualExecution, Tool, tool
-from forge_cli.core.toolset import Toolset
+from forge_cli.schema.tool import Tool, tool
+from forge_cli.schema.tool_fields import ManualExecution
+from forge_cli.schema.toolset import Toolset
 
 BOTH, PUSH = ManualExecution("both"), ManualExecution("manual", "Push", "Git")
 READ, WRITE = frozenset({Effect.READ}), frozenset({Effect.WRITE})

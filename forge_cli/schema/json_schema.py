@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forge_cli.core.fields import alternatives, lookup, subschemas
-from forge_cli.core.marks import Loc
 from forge_cli.core.text import cut
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.fields import alternatives, lookup, subschemas
+from forge_cli.schema.marks import Loc
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from forge_cli.core.fields import subschemas
-from forge_cli.core.marks import Loc
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
+from forge_cli.schema.fields import subschemas
+from forge_cli.schema.marks import Loc
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import GROUP
-from forge_cli.core.tool import Tool
-from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.schema.tool import Tool
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 
 async def tools_from(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.fields import alternatives, as_mapping, choices, kinds
-from forge_cli.core.signature import is_model, model_schema
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.fields import alternatives, as_mapping, choices, kinds
+from forge_cli.schema.signature import is_model, model_schema
 
 FieldType = Literal["text", "number", "boolean", "select", "json"]
 

@@ -27,8 +27,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.fields import subschemas
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.fields import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from forge_cli import core
+from forge_cli import schema as room
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.wire import JsonObject
@@ -74,7 +75,7 @@ class FunctionCall:
     def _type_args(self) -> Callable[[Args], dict[str, Any]]:
         if not isinstance(self.model, type):
             return dict
-        return partial(core.model_input.typed_args, self.model)
+        return partial(room.model_input.typed_args, self.model)
 
     @cached_property
     def _is_async(self) -> bool:
