@@ -73,7 +73,7 @@ def __getattr__(name: str) -> object:
     if name not in _ROOM_OF:
         problem = f"module {__name__!r} has no attribute {name!r}"
         if not name.startswith("_") and name not in _PACKAGES:
-            from forge_cli.core.renamed import called_here
+            from forge_cli.renamed import called_here
 
             meant = called_here(name, (*_ROOM_OF, *_MOVED_TO))
             if meant and _is_imported(name):

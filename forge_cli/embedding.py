@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.runtime_ui import RuntimeUI
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.repeat import replay
@@ -19,6 +18,7 @@ from forge_cli.toolsets.filesystem import FilesystemToolset
 from forge_cli.toolsets.memory import MemoryToolset
 from forge_cli.toolsets.plan import PlanToolset
 from forge_cli.toolsets.shell.toolset import ShellToolset
+from forge_cli.ui.runtime_ui import RuntimeUI
 
 __all__ = [
     "ApprovalController",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forge_cli.core.approval import ApprovalMode, CommandRun, JudgedPart, OnAsk
+from forge_cli.core.approval import ApprovalMode, CommandRun, GrantOffer, GrantRule, JudgedPart, OnAsk
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -38,7 +38,6 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.core.grants import GrantOffer, GrantRule
 from forge_cli.core.messages import Attachment, CallResult, Message, StopReason, Summary, Usage
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line

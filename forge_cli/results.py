@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from forge_cli.core.hints import DisplayHints
-from forge_cli.core.media import Blob, Image
+from forge_cli.core.media import Blob, DisplayHints, Image
 from forge_cli.core.results import (
     Custom,
     Diff,

@@ -15,10 +15,10 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.bounds import start_loop
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
-from forge_cli.core.loop import start_loop
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer

@@ -39,7 +39,7 @@ COMMAND_MODULES = frozenset(
 )
 PUBLIC = frozenset({"embedding", "errors", "events", "executors", "hooks", "results", "terminal"})
 """Modules that are nothing but the public API."""
-ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "pytest_plugin", "testing", *PUBLIC})
+ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "pytest_plugin", "renamed", "testing", *PUBLIC})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
@@ -70,7 +70,7 @@ HEAVY = frozenset(
 LATE = frozenset(
     {
         "forge_cli.cli.against",
-        "forge_cli.process.stdin",
+        "forge_cli.process.client_lines",
         "forge_cli.inspection.looker",
         "forge_cli.cli.models.names",
         "forge_cli.process.signals",
@@ -84,7 +84,7 @@ LATE = frozenset(
     }
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
-SHARED = ("failures", "http", "json_body", "windows")
+SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents"

@@ -23,10 +23,10 @@ from forge_cli import results as results_api
 from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.calls import OutcomeStatus
-from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.interrupt import ResultStatus
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.messages import Message
 from forge_cli.core.results import WELL_KNOWN_KINDS
 from forge_cli.core.wire import camel_case

@@ -17,7 +17,6 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
@@ -26,6 +25,7 @@ from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import PastCall, PastVerdict, past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
+from forge_cli.ui.wrap import wrap_for
 
 CHANGES = {
     "blocked": "newly_blocked",

@@ -93,7 +93,7 @@ def attempt(args: list[str], *, debug: bool = False, report: ResultReport | None
     """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
     if debug:
-        from forge_cli.core.debugging import listen_to_tracebacks
+        from forge_cli.engine.gate.debugging import listen_to_tracebacks
 
         listen_to_tracebacks(say_traceback)
     try:
@@ -220,7 +220,7 @@ def say(sentence: str, shown: str | None = None) -> None:
 
     text = visible(shown or f"forge: {sentence}", keep="\n\t")
     if sys.stderr.isatty():
-        from forge_cli.core.wrap import wrap_for
+        from forge_cli.ui.wrap import wrap_for
 
         text = wrap_for(sys.stderr, text)
     sys.stderr.write(f"{text}\n")

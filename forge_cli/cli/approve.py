@@ -17,14 +17,14 @@ from forge_cli.cli.table import paint
 from forge_cli.cli.trying import try_line
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
-from forge_cli.core.named import wrong_path
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
+from forge_cli.files.places import wrong_path
 from forge_cli.inspection.gate import judging
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
+from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
 
@@ -131,7 +131,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 
 async def _batch(source: BinaryIO) -> Calls:
     """The calls of a batch, in order, each as soon as its line is there."""
-    from forge_cli.process.stdin import read_lines
+    from forge_cli.process.client_lines import read_lines
 
     number = 0
     async for line in read_lines(source.fileno()):

@@ -18,7 +18,6 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import GREEN, RED, paint, print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
-from forge_cli.core.wrap import terminal_width, wrap, wrap_for
 from forge_cli.engine.lock.checking import stale_parts
 from forge_cli.engine.lock.lockfile import lock_file
 from forge_cli.engine.plugins.host import PluginError, PluginHost
@@ -33,6 +32,7 @@ from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.toolsets.executables.manage import ExecutableManager
+from forge_cli.ui.wrap import terminal_width, wrap, wrap_for
 
 app = new_app()
 

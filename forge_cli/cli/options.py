@@ -18,8 +18,8 @@ from forge_cli import cli
 from forge_cli.cli.commands import HELP, WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
-from forge_cli.core.named import require_folder
 from forge_cli.core.wire import JsonObject
+from forge_cli.files.places import require_folder
 
 DirectoryOption = Annotated[
     Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")

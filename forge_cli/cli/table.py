@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from forge_cli.core.text import visible
-from forge_cli.core.wrap import cell_len, fit, pad, terminal_width, wrap
+from forge_cli.ui.wrap import cell_len, fit, pad, terminal_width, wrap
 
 PLAIN = "\x1b[0m"
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 31, 32, 33, 36))

@@ -21,7 +21,6 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, Worker
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import open_recording
@@ -31,6 +30,7 @@ from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.log import SUFFIX
+from forge_cli.ui.wrap import wrap_for
 
 FOLDER = "tests"
 SKIPPED = {"node_modules", "__pycache__", "site-packages"}

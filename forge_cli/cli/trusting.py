@@ -10,8 +10,8 @@ from pathlib import Path
 
 from forge_cli.cli.ask import ask
 from forge_cli.cli.bringing import Brought, capabilities, find_brought, hash_brought
-from forge_cli.core.difference import unified_diff
 from forge_cli.core.text import cut, readable, visible
+from forge_cli.files.difference import unified_diff
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import project_file, untrusted_project
 from forge_cli.files.trust import TrustError, TrustStore

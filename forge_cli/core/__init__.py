@@ -6,15 +6,11 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.core import bounds as bounds
-    from forge_cli.core import debugging as debugging
     from forge_cli.core import executors as executors
     from forge_cli.core import observers as observers
     from forge_cli.core import pictures as pictures
-    from forge_cli.core import reading as reading
     from forge_cli.core import requests as requests
     from forge_cli.core import result_forms as result_forms
     from forge_cli.core import sandbox as sandbox
-    from forge_cli.core import unwritable as unwritable
-    from forge_cli.core import wrap as wrap
 
 __getattr__ = lazy_modules(__name__)

@@ -1,4 +1,4 @@
-"""Time limits and threads for calls of third-party code: what is late is cancelled, abandoned, and blamed by name."""
+"""Time limits and threads for third-party code, and the event loop: what is late is cancelled, abandoned and blamed."""
 
 from __future__ import annotations
 
@@ -175,3 +175,39 @@ async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> 
             raise RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__) from error
 
     return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+
+def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Run an async function to its end.
+
+    At its end asyncio cancels the tasks that are left, and waits for them and for threads, for ever: after a grace
+    the loop is stopped.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    stopped = False
+
+    async def work() -> None:
+        try:
+            results.append(await function(*args))
+        except BaseException as error:
+            errors.append(error)
+            raise
+        finally:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                abandon_task(task)
+            asyncio.get_running_loop().call_later(CANCEL_GRACE, stop, asyncio.get_running_loop())
+
+    def stop(loop: asyncio.AbstractEventLoop) -> None:
+        nonlocal stopped
+        stopped = True
+        loop.stop()
+
+    try:
+        anyio.run(work)
+    except RuntimeError:
+        if not stopped:
+            raise
+        if errors:
+            raise errors[0] from None
+    return results[0]

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
-from forge_cli import core
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy, SessionMode
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy, GrantOffer, SessionMode
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
-from forge_cli.core.grants import GrantOffer
 from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wire import JsonObject, wire
+from forge_cli.core.wire import JsonObject, read, wire
 
 StatusLevel = Literal["debug", "info", "warning", "error"]
 
@@ -51,7 +49,7 @@ class Event:
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
         """The event that wrote this payload; Unreadable where none did. Keys that are not known are passed over."""
-        return core.reading.read(cls, payload)
+        return read(cls, payload)
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class MessageEvent(Event):
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
         said = payload.get("message")
-        return core.reading.read(cls, {**(said if isinstance(said, dict) else {}), "message": said})
+        return read(cls, {**(said if isinstance(said, dict) else {}), "message": said})
 
 
 @dataclass(frozen=True)
@@ -222,7 +220,7 @@ class ApprovalRequired(Event):
 
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
-        return cls(core.reading.read(ApprovalRequest, payload))
+        return cls(read(ApprovalRequest, payload))
 
 
 @dataclass(frozen=True)
@@ -468,7 +466,7 @@ class ApprovalResponse(Event):
 
     @classmethod
     def read(cls, payload: JsonObject) -> Self:
-        return core.reading.read(cls, {"requestId": payload.get("requestId"), "decision": payload})
+        return read(cls, {"requestId": payload.get("requestId"), "decision": payload})
 
 
 @dataclass(frozen=True)

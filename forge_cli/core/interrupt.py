@@ -1,4 +1,4 @@
-"""The signal that stops a turn: set by a person, a program or the operating system, seen by everything that waits."""
+"""The signal that stops a turn, and the reasons for which a task ends before it is done."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import TracebackType
+from typing import ClassVar, Literal
 
 import anyio
+
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.phrases import INTERRUPTED_ANSWER
 
 TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
 """The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
@@ -90,3 +94,40 @@ class InterruptSignal:
             yield inner
         finally:
             del self._wakers[key]
+
+
+ResultStatus = Literal["completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"]
+
+_STOPS: dict[str | None, ExitCode] = {
+    TERMINATED: ExitCode.TERMINATED,
+    HUNG_UP: ExitCode.HUNG_UP,
+    QUIT: ExitCode.QUIT,
+}
+
+
+class Ended(Exception):
+    """The task ends here, in good order; the sentence is the error of its result."""
+
+    status: ClassVar[ResultStatus]
+    exit_code: ExitCode
+    answer: str | None = None
+    """The response of the result; None for the model's last text."""
+
+
+class Parked(Ended):
+    """A request waits on disk for somebody to decide it; the work ends here until then."""
+
+    status = "parked"
+    exit_code = ExitCode.PARKED
+
+
+class Interrupted(Ended):
+    """Somebody stopped the work, which is not an error."""
+
+    status = "interrupted"
+    exit_code = ExitCode.INTERRUPTED
+    answer = INTERRUPTED_ANSWER
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__()
+        self.exit_code = _STOPS.get(reason, ExitCode.INTERRUPTED)

@@ -1,16 +1,57 @@
-"""Results that are not text: images and files, shown to models that see, and described to all others."""
+"""Results that are more than text: hints for UIs, and images and files, which models that see are shown."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from forge_cli import core
-from forge_cli.core.hints import DisplayHints, KnownResult, read_display
-from forge_cli.core.wire import Unreadable, clean_text, own_reader
+from forge_cli.core.wire import Unreadable, clean_text, own_reader, reader, snake_case, wire
+
+
+@dataclass(frozen=True)
+class DisplayHints:
+    """How a UI may show a result; never what the model reads."""
+
+    preferred_view: Literal["text", "markdown", "code", "table", "tree", "hidden"] | None = None
+    language: str | None = None
+    collapsed: bool | None = None
+    max_height: int | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """The hints as JSON."""
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class KnownResult:
+    """What the well-known kinds share; a result on the wire starts with its kind."""
+
+    kind: ClassVar[str]
+
+    def wire(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {"kind": self.kind, **wire(self)}
+
+
+def read_display(data: Any) -> DisplayHints:
+    """Hints that can be taken; a result does not depend on them."""
+    hints: dict[str, Any] = {}
+    types = get_type_hints(DisplayHints)
+    for key, value in data.items() if isinstance(data, Mapping) else ():
+        name = snake_case(str(key))
+        with suppress(KeyError, Unreadable):
+            hints[name] = reader(types[name])(value)
+    return DisplayHints(**hints)
+
+
+own_reader(DisplayHints, read_display)
+
 
 MEDIA_LIMIT = 3_750_000
 """Bytes of an image or a file: 5 MB in base64, which is what providers take."""

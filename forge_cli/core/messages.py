@@ -1,19 +1,20 @@
-"""Messages between forge and a model, in the format of no provider."""
+"""Messages between forge and a model, in the format of no provider, and the pace at which models are asked."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from forge_cli import core
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.results import ResultValue, for_model, shown_files
-from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, wire
+from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -146,12 +147,12 @@ class _WireMessage:
 
 
 def _read_call(data: Any) -> ToolCall:
-    found = core.reading.read(_WireCall, data)
+    found = read(_WireCall, data)
     return ToolCall(found.tool_call_id, found.tool_name, found.args, found.unreadable)
 
 
 def _read_attachment(data: Any) -> Attachment:
-    found = core.reading.read(_WireFile, data)
+    found = read(_WireFile, data)
     try:
         content = found.text.encode() if found.text is not None else base64.b64decode(found.data or "")
     except (binascii.Error, ValueError):
@@ -160,7 +161,7 @@ def _read_attachment(data: Any) -> Attachment:
 
 
 def _read_message(data: Any) -> Message:
-    found = core.reading.read(_WireMessage, data)
+    found = read(_WireMessage, data)
     return Message(
         found.role,
         found.content,
@@ -303,3 +304,43 @@ class ModelFactory:
     def known_names(self) -> Sequence[str]:
         """The names in the catalog, found as soon as they can be."""
         return self.names() if self.names else [each.name for each in self.catalog()]
+
+
+class Pace(Protocol):
+    """Decides when the next request may go out, for everybody who shares it."""
+
+    def request(self) -> AbstractAsyncContextManager[None]:
+        """Around one request: waits for its turn, and learns how it ended."""
+        ...
+
+    def go_ahead(self) -> None:
+        """Within a request: others need not wait for its answer."""
+        ...
+
+    def tell(self, problem: str) -> None:
+        """A request has failed, and is made again."""
+        ...
+
+    def hold(self, seconds: float) -> None:
+        """Within a request: the provider is busy, and wants no further one for so long."""
+        ...
+
+    async def back_off(self, seconds: float) -> None:
+        """The same, and wait for the next turn."""
+        ...
+
+
+current_pace: ContextVar[Pace | None] = ContextVar("current_pace", default=None)
+"""The pace of the task that runs; None where nobody shares one."""
+
+
+def paced_request() -> AbstractAsyncContextManager[None]:
+    """Around one request to a model, at the pace of the task that runs."""
+    pace = current_pace.get()
+    return pace.request() if pace else nullcontext()
+
+
+def let_others_go() -> None:
+    """Within a request: its prompt is in the provider's cache."""
+    if pace := current_pace.get():
+        pace.go_ahead()

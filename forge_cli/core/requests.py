@@ -1,7 +1,8 @@
-"""What a server may ask of a session through its toolset: a turn of the model, or answers of the person."""
+"""What a toolset offers to people, its prompts, and what its server may ask of a session."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,3 +56,35 @@ class NoSession:
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
         return None
+
+
+@dataclass(frozen=True)
+class PromptArgument:
+    """An argument of a prompt."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class PromptSpec:
+    """What a person sees of a prompt before it is filled in."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+    def read_args(self, given: Sequence[str]) -> Mapping[str, str]:
+        """``key=value`` as it was typed; the only argument of a prompt needs no key."""
+        names = [argument.name for argument in self.arguments]
+        pairs = [text.partition("=")[::2] for text in given]
+        if len(names) == 1 and given and not all(key in names for key, _ in pairs):
+            pairs = [(names[0], " ".join(given))]
+        if wrong := [key for key, _ in pairs if key not in names]:
+            takes = f"it takes {', '.join(names)}" if names else "it takes none"
+            raise ToolError(f"/{self.name} has no argument '{wrong[0]}'; {takes}")
+        found = dict(pairs)
+        if missing := [each.name for each in self.arguments if each.required and each.name not in found]:
+            raise ToolError(f"/{self.name} needs {', '.join(f'{name}=...' for name in missing)}")
+        return found

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forge_cli.core.hints import DisplayHints, read_display
-from forge_cli.core.reading import is_sound, read
+from forge_cli.core.media import DisplayHints, read_display
 from forge_cli.core.results import (
     Blob,
     Custom,
@@ -20,7 +19,7 @@ from forge_cli.core.results import (
     as_result,
     is_well_known_kind,
 )
-from forge_cli.core.wire import Unreadable, camel_case, jsonable, snake_case
+from forge_cli.core.wire import Unreadable, camel_case, is_sound, jsonable, read, snake_case
 
 
 def well_known(said: dict[str, Any]) -> ResultValue:

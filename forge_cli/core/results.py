@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from forge_cli import core
-from forge_cli.core.hints import DisplayHints as DisplayHints
-from forge_cli.core.hints import KnownResult
-from forge_cli.core.media import MEDIA_LIMIT
+from forge_cli.core.media import MEDIA_LIMIT, KnownResult
 from forge_cli.core.media import Blob as Blob
+from forge_cli.core.media import DisplayHints as DisplayHints
 from forge_cli.core.media import Image as Image
 from forge_cli.core.text import cut
 from forge_cli.core.wire import clean_text, decode_text, jsonable, own_reader, wire

@@ -13,8 +13,8 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
+    from forge_cli.core.approval import GrantOffer
     from forge_cli.core.events import CommandTried
-    from forge_cli.core.grants import GrantOffer
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from pathlib import Path
@@ -99,18 +99,3 @@ class Zone:
     def delete(self) -> Approval:
         """The consent that deleting needs."""
         return self.approval.delete
-
-
-def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:
-    """The zone whose folder lies deepest around a real path, or is it."""
-    return innermost_zone_of(path.parts, zones)
-
-
-def innermost_zone_of(parts: tuple[str, ...], zones: Iterable[Zone]) -> Zone | None:
-    """The same for the parts of a path."""
-    found, depth = None, -1
-    for zone in zones:
-        own = zone.path.parts
-        if len(own) > depth and parts[: len(own)] == own:
-            found, depth = zone, len(own)
-    return found

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bounds import start_loop
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.loop import start_loop
 from forge_cli.core.messages import ModelProvider
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.runtime.result import WorkerResult

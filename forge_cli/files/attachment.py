@@ -6,7 +6,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Attachment
-from forge_cli.core.named import wrong_path
+from forge_cli.files.places import wrong_path
 
 LARGEST = 20 * 1024 * 1024
 _SIGNATURES = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from forge_cli.core.approval import NEW_ENTRY, GrantRule, flow
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.grants import NEW_ENTRY, GrantRule, flow
 from forge_cli.core.results import Diff
 from forge_cli.files.document import FRONT_MATTER_SUFFIXES, parse_document, split_front_matter
 from forge_cli.files.replace import replace_file

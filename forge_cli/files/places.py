@@ -1,4 +1,4 @@
-"""Where something is wrong in a file: the place of a byte that is not text, and of what is not JSON or TOML."""
+"""Where something is wrong: in a file, with its line and column, or in a path that an option names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.errors import Mark, UsageError, WorkerError
 
 _BOM = "\ufeff"
 _IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)")
@@ -75,3 +75,18 @@ def place_in(before: str, where: Mark) -> Mark:
     """The place behind a text that begins at ``where``."""
     lines, last = before.count("\n"), len(before) - before.rfind("\n")
     return Mark(where.file, where.line + lines, last if lines else where.column + len(before))
+
+
+def require_folder(option: str, path: Path, named: str | None = None) -> None:
+    """Refuse what is not a folder; ``named`` is how the option has it, where that is not the path itself."""
+    if not path.is_dir():
+        raise wrong_path(option, path, "folder", named)
+
+
+def wrong_path(option: str, path: Path, wanted: str, named: str | None = None) -> UsageError:
+    """The error for an option whose path is missing, or is not the file or folder that it wants."""
+    shown = str(path) if named is None else named
+    if path.exists():
+        return UsageError(f"{option} {shown}: that is not a {wanted}", hint=f"name a {wanted}")
+    hint = f"check the path; it is looked for in {path.absolute().parent}"
+    return UsageError(f"{option} {shown}: there is no such {wanted}", hint=hint)

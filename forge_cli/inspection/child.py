@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.thirdparty import watching
 from forge_cli.core.wire import JsonObject, error_text
+from forge_cli.process.client_lines import read_lines
 from forge_cli.process.signals import in_loop
-from forge_cli.process.stdin import read_lines
 from forge_cli.sandbox.isolation.inherited import inherit
 
 Function = Callable[..., Awaitable[Any]]

@@ -16,8 +16,8 @@ from email.utils import parsedate_to_datetime
 import anyio
 
 from forge_cli.core.errors import ModelError
+from forge_cli.core.messages import current_pace
 from forge_cli.core.notify import Notify, RetryNotice
-from forge_cli.core.pace import current_pace
 from forge_cli.core.text import cut, visible
 
 ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2

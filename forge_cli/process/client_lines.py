@@ -1,10 +1,11 @@
-"""Standard streams that a client has for its messages, one a line; nobody else reads or writes there."""
+"""Lines on standard streams as they come, and messages of a client, one a line, which nobody else reads or writes."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -104,3 +105,20 @@ def is_lost(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_lost, error.exceptions))
     return isinstance(error, OutputLost)
+
+
+async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
+    """Lines as they come; pipes and terminals are waited for in the event loop, where Ctrl+C ends the waiting."""
+    kind, rest = os.fstat(descriptor).st_mode, b""
+    waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
+    while True:
+        if waits:
+            await anyio.wait_readable(descriptor)
+        piece = os.read(descriptor, 65536)
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line
+        if not piece:
+            break
+    if rest:
+        yield rest

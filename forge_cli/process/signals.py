@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from forge_cli.core.bounds import RUNNING, SHUTDOWN_GRACE, ForcedEnd, begin_shutdown, end
-from forge_cli.core.ended import Interrupted
+from forge_cli import ui
+from forge_cli.core.bounds import RUNNING, SHUTDOWN_GRACE, ForcedEnd, begin_shutdown, end, start_loop
 from forge_cli.core.errors import Terminated
-from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
-from forge_cli.core.loop import start_loop
+from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED, Interrupted
 from forge_cli.process.streams import erase_live_lines
 from forge_cli.process.watchdog import Leave, Watchdog, say_fault
-from forge_cli.ui.terminal.taken import give_terminal_back
 
 T = TypeVar("T")
 
@@ -56,7 +54,7 @@ class _Listener:
         before, self.last = self.last, time.monotonic()
         if self.last - before < 1:
             erase_live_lines()
-            give_terminal_back()
+            ui.terminal.taken.give_terminal_back()
             os._exit(128 + number)
         if self.watchdog:
             starved = self.watchdog.is_starved
@@ -151,7 +149,7 @@ def interruptible(
     """
 
     def leave_in_order(end: ForcedEnd) -> int:
-        give_terminal_back()
+        ui.terminal.taken.give_terminal_back()
         return leave(end)
 
     before = set(RUNNING)

@@ -1,4 +1,4 @@
-"""Standard input: the task that it brings, its lines, and whether a person is at it who can be asked."""
+"""Standard input: the task that it brings, and whether a person is at it who can be asked."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import os
 import select
 import stat
 import sys
-from collections.abc import AsyncIterator
-
-import anyio
 
 from forge_cli.core.errors import UsageError
 
@@ -94,20 +91,3 @@ def _kind() -> int | None:
 
 def _is_pipe(kind: int) -> bool:
     return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
-
-
-async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
-    """Lines as they come; pipes and terminals are waited for in the event loop, where Ctrl+C ends the waiting."""
-    kind, rest = os.fstat(descriptor).st_mode, b""
-    waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
-    while True:
-        if waits:
-            await anyio.wait_readable(descriptor)
-        piece = os.read(descriptor, 65536)
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            yield line
-        if not piece:
-            break
-    if rest:
-        yield rest

@@ -19,8 +19,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse, Event, StatusEvent
-from forge_cli.core.reading import read
-from forge_cli.core.wire import Unreadable, wire
+from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import BadLine, Line

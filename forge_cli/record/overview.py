@@ -20,8 +20,7 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
-from forge_cli.core.reading import read
-from forge_cli.core.wire import Unreadable, wire
+from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular

@@ -54,7 +54,7 @@ class InputSchema:
             coerced = _plain(coerce(given, self.json_schema))
             if self.model is None:
                 return self._by_schema(coerced)
-            return room.model_input.validate_by_model(self.model, coerced, self.json_schema)
+            return room.signature.validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
         except Exception as error:  # third-party code: the validators of a model, mappings, schemas that never end

@@ -9,13 +9,12 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
-
+from forge_cli import schema as room
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import GROUP
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv, is_toolset
 
 
 async def tools_from(
@@ -55,10 +54,6 @@ class GivenTools(Toolset):
         if "_found" not in vars(self):
             self._found = await tools_from(list(self._things), "tools", env=self.env, stack=self.stack)
         return self._found
-
-
-def is_toolset(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Toolset)
 
 
 class ModuleTools(Toolset):
@@ -129,14 +124,10 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
 
 
 def _from_function(function: Any, name: str, schema: Any) -> Tool:
-    if schema is not None and not isinstance(schema, dict) and not _is_model(schema):
+    if schema is not None and not isinstance(schema, dict) and not room.signature.is_model(schema):
         kind = type(schema).__name__
         raise SchemaError(f"the schema of '{name}' must be a pydantic model or a JSON Schema dict, not a {kind}")
     try:
         return Tool.from_function(function, schema=schema)
     except SchemaError as error:
         raise SchemaError(f"'{name}' cannot be a tool: {error}") from None
-
-
-def _is_model(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, BaseModel)

@@ -1,4 +1,4 @@
-"""From Python to JSON Schema: what a signature, a docstring or a pydantic model says to a language model."""
+"""From Python to JSON Schema, and args back: what a signature, a docstring or a pydantic model says."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from forge_cli.core.errors import SchemaError
+from forge_cli import schema as room
+from forge_cli.core.errors import InvalidInput, SchemaError
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
-
 
 _GOOGLE_SECTION = r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*"
 _SPHINX_FIELD = r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:"
@@ -315,3 +315,26 @@ def _undescribable(model: type[BaseModel], error: Exception) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
+
+
+def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
+    """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
+    try:
+        return keyword_args(read_strict(model, args))
+    except ValidationError as error:
+        raise InvalidInput(*room.problems.model_problems(error, args, model_schema(model))) from None
+
+
+def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
+    known = schema["properties"]
+    extra = [name for name in args if name not in known] if schema["additionalProperties"] is False else []
+    given = {name: value for name, value in args.items() if name not in extra}
+    problems: list[str] = []
+    try:
+        instance = read_strict(model, given)
+    except ValidationError as error:
+        problems = room.problems.model_problems(error, given, schema)
+    problems += [room.problems.unknown_field((name,), known) for name in extra]
+    if problems:
+        raise InvalidInput(*problems)
+    return plain_args(instance, given)

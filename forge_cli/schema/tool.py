@@ -315,20 +315,8 @@ def tool(
         preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
         touches: A function of ``args`` that gives a PathUse for each path inside other args.
     """
-    given = {
-        "name": name,
-        "description": description,
-        "needs_approval": needs_approval,
-        "manual": manual,
-        "label": label,
-        "category": category,
-        "read_only": read_only,
-        "effects": effects,
-        "lasting": lasting,
-        "timeout": timeout,
-        "preview": preview,
-        "touches": touches,
-    }
+    given = dict(locals())
+    del given["function"], given["more"]
     stated = {key: value for key, value in given.items() if value is not None}
     options = rename_options("@tool", {**stated, **more}, [entry.name for entry in fields(ToolOptions)])
     now = {key: value for key, value in options.items() if value is not None and key not in BY_NAME}

@@ -75,7 +75,7 @@ class FunctionCall:
     def _type_args(self) -> Callable[[Args], dict[str, Any]]:
         if not isinstance(self.model, type):
             return dict
-        return partial(room.model_input.typed_args, self.model)
+        return partial(room.signature.typed_args, self.model)
 
     @cached_property
     def _is_async(self) -> bool:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from forge_cli.core.locking import LockEntry
     from forge_cli.core.notify import Notify
     from forge_cli.core.processes import Processes
-    from forge_cli.core.prompts import PromptSpec
-    from forge_cli.core.requests import SessionRequests
+    from forge_cli.core.requests import PromptSpec, SessionRequests
     from forge_cli.core.sandbox import SandboxView
     from forge_cli.core.zones import Zone
     from forge_cli.schema.own_thread import OwnThread
@@ -157,7 +156,7 @@ class Toolset(Generic[ConfigT]):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        stated = [get_args(base)[0] for base in getattr(cls, "__orig_bases__", ()) if _is_toolset(get_origin(base))]
+        stated = [get_args(base)[0] for base in getattr(cls, "__orig_bases__", ()) if is_toolset(get_origin(base))]
         if stated and "Config" not in vars(cls) and isinstance(stated[0], type):
             cls.Config = stated[0]
 
@@ -297,7 +296,7 @@ def leaves_as_is(toolset: Toolset[Any], method: str) -> bool:
     return getattr(getattr(toolset, method), "__func__", None) is vars(Toolset)[method]
 
 
-def _is_toolset(cls: Any) -> bool:
+def is_toolset(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, Toolset)
 
 

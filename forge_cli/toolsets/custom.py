@@ -16,9 +16,9 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.sources import importable_beside
-from forge_cli.schema.offering import ModuleAdapter, ModuleTools, is_toolset
+from forge_cli.schema.offering import ModuleAdapter, ModuleTools
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 
 
 class CustomConfig(ToolsetConfig):

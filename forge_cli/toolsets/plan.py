@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Custom, ResultValue, Text
 from forge_cli.schema.tool import tool
 from forge_cli.schema.toolset import Toolset

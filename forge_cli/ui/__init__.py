@@ -8,5 +8,6 @@ if TYPE_CHECKING:
     from forge_cli.ui import jsonl as jsonl
     from forge_cli.ui import server as server
     from forge_cli.ui import terminal as terminal
+    from forge_cli.ui import wrap as wrap
 
 __getattr__ = lazy_modules(__name__)

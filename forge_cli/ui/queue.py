@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import anyio
 
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.ended import ResultStatus
 from forge_cli.core.events import CommandEvent, Event, Interrupt, ManualToolInvoke, ToolResult, UserInput
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 
 MANUAL = "manual_"

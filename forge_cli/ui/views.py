@@ -13,14 +13,13 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
-from forge_cli.core.difference import unified_diff
-from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer
-from forge_cli.core.media import Blob, Image, decoded_text
+from forge_cli.core.media import Blob, DisplayHints, Image, decoded_text
 from forge_cli.core.pictures import HEAD, dimensions, file_size
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
+from forge_cli.files.difference import unified_diff
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
 """The renderer of a custom result that a tool of this distribution gave, where there is one."""

@@ -1,6 +1,6 @@
 """Options that several commands share: what they mean, and what is refused.
 
-Covers forge_cli.core.named.
+Covers forge_cli.files.places.
 """
 
 import json

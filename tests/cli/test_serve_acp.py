@@ -19,8 +19,8 @@ from acp import schema
 from forge_cli.apps.acp.convert import UpdateWriter
 from forge_cli.apps.acp.servers import with_servers
 from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.bounds import start_loop
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted
-from forge_cli.core.loop import start_loop
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_file, session_files
 from forge_cli.testing import Project

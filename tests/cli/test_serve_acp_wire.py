@@ -24,7 +24,7 @@ from forge_cli.apps.acp.channel import EditorChannel
 from forge_cli.apps.acp.requests import EditorRequests
 from forge_cli.cli.work import Work
 from forge_cli.core.approval import OnAsk
-from forge_cli.core.loop import start_loop
+from forge_cli.core.bounds import start_loop
 from forge_cli.files.worker import Limits
 from forge_cli.process.client_lines import ClientLines
 from forge_cli.record.log import session_files

@@ -19,9 +19,9 @@ from forge_cli.apps.serve import protocol
 from forge_cli.apps.serve import served as served_module
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
+from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, Event, ToolResult, ToolStarted
-from forge_cli.core.loop import start_loop
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.open import last_session, open_session

@@ -20,7 +20,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from forge_cli.core.loop import start_loop
+from forge_cli.core.bounds import start_loop
 from forge_cli.testing import Project, call, calls
 
 from ..deadline import deadline

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.approval import Approval
+from forge_cli.core.approval import Approval, GrantOffer
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.grants import GrantOffer
 from forge_cli.engine.gate.grants import offers_for
 from forge_cli.engine.gate.judge import Caller, Judged
 from forge_cli.engine.runtime.without_model import bare_worker, opened

@@ -1,6 +1,6 @@
 """The bus: everybody hears everything in one order, questions find their answers, and asking never hangs.
 
-Covers forge_cli.core.runtime_ui.
+Covers forge_cli.ui.runtime_ui.
 """
 
 import re
@@ -25,8 +25,8 @@ from forge_cli.core.events import (
     UserInput,
 )
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
-from forge_cli.core.runtime_ui import RuntimeUI
 from forge_cli.events import Message
+from forge_cli.ui.runtime_ui import RuntimeUI
 
 from ..approval import new_request
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.interrupt import TERMINATED
+from forge_cli.core.interrupt import TERMINATED, Interrupted
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Grants as values: rules in words, what could be offered for a call, and their form on the wire."""
 
-from forge_cli.core.grants import GrantOffer, GrantRule, flow
-from forge_cli.core.reading import read
+from forge_cli.core.approval import GrantOffer, GrantRule, flow
+from forge_cli.core.wire import read
 from forge_cli.engine.gate.grants import offers_for
 
 

@@ -1,6 +1,6 @@
 """Images and files as results: on the wire, for the model, bounded, and read back from a record.
 
-Covers forge_cli.core.hints.
+Covers forge_cli.core.media.
 """
 
 import struct

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.result_forms import from_wire, read_result
 from forge_cli.core.results import (
     MODEL_LIMIT,

@@ -1,6 +1,6 @@
 """From frozen values to JSON: camelCase keys, absent things left out, and nothing that JSON cannot carry.
 
-Covers forge_cli.core.reading, forge_cli.core.unwritable.
+Covers forge_cli.core.wire, forge_cli.engine.gate.unwritable.
 """
 
 import json
@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from forge_cli.core.errors import Mark
-from forge_cli.core.reading import read
 from forge_cli.core.results import Text
-from forge_cli.core.wire import MAX_DEPTH, Unreadable, clean_text, error_text, jsonable, wire
+from forge_cli.core.wire import MAX_DEPTH, Unreadable, clean_text, error_text, jsonable, read, wire
 
 from ..rows import each_row
 

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.grants import GrantRule, flow
+from forge_cli.core.approval import GrantRule, flow
 from forge_cli.files.document import parse_document
 from forge_cli.files.edit import CannotEditError, lines_to_paste, plan_edit
 

@@ -1,6 +1,6 @@
 """When other items of a batch may ask: once the prompt is in the provider's cache.
 
-Covers forge_cli.core.pace, forge_cli.models.openai.provider, forge_cli.models.anthropic.provider.
+Covers forge_cli.core.messages, forge_cli.models.openai.provider, forge_cli.models.anthropic.provider.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.pace import current_pace
+from forge_cli.core.messages import current_pace
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.native import NativeDialect

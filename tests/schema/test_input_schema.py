@@ -1,6 +1,6 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.schema.model_input, forge_cli.schema.problems.
+Covers forge_cli.schema.signature, forge_cli.schema.problems.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.schema.offering import is_toolset, tools_from
+from forge_cli.schema.offering import tools_from
 from forge_cli.schema.tool import Tool, tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv, is_toolset
 
 from ..rows import each_row
 

@@ -18,8 +18,7 @@ from pydantic import BaseModel, Field, RootModel, SecretStr
 
 from forge_cli.core.errors import InvalidInput, SchemaError
 from forge_cli.schema.input_schema import InputSchema
-from forge_cli.schema.model_input import typed_args
-from forge_cli.schema.signature import describe, keyword_args, signature_model
+from forge_cli.schema.signature import describe, keyword_args, signature_model, typed_args
 
 from ..rows import each_row
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Custom, Text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.testing import Project, Seen, call, calls

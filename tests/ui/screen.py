@@ -2,7 +2,7 @@
 
 import re
 
-from forge_cli.core.wrap import cell_len
+from forge_cli.ui.wrap import cell_len
 
 TOKEN = re.compile(
     r"\x1b\[(?P<args>[\d;?]*)(?P<csi>[A-Za-z])|\x1b(?P<esc>[78D])|(?P<control>[\r\n\x07\x08])"

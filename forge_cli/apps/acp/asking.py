@@ -12,10 +12,9 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel
 
 from forge_cli.apps.acp.convert import Update
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, InputPrompt, ToolResult
-from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.record.log import SessionLost

@@ -10,8 +10,8 @@ from forge_cli.apps.acp.channel import MESSAGE_MAX, EditorChannel
 from forge_cli.apps.acp.requests import EditorRequests
 from forge_cli.cli.work import Work
 from forge_cli.core.bounds import ForcedEnd
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.process.client_lines import ClientLines, own_input
 from forge_cli.process.signals import interruptible
 from forge_cli.process.watchdog import say_fault

@@ -15,14 +15,13 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from forge_cli.apps.batch.counts import BatchCounts, BatchEvent, BatchEventType, Spending
 from forge_cli.apps.batch.inputs import InputItem, folder_name
 from forge_cli.apps.batch.plan import BatchPlan
 from forge_cli.apps.batch.store import BatchStore, is_resumed, item_state
-from forge_cli.core.batches import BatchCounts, BatchEvent, BatchEventType, Spending
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.record.log import new_session_id
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from forge_cli.apps.batch.counts import BatchCounts
 from forge_cli.apps.batch.inputs import BatchInputs, InputItem
 from forge_cli.apps.batch.store import BatchRecord, ItemRecord
-from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.record.log import new_session_id

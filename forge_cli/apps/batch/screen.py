@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
+from forge_cli.apps.batch.counts import BatchCounts, BatchEvent, Spending
 from forge_cli.core.text import cut, dollars, visible
 from forge_cli.ui.terminal.status import compact, cyan, dim, duration, spin
 

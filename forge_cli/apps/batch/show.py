@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from forge_cli.apps.batch.counts import BatchEvent
 from forge_cli.apps.batch.screen import BatchScreen
-from forge_cli.core.batches import BatchEvent
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.process.streams import draw_below, erase_live_lines, live_lines
 from forge_cli.ui.terminal.live import LiveLines, can_draw
 from forge_cli.ui.terminal.status import duration
+from forge_cli.ui.wrap import wrap_for
 
 EVERY = 5.0
 """Seconds between two lines where there is no terminal."""

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from forge_cli.apps.batch.counts import BatchCounts
 from forge_cli.apps.batch.store import BatchRecord, has_content, journal_of, read_record
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
-from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible
 from forge_cli.core.wire import both_spellings

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.batches import ItemState
+from forge_cli.apps.batch.counts import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.line_file import FileSpoilt, LineFile

@@ -29,8 +29,8 @@ from forge_cli.cli.talking_runtime import TalkingRuntime
 from forge_cli.cli.work import Work
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.bus import EventBus
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.text import readable, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult

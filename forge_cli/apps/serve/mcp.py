@@ -19,9 +19,9 @@ from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.tools.choose import tool_worker
 from forge_cli.cli.work_options import LockedOption, ReadOnlyOption
 from forge_cli.core.bounds import ForcedEnd
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, StatusEvent
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.worker import Worker

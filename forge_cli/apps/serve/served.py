@@ -18,10 +18,9 @@ from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import current_call
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.events import CLIENTS, Event, SessionEnd, SessionStart, StatusEvent, ToolOutput
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.controller import ApprovalController

@@ -16,7 +16,7 @@ from forge_cli.apps.web.view import SessionView
 from forge_cli.cli.models.names import model_names
 from forge_cli.cli.talking_runtime import TalkingRuntime
 from forge_cli.cli.work import Work
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, OnAsk
+from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
 from forge_cli.core.events import (
@@ -29,7 +29,6 @@ from forge_cli.core.events import (
     SessionUpdate,
     UserInput,
 )
-from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible

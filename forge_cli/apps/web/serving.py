@@ -15,8 +15,8 @@ from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.apps.web.api import PageRoutes
 from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.bounds import ForcedEnd
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.process.signals import interruptible
 from forge_cli.process.watchdog import say_fault
 

@@ -15,7 +15,6 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted, visible
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.runtime.facts import Facts, policy_of
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
@@ -24,6 +23,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.looker import look
 from forge_cli.inspection.past import judge_gates, past_gates
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
 

@@ -14,11 +14,10 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
+from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.grants import GrantRule
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
@@ -28,6 +27,7 @@ from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import PastCall
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, render
+from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from forge_cli.cli.options import new_app
+from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.grants import GrantRule
 from forge_cli.core.text import visible
 from forge_cli.files.edit import CannotEditError, plan_edit
 from forge_cli.files.home import forge_home

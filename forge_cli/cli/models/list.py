@@ -13,11 +13,11 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.text import visible
 from forge_cli.core.wire import both_spellings
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
 

@@ -20,10 +20,9 @@ from forge_cli.cli.tools.details import find_details, parameter_lines
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.events import Interrupt, ToolResult
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, Unreadable

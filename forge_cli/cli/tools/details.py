@@ -16,7 +16,6 @@ from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
@@ -28,6 +27,7 @@ from forge_cli.process.signals import in_loop
 from forge_cli.schema.forms import derive_fields
 from forge_cli.schema.problems import expectation
 from forge_cli.schema.toolset import Toolset
+from forge_cli.ui.wrap import wrap_for
 
 Details = dict[str, Any]
 

@@ -13,7 +13,7 @@ from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption
 from forge_cli.cli.tools.details import find_details, parameter_lines
 from forge_cli.core.text import visible
-from forge_cli.core.wrap import wrap_for
+from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
 

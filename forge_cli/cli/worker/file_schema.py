@@ -14,7 +14,6 @@ from forge_cli.cli.sections import section_schema, toolset_schema
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
@@ -24,6 +23,7 @@ from forge_cli.files.worker import WorkerConfig
 from forge_cli.inspection.looker import Looker
 from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.ui.wrap import wrap_for
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ANYTHING: JsonObject = {"anyOf": [{"type": "object"}, {"type": "array"}, {"type": "null"}]}

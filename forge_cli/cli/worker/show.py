@@ -20,7 +20,6 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
-from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
@@ -35,6 +34,7 @@ from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.looker import look
+from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
 

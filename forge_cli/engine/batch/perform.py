@@ -13,7 +13,7 @@ from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.pace import Pace, current_pace
+from forge_cli.core.messages import Pace, current_pace
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost

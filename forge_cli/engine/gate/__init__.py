@@ -7,6 +7,7 @@ from forge_cli.core.lazy import lazy_modules
 if TYPE_CHECKING:
     from forge_cli.engine.gate import consent as consent
     from forge_cli.engine.gate import contexts as contexts
+    from forge_cli.engine.gate import debugging as debugging
     from forge_cli.engine.gate import deferred as deferred
     from forge_cli.engine.gate import find_tools as find_tools
     from forge_cli.engine.gate import grants as grants
@@ -15,5 +16,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import own_word as own_word
     from forge_cli.engine.gate import parents as parents
     from forge_cli.engine.gate import reopened as reopened
+    from forge_cli.engine.gate import unwritable as unwritable
 
 __getattr__ = lazy_modules(__name__)

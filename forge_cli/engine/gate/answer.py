@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from forge_cli.core.approval import GrantOffer
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.grants import GrantOffer
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import offers_for
 from forge_cli.engine.gate.judge import Caller, Judged, Refusal

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy, Needs
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable

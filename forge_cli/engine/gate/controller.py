@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from forge_cli import core
-from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, SessionMode
+from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, GrantOffer, SessionMode
 from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bus import EventBus
-from forge_cli.core.ended import Parked
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, ModeChanged, SessionGrant
+from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import error_text, jsonable
 from forge_cli.engine import gate
 
 if TYPE_CHECKING:
-    from forge_cli.core.grants import GrantOffer, Needs
+    from forge_cli.core.approval import Needs
     from forge_cli.engine.gate.grants import AskedCall, SessionGrants
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
@@ -169,7 +168,7 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
                     (None | "session") as remember,
                     (None | str()) as note,
                     grant,
-                ] if grant is None or isinstance(grant, core.grants.GrantOffer):
+                ] if grant is None or isinstance(grant, GrantOffer):
                     return ApprovalDecision(approved, remember, note, grant=grant)
     return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision")
 

@@ -6,9 +6,17 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from forge_cli.core.approval import ApprovalRequest, Verdict, fingerprint
+from forge_cli.core.approval import (
+    THIS_CALL,
+    ApprovalRequest,
+    GrantOffer,
+    GrantRule,
+    Needs,
+    Verdict,
+    fingerprint,
+    unique,
+)
 from forge_cli.core.events import SessionGrant
-from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, unique
 from forge_cli.core.text import cut
 from forge_cli.core.wire import jsonable
 from forge_cli.schema.tool import Tool

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from forge_cli import core
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bounds import CALL_LIMIT, call_within, run_in_thread
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
 from forge_cli.core.context import Executing
-from forge_cli.core.ended import Parked
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
@@ -166,7 +165,7 @@ class Guard:
             try:
                 call_within(CALL_LIMIT, f"{TOOL}{call.name}", told, copy_args(call.args), outcome.status)
             except Exception as error:  # third-party code, and nothing depends on it
-                core.debugging.tell_traceback(error)
+                gate.debugging.tell_traceback(error)
 
     async def call_inner(self, call: ToolCall, caller: CallingTool) -> ToolOutcome:
         """Take a call of a tool; it cannot wait on disk, since what its tool has done so far would be lost."""
@@ -323,7 +322,7 @@ class Guard:
             case ToolError() as error:
                 return _failure(call, error)
             case error:
-                trace, place = core.debugging.tell_traceback(error), core.debugging.place_of(error)
+                trace, place = gate.debugging.tell_traceback(error), gate.debugging.place_of(error)
                 sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
                 return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
@@ -352,7 +351,7 @@ class Guard:
         except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
             return ToolOutcome.failed(call, "error", error_text(error))
         self._check_kind(call, value)
-        if only_looks() and (part := core.unwritable.find_unwritable(returned)):
+        if only_looks() and (part := gate.unwritable.find_unwritable(returned)):
             problem = f"its result has {part} in it, which JSON cannot carry"
             self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
         return ToolOutcome(call, "success", value)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forge_cli.core.approval import MODE_TITLES, Approval, ApprovalDecision, SessionMode
-from forge_cli.core.grants import GrantRule, Needs
+from forge_cli.core.approval import MODE_TITLES, Approval, ApprovalDecision, GrantRule, Needs, SessionMode
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judged, Refusal
 
 if TYPE_CHECKING:

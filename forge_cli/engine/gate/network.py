@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forge_cli.core.approval import (
+    NEW_ENTRY,
     ApprovalDecision,
     ApprovalRequest,
     CommandRun,
     DecidedBy,
     Effect,
+    GrantRule,
     fingerprint,
     risk_of,
 )
@@ -19,7 +21,6 @@ from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import NetworkAccess
-from forge_cli.core.grants import NEW_ENTRY, GrantRule
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.controller import ApprovalController

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.approval import PRE_APPROVED, Approval, GrantRule, Needs, Verdict
 from forge_cli.core.errors import Mark
-from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.tool import RefusesOnly
 from forge_cli.engine import gate
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from forge_cli.core.approval import GrantOffer, GrantRule
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.grants import GrantOffer, GrantRule
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import anyio
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.bounds import CALL_LIMIT, LOAD_LIMIT, fault_text, wait_within
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, StatusLevel, UserInput
+from forge_cli.core.interrupt import Ended
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST
 from forge_cli.core.wire import wire
@@ -35,7 +35,7 @@ from forge_cli.sandbox.zones.added import added_zone
 from forge_cli.schema.toolset import leaves_as_is
 
 if TYPE_CHECKING:
-    from forge_cli.core.prompts import PromptSpec
+    from forge_cli.core.requests import PromptSpec
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
 PATIENCE = 20.0

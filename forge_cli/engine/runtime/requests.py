@@ -10,10 +10,9 @@ import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, InvalidInput, SchemaError, ToolError
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import Ended, InterruptSignal
 from forge_cli.core.messages import ModelProvider, ModelRequest, TurnEnd
 from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.text import cut, visible

@@ -8,8 +8,8 @@ from typing import Any
 
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.ended import Ended, Interrupted, Parked, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
+from forge_cli.core.interrupt import Ended, Interrupted, Parked, ResultStatus
 from forge_cli.core.messages import Usage
 from forge_cli.core.wire import both_spellings
 from forge_cli.engine.gate.judge import Refusal

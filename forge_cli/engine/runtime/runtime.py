@@ -15,7 +15,6 @@ from forge_cli import record
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import (
     ApprovalRequired,
@@ -26,7 +25,7 @@ from forge_cli.core.events import (
     SessionUpdate,
     StatusEvent,
 )
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.engine import runtime as parts
 from forge_cli.engine import turns

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.ended import Parked
+from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import COME_AGAIN, SKIPPED_AFTER_FAILURE, SKIPPED_CALL
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged

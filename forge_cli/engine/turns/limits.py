@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
-from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.interrupt import Ended, Interrupted
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
 from forge_cli.engine import turns

@@ -13,10 +13,9 @@ from forge_cli import record
 from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id, within_depth
-from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.messages import (
     Attachment,
     CallResult,
@@ -30,8 +29,8 @@ from forge_cli.core.messages import (
     ToolSpec,
     TurnEnd,
     Usage,
+    paced_request,
 )
-from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user
 from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from operator import is_
 from typing import NamedTuple
 
-from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.core.wire import JsonObject
+from forge_cli.models.call_ids import RequestIds
 from forge_cli.models.json_body import json_bytes
 
 Block = JsonObject

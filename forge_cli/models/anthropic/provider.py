@@ -8,9 +8,8 @@ from itertools import count
 from typing import Any
 
 from forge_cli.core.errors import ModelError, WorkerError
-from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage, let_others_go
 from forge_cli.core.notify import Notify
-from forge_cli.core.pace import let_others_go
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
 from forge_cli.models.anthropic.decode import Garbled, MessageAnswer

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode, innermost_zone
+from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox import network
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.files.virtual import virtual
+from forge_cli.sandbox.files.virtual import innermost_zone, virtual
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.grants import NEW_ENTRY, PRE_APPROVED, GrantRule
+from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, Verdict
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.zones import Zone, innermost_zone_of
+from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.names import PATH_MAX, shown, unusable
 
@@ -127,3 +127,18 @@ def _zone_list(zones: Sequence[Zone]) -> str:
         return "this worker has no zones, so it can use no files"
     names = ", ".join(sorted(f"/{zone.name}" for zone in zones))
     return f"the zones are {names}" if len(zones) > 1 else f"the only zone is {names}"
+
+
+def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:
+    """The zone whose folder lies deepest around a real path, or is it."""
+    return innermost_zone_of(path.parts, zones)
+
+
+def innermost_zone_of(parts: tuple[str, ...], zones: Iterable[Zone]) -> Zone | None:
+    """The same for the parts of a path."""
+    found, depth = None, -1
+    for zone in zones:
+        own = zone.path.parts
+        if len(own) > depth and parts[: len(own)] == own:
+            found, depth = zone, len(own)
+    return found

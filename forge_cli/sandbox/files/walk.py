@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.zones import Zone, innermost_zone
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.place import FOLDER_FLAGS, Identity, Place, identity_of, kind_of
-from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, no_zone, virtual
+from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, innermost_zone, no_zone, virtual
 from forge_cli.sandbox.names import shown
 
 _LINKS_MAX = 40

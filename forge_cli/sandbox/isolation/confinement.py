@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 
-from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
+from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.files.virtual import innermost_zone
 from forge_cli.sandbox.isolation.lookout import Lookout
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from forge_cli.core.difference import recap_differences, unified_diff
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access
+from forge_cli.files.difference import recap_differences, unified_diff
 
 Sign = Literal[" ", "-", "+"]
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import FileList
 from forge_cli.sandbox.files.sandbox import ListedName, Sandbox
 from forge_cli.sandbox.names import shown, unusable

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
-from forge_cli.core.named import require_folder
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.files.places import require_folder
 
 
 def added_zone(text: str, workspace: Path | None = None) -> Zone:

@@ -23,9 +23,9 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.files.settings import import_timeout
-from forge_cli.schema.offering import is_toolset, tools_from
+from forge_cli.schema.offering import tools_from
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 from forge_cli.toolsets.external.shapes import adapt
 
 

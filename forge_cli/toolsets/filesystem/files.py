@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 from anyio import to_thread
 
 from forge_cli.core.context import CallContext
-from forge_cli.core.difference import unified_diff
 from forge_cli.core.errors import ToolError
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, FileContent, ResultValue, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted, cut
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.zones import Access
+from forge_cli.files.difference import unified_diff
 from forge_cli.sandbox.files.held import READ_MAX, HeldFile
 from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.names import shown

@@ -16,8 +16,8 @@ from pydantic import Field
 from forge_cli.core.approval import Effect
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.errors import Stale
-from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted

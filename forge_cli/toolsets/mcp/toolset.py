@@ -22,7 +22,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.notify import NOT_THERE
-from forge_cli.core.prompts import PromptArgument, PromptSpec
+from forge_cli.core.requests import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from forge_cli.core.difference import unified_diff
+from forge_cli.core.approval import GrantOffer
 from forge_cli.core.events import TriedChange, describe_wanted
-from forge_cli.core.grants import GrantOffer
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
+from forge_cli.files.difference import unified_diff
 from forge_cli.sandbox.protected import protected_among
 from forge_cli.sandbox.trial.changes import Entry, PathChange, What
 from forge_cli.sandbox.trial.trials import Tried

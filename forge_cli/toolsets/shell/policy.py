@@ -13,9 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forge_cli.core.approval import Approval, JudgedPart, Verdict
+from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
 from forge_cli.core.errors import Mark, ToolError, WorkerError
-from forge_cli.core.grants import NEW_ENTRY, PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from forge_cli.core.approval import ApprovalRequest, CommandRun, JudgedPart
-from forge_cli.core.difference import recap_differences
+from forge_cli.core.approval import THIS_CALL, ApprovalRequest, CommandRun, GrantOffer, JudgedPart
 from forge_cli.core.events import CommandTried, describe_wanted
-from forge_cli.core.grants import THIS_CALL, GrantOffer
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject, jsonable
+from forge_cli.files.difference import recap_differences
 from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN

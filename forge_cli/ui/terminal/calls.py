@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forge_cli.core.calls import OutcomeStatus
-from forge_cli.core.difference import unified_diff
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
+from forge_cli.files.difference import unified_diff
 from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.views import View

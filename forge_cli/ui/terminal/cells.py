@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from forge_cli.core.wrap import cell_len
+from forge_cli.ui.wrap import cell_len
 
 RESET = "\x1b[0m"
 _SGR = re.compile(r"\x1b\[[\d;]*m")

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from forge_cli.core.text import counted, readable, visible
-from forge_cli.core.wrap import NARROWEST, rows
+from forge_cli.ui.wrap import NARROWEST, rows
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
 _STYLES = {sign: Style.parse(style) for sign, style in {"+": "green", "-": "red", "file": "bold", "": "dim"}.items()}

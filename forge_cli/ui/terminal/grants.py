@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule
+from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, GrantOffer, GrantRule
 from forge_cli.core.text import counted, visible
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
 from forge_cli.ui.terminal.keys import QuestionLeft

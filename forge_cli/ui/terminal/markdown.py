@@ -21,8 +21,8 @@ from rich.text import Text as Styled
 from rich.theme import Theme
 
 from forge_cli.core.text import readable
-from forge_cli.core.wrap import NARROWEST, row_spans
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
+from forge_cli.ui.wrap import NARROWEST, row_spans
 
 NEWEST = 100
 """Lines of code that are drawn of a block that still grows; all of them are, once it has ended."""

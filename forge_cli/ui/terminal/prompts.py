@@ -15,10 +15,10 @@ from typing import Literal
 from rich.console import Console, Group, RenderableType
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.difference import recap_differences
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
+from forge_cli.files.difference import recap_differences
 from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.grants import (

@@ -18,9 +18,9 @@ from rich.tree import Tree
 from forge_cli import ui
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
-from forge_cli.core.wrap import NARROWEST, row_spans
 from forge_cli.ui.terminal.diffs import DrawnDiff
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
+from forge_cli.ui.wrap import NARROWEST, row_spans
 
 LINES = 20
 WIDE = 120

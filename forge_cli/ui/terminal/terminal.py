@@ -38,7 +38,6 @@ from forge_cli.core.notify import READING, RetryNotice
 from forge_cli.core.phrases import VOID
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
-from forge_cli.core.wrap import terminal_width
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
@@ -50,6 +49,7 @@ from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.status import Status
 from forge_cli.ui.terminal.trace import Trace
 from forge_cli.ui.views import FindRenderer, no_renderers
+from forge_cli.ui.wrap import terminal_width
 
 if TYPE_CHECKING:
     from forge_cli.ui.terminal.markdown import MarkdownStream

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
+from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, GrantOffer
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -37,7 +37,6 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.core.grants import GrantOffer
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.wire import jsonable

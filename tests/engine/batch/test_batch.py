@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from forge_cli.apps.batch.batch import Batch, ItemFolders
+from forge_cli.apps.batch.counts import BatchCounts
 from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
 from forge_cli.apps.batch.plan import make_plan
 from forge_cli.apps.batch.store import BatchRecord, open_store
-from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
 from forge_cli.embedding import InterruptSignal

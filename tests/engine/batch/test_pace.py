@@ -1,13 +1,13 @@
 """The pace of a batch.
 
-Covers forge_cli.engine.batch.pace, forge_cli.core.pace.
+Covers forge_cli.engine.batch.pace, forge_cli.core.messages.
 """
 
 import anyio
 import pytest
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.pace import current_pace
+from forge_cli.core.messages import current_pace
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.models.failures import ProviderFailure, Retry
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
+from forge_cli.core.approval import THIS_CALL
 from forge_cli.core.events import Event
-from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.embedding import ApprovalController
 

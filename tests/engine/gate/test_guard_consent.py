@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Preview, ToolContext, ToolError
+from forge_cli.core.approval import THIS_CALL
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
-from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.results import VALUE_LIMIT, Diff, Text
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut

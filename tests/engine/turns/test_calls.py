@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Effect, Tool, ToolContext
-from forge_cli.core.ended import Parked
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import Event, StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import SKIPPED_CALL
 from forge_cli.engine.turns.calls import SIDE_BY_SIDE, Turn
 from forge_cli.errors import BlockedError

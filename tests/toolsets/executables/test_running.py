@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.hints import DisplayHints
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.embedding import InterruptSignal
 from forge_cli.record.line import Line

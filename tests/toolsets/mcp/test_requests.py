@@ -1,6 +1,6 @@
 """What MCP servers ask of a session: roots, turns of the model, and forms; and the prompts that they offer to people.
 
-Covers forge_cli.core.prompts, forge_cli.core.requests, forge_cli.engine.runtime.commands,
+Covers forge_cli.core.requests, forge_cli.core.requests, forge_cli.engine.runtime.commands,
 forge_cli.engine.runtime.requests, forge_cli.toolsets.mcp.requests.
 """
 
@@ -23,8 +23,7 @@ from forge_cli.core.events import (
     MessageEvent,
     StatusEvent,
 )
-from forge_cli.core.prompts import PromptArgument, PromptSpec
-from forge_cli.core.requests import NoSession, SampleRequest
+from forge_cli.core.requests import NoSession, PromptArgument, PromptSpec, SampleRequest
 from forge_cli.schema.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 

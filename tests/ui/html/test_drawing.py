@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import ApprovalRequest, Custom, Diff, Image, Json, Text
-from forge_cli.core.approval import CommandRun, JudgedPart
+from forge_cli.core.approval import CommandRun, GrantOffer, GrantRule, JudgedPart
 from forge_cli.core.errors import Mark
-from forge_cli.core.grants import GrantOffer, GrantRule
 from forge_cli.core.results import ResultValue
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.html.code import HIGHLIGHTED, draw_code

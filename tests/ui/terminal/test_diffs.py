@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from forge_cli.core.difference import unified_diff
 from forge_cli.core.results import Diff
+from forge_cli.files.difference import unified_diff
 from forge_cli.ui.terminal.diffs import DrawnDiff
 from forge_cli.ui.terminal.render import Indented, render
 

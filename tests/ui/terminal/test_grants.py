@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from forge_cli.core.approval import ApprovalRequest
-from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule
+from forge_cli.core.approval import THIS_CALL, ApprovalRequest, GrantOffer, GrantRule
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.grants import edits_offer, explain_grants, grant, lasting_offer, session_offer
 

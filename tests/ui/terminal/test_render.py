@@ -17,10 +17,10 @@ from rich.console import Console
 
 from forge_cli import Custom, Diff, Json, Text
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wrap import rows
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.terminal.render import Indented, plain, render
 from forge_cli.ui.views import View, view_of
+from forge_cli.ui.wrap import rows
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
 SHOWN = "a\\x1b[2Jb\\rc\\x07\\x9b\\u202ed\\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"

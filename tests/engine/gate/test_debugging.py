@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forge_cli.core.debugging import listen_to_tracebacks, place_of, tell_traceback
+from forge_cli.engine.gate.debugging import listen_to_tracebacks, place_of, tell_traceback
 from forge_cli.testing import Project
 
 TOOLS = '''

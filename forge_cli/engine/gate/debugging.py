@@ -14,7 +14,7 @@ Listener = Callable[[str], None]
 
 LOGGED = 8_000
 """Characters of a traceback that a log keeps."""
-_OURS = str(Path(__file__).parent.parent) + os.sep
+_OURS = str(Path(__file__).parents[2]) + os.sep
 _listener: Listener | None = None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import forge_cli
 
-from ..rows import each_row
+from .rows import each_row
 
 
 @each_row(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich import cells
 
 from forge_cli.core.text import visible
-from forge_cli.core.wrap import cell_len, fit, pad, rows, terminal_width, wrap
+from forge_cli.ui.wrap import cell_len, fit, pad, rows, terminal_width, wrap
 
 from ..rows import each_row
 

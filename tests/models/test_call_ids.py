@@ -2,9 +2,9 @@
 
 import pytest
 
-from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall, is_legal_id
 from forge_cli.core.messages import CallResult, Message
+from forge_cli.models.call_ids import RequestIds
 
 
 def turn(*ids: str) -> list[Message]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core import difference
-from forge_cli.core.difference import NO_NEWLINE, unified_diff
+from forge_cli.files import difference
+from forge_cli.files.difference import NO_NEWLINE, unified_diff
 
 from ..rows import each_row
 
