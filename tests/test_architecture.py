@@ -287,6 +287,36 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
     ]
 
 
+def circle(modules: list[Module]) -> list[str]:
+    """Modules that import one another in a circle, found by taking away those that import none of the rest."""
+    arrows = {dotted(each.path): {name for _, full in each.imports() for name in _prefixes(full)} for each in modules}
+    while done := [name for name, others in arrows.items() if not others & arrows.keys() - {name}]:
+        for name in done:
+            del arrows[name]
+    return sorted(arrows)
+
+
+def _prefixes(name: str) -> set[str]:
+    return {name, name.rpartition(".")[0]}
+
+
+@each_row("room", ["core", "schema"])
+def test_the_rooms_below_all_others_have_no_circle(room: str) -> None:
+    inside = [module for module in FORGE if module.room == room and not module.path.endswith("__init__.py")]
+    assert circle(inside) == []
+
+
+def test_a_circle_is_found() -> None:
+    texts = {"a": "from forge_cli.core.b import B", "b": "from forge_cli.core import c", "c": "", "d": ""}
+    modules = [Module(f"forge_cli/core/{name}.py", text) for name, text in texts.items()]
+    assert circle(modules) == []
+    assert circle([*modules[:2], Module("forge_cli/core/c.py", "from .a import A")]) == [
+        "forge_cli.core.a",
+        "forge_cli.core.b",
+        "forge_cli.core.c",
+    ]
+
+
 def test_documents_name_places_that_are_there() -> None:
     documents = read("CONTRIBUTING.md", "docs/internals.md", "docs/adr/*.md")
     named = {(each.path, found) for each in documents for found in re.findall(r"`(forge_cli/[\w/.]+)`", each.text)}

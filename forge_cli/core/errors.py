@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
+StatusLevel = Literal["debug", "info", "warning", "error"]
+"""Of what a person is told while a worker runs."""
 PROBLEMS = 5
 """How many problems of an input are told at once."""
 

@@ -8,12 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy, GrantOffer, SessionMode
 from forge_cli.core.calls import OutcomeStatus
-from forge_cli.core.errors import Mark
+from forge_cli.core.errors import Mark, StatusLevel
 from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject, read, wire
-
-StatusLevel = Literal["debug", "info", "warning", "error"]
 
 VERSION = 1
 CLIENTS, OTHER_TOOLS = "MCP clients", "other tools"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pluggy
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from forge_cli.core.executors import ExecutorFactory
     from forge_cli.core.messages import ModelFactory
     from forge_cli.core.observers import Observer
-
-HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end", "record"]
-"""When a hook of a person is called, which may be the observer of a plugin."""
 
 hookspec = pluggy.HookspecMarker(GROUP)
 hookimpl = pluggy.HookimplMarker(GROUP)

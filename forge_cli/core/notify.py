@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from forge_cli.core.events import StatusLevel
+from forge_cli.core.errors import StatusLevel
 
 Notify = Callable[[StatusLevel, str], None]
 

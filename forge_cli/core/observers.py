@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from forge_cli.core.hookspecs import HookName
+from forge_cli.core.source import HookName
 from forge_cli.core.wire import JsonObject
 
 

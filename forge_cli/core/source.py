@@ -1,4 +1,4 @@
-"""Where a tool comes from and who may call it, in the words that lists of tools show."""
+"""Names that lists and files share: where a tool comes from, who may call it, and when a hook is called."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Literal
 
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
+HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end", "record"]
+"""When a hook of a person is called, which may be the observer of a plugin."""
 GROUP = "forge"
 """The group of entry points that plugins are found by."""
 OWN = "forge-workers"

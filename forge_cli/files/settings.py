@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from forge_cli import files
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.hookspecs import HookName
+from forge_cli.core.source import HookName
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import parse_document, read_document

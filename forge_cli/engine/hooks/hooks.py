@@ -19,11 +19,11 @@ from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest,
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError, WorkerError
-from forge_cli.core.events import StatusEvent, StatusLevel
-from forge_cli.core.hookspecs import HookName
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, StatusLevel, ToolError, WorkerError
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
 from forge_cli.core.processes import Finished
+from forge_cli.core.source import HookName
 from forge_cli.core.text import counted, cut, did_you_mean, readable, visible
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import Judged

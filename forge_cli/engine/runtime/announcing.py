@@ -7,7 +7,8 @@ from typing import Any
 
 from forge_cli import schema
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import ManualToolsAvailable, SessionStart, StatusEvent, StatusLevel
+from forge_cli.core.errors import StatusLevel
+from forge_cli.core.events import ManualToolsAvailable, SessionStart, StatusEvent
 from forge_cli.core.wire import wire
 from forge_cli.schema.tool import Tool, manual_tools
 

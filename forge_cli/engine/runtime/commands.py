@@ -14,8 +14,8 @@ import anyio
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.bounds import CALL_LIMIT, LOAD_LIMIT, fault_text, wait_within
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.errors import ForgeError, ToolError, UsageError
-from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, StatusLevel, UserInput
+from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
+from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, UserInput
 from forge_cli.core.interrupt import Ended
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST

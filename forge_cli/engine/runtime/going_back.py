@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.errors import UsageError
-from forge_cli.core.events import StatusEvent, StatusLevel
+from forge_cli.core.errors import StatusLevel, UsageError
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.text import cut, visible
 from forge_cli.engine.gate.judge import Caller, Refusal
 from forge_cli.record.changes import ChangeLog

@@ -12,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypedDict
 
-from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.events import StatusLevel
+from forge_cli.core.errors import StatusLevel, ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_homes
