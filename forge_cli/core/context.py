@@ -79,14 +79,6 @@ AskPerson = Callable[[str, "JsonObject | type[BaseModel]"], Awaitable[JsonObject
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 
-def _no_progress(message: str, fraction: float | None) -> None:
-    """Progress that nobody reads."""
-
-
-def _no_output(text: str) -> None:
-    """Output that nobody watches."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """What a tool may know of the call it serves; a function gets it through a parameter of this type."""
@@ -103,8 +95,8 @@ class ToolContext:
     """The stamp of the preview that was approved; None where nothing was shown."""
     basis: Any = None
     """What the tool's own check found out and put into its Verdict."""
-    report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
-    show: Callable[[str], None] = field(default=_no_output, repr=False)
+    report: Callable[[str, float | None], None] = field(default=lambda message, fraction: None, repr=False)
+    show: Callable[[str], None] = field(default=lambda text: None, repr=False)
     """Shows what a command has printed last while it runs; for the event loop, and not kept."""
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
     inner: InnerCalls | None = field(default=None, repr=False)

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.zones import Access
-from forge_cli.schema.fields import alternatives, member, subschemas
+from forge_cli.schema.fields import alternatives, member
 from forge_cli.schema.marks import Loc
 from forge_cli.schema.paths import ACCESS, KIND, PathUse
-
-
-def flat_paths(schema: JsonObject) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
-    """The properties that are paths; None where a schema declares paths in any other place than a plain property."""
-    named = [(name, each) for name, each in schema["properties"].items() if isinstance(each, dict) and ACCESS in each]
-    declared = sum(ACCESS in each for each in subschemas(schema))
-    if len(named) != declared or any(each.get("type") != "string" for _, each in named) or _branches(schema):
-        return None
-    return tuple((name, Access(each[ACCESS]), each.get(KIND)) for name, each in named)
-
-
-def _branches(schema: JsonObject) -> bool:
-    """May the schema of a property stand elsewhere, too?"""
-    return bool({"$ref", "allOf", "anyOf", "oneOf", "patternProperties"} & schema.keys())
 
 
 def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]:

@@ -8,9 +8,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from forge_cli import schema as room
 from forge_cli.core.approval import Effect, Risk, risk_of
@@ -21,11 +19,19 @@ from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.source import Source, ToolMode
 from forge_cli.core.tool import Args, Execute, MakePreview, NeedsApproval, StandsFor, Validated
 from forge_cli.core.wire import JsonObject
-from forge_cli.core.zones import Access
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.paths import PathUse, declared_accesses
-from forge_cli.schema.tool_calls import FunctionCall, InThread, in_pool
-from forge_cli.schema.tool_fields import READ_ONLY, READERS, SHORT_FORMS, ManualExecution, read_fields, rename_options
+from forge_cli.schema.tool_fields import (
+    READ_ONLY,
+    READERS,
+    SHORT_FORMS,
+    FunctionCall,
+    InThread,
+    ManualExecution,
+    in_pool,
+    read_fields,
+    rename_options,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -154,19 +160,8 @@ class Tool:
         """The paths that a call with valid args declares."""
         if not self.has_paths:
             return []
-        flat = self._flat_paths
-        if flat is None:
-            declared = room.found_paths.declared_paths(self.schema.json_schema, args)
-        else:
-            given = [(args.get(name), access, kind, name) for name, access, kind in flat]
-            declared = [
-                PathUse(path, access, kind, at=(name,)) for path, access, kind, name in given if path is not None
-            ]
+        declared = room.found_paths.declared_paths(self.schema.json_schema, args)
         return declared if self.touches is None else [*declared, *self.touches(args)]
-
-    @cached_property
-    def _flat_paths(self) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
-        return room.found_paths.flat_paths(self.schema.json_schema)
 
     def validate_input(self, input: Any) -> Validated:
         """The args as the tool would get them, or what is wrong with them; nothing is raised."""
@@ -207,20 +202,8 @@ class Tool:
         return cls(**given)
 
 
-_context_parameters: WeakKeyDictionary[FunctionType, str | None] = WeakKeyDictionary()
-
-
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    """The parameter that wants the ToolContext, by its annotation; a function has the same in every session."""
-    plain = getattr(function, "__func__", function)
-    if not isinstance(plain, FunctionType):
-        return _find_context_parameter(function)
-    if plain not in _context_parameters:
-        _context_parameters[plain] = _find_context_parameter(function)
-    return _context_parameters[plain]
-
-
-def _find_context_parameter(function: Callable[..., Any]) -> str | None:
+    """The parameter that wants the ToolContext, by its annotation."""
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # hints are third-party code: a name that does not resolve is reported by signature_model

@@ -34,7 +34,7 @@ from forge_cli.engine.gate.performing import (
     perform,
     perform_at_once,
 )
-from forge_cli.schema.tool_calls import FunctionCall
+from forge_cli.schema.tool_fields import FunctionCall
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus

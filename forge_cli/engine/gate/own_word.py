@@ -16,7 +16,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.tool import Args
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.tool_calls import positional_count
+from forge_cli.schema.tool_fields import positional_count
 
 
 async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict | None:
