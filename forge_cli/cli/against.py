@@ -16,7 +16,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.text import counted, visible
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, both_spellings
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
@@ -99,7 +99,7 @@ def _before(past: PastCall, said: PastVerdict) -> VerdictAnswer:
 
 def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int) -> JsonObject:
     changed = {kind: [call.wire() for call in calls if call.change == kind] for kind in CHANGES.values()}
-    return {
+    found = {
         "session": session,
         "worker": worker.name,
         "calls": len(calls),
@@ -108,6 +108,7 @@ def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int
         "unchanged": sum(call.change is None for call in calls),
         "other_workers": others,
     }
+    return both_spellings(found)
 
 
 def _prompts(calls: Sequence[Rejudged]) -> tuple[int, int]:

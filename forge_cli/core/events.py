@@ -308,6 +308,10 @@ class TriedChange:
     """The size of a file, for a deleted one what it was."""
     renamed_from: str | None = None
 
+    def wire(self) -> JsonObject:
+        """As a JSON object."""
+        return wire(self)
+
 
 @dataclass(frozen=True)
 class TriedWant:
@@ -318,6 +322,10 @@ class TriedWant:
     """A host and port, or a path, as far as it is known."""
     why: str | None = None
     """What keeps a trial from it."""
+
+    def wire(self) -> JsonObject:
+        """As a JSON object."""
+        return wire(self)
 
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:

@@ -81,7 +81,8 @@ def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
     assert (done.code, found["worker"], found["calls"], found["unchanged"]) == (0, "clerk", 5, 3)
     assert found["prompts"] == {"before": 1, "after": 0}
     assert [len(found[f"newly_{kind}"]) for kind in ("blocked", "allowed", "asking", "refused")] == [1, 1, 0, 0]
-    blocked = found["newly_blocked"][0]
+    assert {found[f"newly{kind}"] == found[f"newly_{kind.lower()}"] for kind in ("Blocked", "Allowed")} == {True}
+    blocked = found["newlyBlocked"][0]
     assert (blocked["tool"], blocked["input"]) == ("delete_file", {"path": "/notes/a.txt"})
     assert (blocked["before"]["verdict"], blocked["after"]["verdict"]) == ("preApproved", "blocked")
     assert blocked["after"]["rule"] == "sandbox.zones.notes.approval.delete"

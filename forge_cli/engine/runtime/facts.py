@@ -49,7 +49,8 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "file": str(worker.path),
         "description": config.description,
         "model": config.model or (settings.model if settings else None),
-        "approval_mode": _mode(worker, settings),
+        "approvalMode": _mode(worker, settings),
+        "approval_mode": _mode(worker, settings),  # the spelling of before
         "limits": limits.model_dump(exclude_none=True),
         "zones": [_zone(zone) for zone in sandbox.zones],
         "isolation": {"level": sandbox.isolation.level.value, "network": _network(sandbox.isolation.network)},
