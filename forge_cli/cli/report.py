@@ -62,7 +62,7 @@ class ResultReport:
             "turns": 0,
             "tool_calls": 0,
             "denials": [],
-            "usage": dict.fromkeys(_TOKENS, 0),
+            "usage": both_spellings(dict.fromkeys(_TOKENS, 0)),
             "cost": None,
             "duration_ms": round((time.monotonic() - self._since) * 1000),
         }

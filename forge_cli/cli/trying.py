@@ -18,6 +18,7 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import call_of
 from forge_cli.process.signals import in_loop
+from forge_cli.sandbox.trial.trials import UNTRIED
 from forge_cli.ui.terminal.slash import OptionValue
 
 
@@ -39,9 +40,8 @@ def try_line(worker: str, workspace: Path, tool: str, args: JsonObject, typed: d
             if judged.tool.on_outcome:
                 judged.tool.on_outcome(judged.args, "denied")
             if preview is None or preview.tried is None:
-                raise WorkerError(
-                    None, f"nothing was tried: {said[-1] if said else 'only lines of the tool shell are'}"
-                )
+                why = next((text for text in said if text.startswith(UNTRIED)), _ONLY)
+                raise WorkerError(None, f"nothing was tried: {why}")
             return {**answer, "trial": _facts(preview)}
 
     return in_loop(judge_and_try)
@@ -53,4 +53,5 @@ def _facts(preview: Preview) -> JsonObject:
     return {**json.loads(json.dumps(told)), "shown": value.content if isinstance(value, Text) else ""}
 
 
+_ONLY = "only lines of the tool shell are, where 'try' is not off"
 _ENVELOPE = ("type", "toolCallId")

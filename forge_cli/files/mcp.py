@@ -63,3 +63,12 @@ class McpServers(Config):
 
     servers: dict[ServerName, McpServer] = Field(default_factory=dict)
     """By name."""
+    sampling: bool = True
+    """False: no server of any worker has a model answer."""
+    elicitation: bool = True
+    """False: none asks you for input."""
+
+    def within(self, server: McpServer) -> McpServer:
+        """A server as far as the person lets any of them go."""
+        closed = {name: False for name in ("sampling", "elicitation") if not getattr(self, name)}
+        return server.model_copy(update=closed) if closed else server

@@ -201,3 +201,12 @@ def test_words_of_the_answer_are_escaped(cli, tester) -> None:
     out = cli("approve", "worker.yaml", "no\x1b[2Jsuch").out
     assert out.startswith("refused: no\\x1b[2Jsuch\n")
     assert "\x1b" not in out
+
+
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize(("section", "why"), [("{try: off}", "'try' is not off"), ("{}", None)])
+def test_a_line_that_is_not_tried_has_its_reason(project: Project, cli, section: str, why: str | None) -> None:
+    project.write("worker.yaml", f"name: w\ntoolsets: {{shell: {section}}}\n")
+    done = cli("approve", "worker.yaml", "shell", "command=sh -c 'echo x > made'", "--try")
+    assert (done.code == 0) == (why is None), done
+    assert why is None or why in done.err

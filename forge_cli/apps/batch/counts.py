@@ -93,5 +93,5 @@ class BatchEvent:
         }
         named |= {"retry_in": self.retry_in, "exit_code": self.exit_code}
         found |= {name: value for name, value in named.items() if value is not None}
-        usage = dict(vars(self.spending.usage))
+        usage = both_spellings(vars(self.spending.usage))
         return both_spellings({**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost})

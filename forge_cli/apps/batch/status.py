@@ -45,7 +45,7 @@ def status(
         failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
         facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
         ends = {"cost": record.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
-        print_json(both_spellings({**facts, "usage": record.usage, **ends}))
+        print_json(both_spellings({**facts, "usage": both_spellings(record.usage), **ends}))
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)

@@ -78,7 +78,7 @@ class WorkerResult:
             "turns": self.turns,
             "tool_calls": self.tool_calls,
             "denials": [dict(denial) for denial in self.denials],
-            "usage": dict(vars(self.usage)),
+            "usage": both_spellings(vars(self.usage)),
             "cost": self.cost,
             "duration_ms": self.duration_ms,
         }

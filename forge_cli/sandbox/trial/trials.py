@@ -27,6 +27,7 @@ from forge_cli.sandbox.trial.view import SECRETS_AT_MOST, TrialView, Watched
 if TYPE_CHECKING:
     from forge_cli.sandbox.isolation.worker import WorkerProcesses
 
+UNTRIED = "commands are not tried on a copy first"
 AGAIN = 3
 """How often a command is tried whose files somebody else changes meanwhile."""
 _STAND_INS = "stand-ins"

@@ -339,7 +339,8 @@ class McpToolset(Toolset):
 
 def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpServer]:
     """Each server with its definition: here, in the user's own settings, or in the working directory."""
-    own, policy = load_settings(home).mcp.servers if None in config.servers.values() else {}, organisation_policy()
+    settings, policy = load_settings(home).mcp, organisation_policy()
+    own = settings.servers
     found: dict[str, McpServer] = {}
     for name, server in config.servers.items():
         defined = server or own.get(name) or trusted_server(name, workspace, home)
@@ -349,7 +350,7 @@ def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpSe
             raise WorkerError(config.where("servers", name), problem, hint=hint)
         for objection in policy.about_server(name, defined, config.where("servers", name)) if policy else ():
             raise objection
-        found[name] = defined
+        found[name] = settings.within(defined)
     return found
 
 

@@ -319,7 +319,7 @@ class ShellToolset(Toolset):
     def _untried(self, place: Preview, problem: str) -> Preview:
         """Only where it would run; why no more is known is said once, unless somebody switched it off."""
         if self._policy.try_first != "off" and self._processes.confined:
-            sentence = f"commands are not tried on a copy first: {problem}"
+            sentence = f"{trial.trials.UNTRIED}: {problem}"
             if sentence not in (notified := full_sandbox(self.env).notified):
                 notified.add(sentence)
                 self.env.notify("info", sentence)

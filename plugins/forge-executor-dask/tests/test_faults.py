@@ -56,7 +56,7 @@ def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
     budget = number * TURN // 4
     first = sorter.batch(*argv, "--max-tokens", str(budget))
     assert first.returncode == 5, first.stderr
-    spent = sum(sum(line["result"]["usage"].values()) for line in sorter.lines())
+    spent = sum(line["result"]["usage"][name] for line in sorter.lines() for name in ("inputTokens", "outputTokens"))
     assert spent < budget + 4 * CONCURRENCY * TURN
     forge = sorter.start(*argv)
     try:

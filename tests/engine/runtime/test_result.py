@@ -47,7 +47,8 @@ def test_the_object_that_json_output_prints() -> None:
         "duration_ms": 7,
     }
     camel = {"exitCode": 0, "sessionId": "s1", "toolCalls": 3, "durationMs": 7}
-    assert result.wire() == {**wire, **camel}
+    used = {"inputTokens": 10, "outputTokens": 5, "cacheReadTokens": 2, "cacheWriteTokens": 1}
+    assert result.wire() == {**wire, "usage": {**wire["usage"], **used}, **camel}
 
 
 @each_row(

@@ -69,6 +69,15 @@ def test_what_the_worker_does_not_allow_is_refused(project: Project, mode: str) 
     assert seen.asked == []
 
 
+@pytest.mark.parametrize(("mode", "key"), [("samples", "sampling"), ("elicits", "elicitation")])
+def test_what_the_person_closes_for_all_servers_is_refused(project: Project, mode: str, key: str) -> None:
+    worker(project, mode, **{key: True})
+    (project.home / "config.yaml").write_text(f"mcp: {{{key}: false}}\n")
+    seen = project.run(ECHO, "done", answers=[])
+    assert "code" in answered(seen)
+    assert seen.asked == []
+
+
 @pytest.mark.parametrize("where", ["server", "toolset"])
 def test_sampling_asks_once_in_a_session(project: Project, where: str) -> None:
     worker(project, "samples", **({"sampling": True} if where == "server" else {}))
