@@ -6,6 +6,7 @@ import base64
 import binascii
 import csv
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -20,6 +21,7 @@ from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Re
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
+from forge_cli.files.lookup import SHIPPED
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
 """The renderer of a custom result that a tool of this distribution gave, where there is one."""
@@ -44,6 +46,11 @@ FORMS: dict[str, Form] = {
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NAMES = ("name", "path", "filename", "file")
 _CONTENTS = ("data", "base64", "content")
+
+
+def short_place(where: object) -> str:
+    """The place of a rule for people: a worker that comes with forge without its folder."""
+    return str(where).removeprefix(f"{SHIPPED}{os.sep}")
 
 
 def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:

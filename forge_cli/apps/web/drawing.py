@@ -25,6 +25,7 @@ from forge_cli.core.events import (
     Origin,
     SessionStart,
     SessionUpdate,
+    StatusEvent,
     Streaming,
     ToolOutput,
     ToolResult,
@@ -34,6 +35,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.notify import RetryNotice
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
 from forge_cli.ui.facts import Facts
@@ -167,6 +169,8 @@ class SessionDrawing:
                 self._changed("usage")
             case WorkerUpdate():
                 self._note_worker(line, event)
+            case StatusEvent(level="warning", message=message) if RetryNotice.read(message):
+                self._set_activity("retrying")
             case TurnStart():
                 self._set_activity("thinking")
             case TurnEndEvent():

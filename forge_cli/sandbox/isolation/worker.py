@@ -277,7 +277,7 @@ class WorkerProcesses(Processes):
             if wanted.level is IsolationLevel.AUTO:
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
-        self._say("warning" if found.weakness else "info", describe_confinement(found))
+        self._say("warning" if found.weakness else "debug", describe_confinement(found))
         return Confined(found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy)
 
     def _confinement(self, read: Iterable[Path]) -> Confinement:

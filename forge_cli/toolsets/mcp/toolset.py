@@ -314,7 +314,8 @@ class McpToolset(Toolset):
         processes = self.env.processes
         if not isinstance(processes, WorkerProcesses):
             raise TypeError(f"{processes!r} cannot keep a server")
-        return processes.serve([str(server.command), *server.args], env=env, confined=server.confined, kept=KEPT)
+        command = os.path.expanduser(str(server.command))
+        return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
 
     def _roots(self) -> list[str]:
         return [zone.path.as_uri() for zone in self.env.sandbox.zones]

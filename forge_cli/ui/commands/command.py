@@ -37,8 +37,11 @@ class Chat(Protocol):
         """Show the result of that number whole; without one, list those that can be."""
         ...
 
-    async def ask(self, prompt: str, default: str = "") -> str | None:
-        """A line that the person types for this command alone; None where there is none."""
+    async def ask(self, prompt: str, instead: str) -> str | None:
+        """A line that the person types for this command alone.
+
+        Where none can be typed, ``instead`` is shown, which says what else to do.
+        """
         ...
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
+from forge_cli.core.phrases import words_and_commands
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, SessionIndex
@@ -82,7 +83,8 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
         listed = found or listed
         if not found and not search:
             return
-        answer = (await chat.ask("number, id, or text to search for (Enter: stay) > ") or "").strip()
+        instead = "open one under Sessions, at the top of the page"
+        answer = await chat.ask("number, id, or text to search for (Enter: stay) > ", instead)
         if not answer:
             return
         search = answer
@@ -113,17 +115,17 @@ def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
 
 
 def _session_list(found: Sequence[Overview]) -> Table:
-    table = Table.grid(padding=(0, 1, 0, 0))
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, seen in enumerate(found, 1):
         table.add_row(f"{number}.", Text(local_time(seen.ended, "%b %d %H:%M")), Text(visible(_about(seen))))
     return table
 
 
 def _about(seen: Overview) -> str:
-    return " ".join((seen.title or seen.task or seen.session).split())
+    return " ".join((seen.title or words_and_commands(seen.task)[0] or seen.session).split())
 
 
 def _picked(found: Sequence[Overview], answer: str) -> str | None:
@@ -188,13 +190,15 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
     if not said:
         chat.show("nothing has been said yet")
         return
-    table = Table.grid(padding=(0, 1, 0, 0))
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, message in list(enumerate(said, 1))[-SHOWN:]:
-        table.add_row(f"{number}.", Text(visible(" ".join(message.text.split()))))
+        table.add_row(f"{number}.", Text(visible(" ".join(words_and_commands(message.text)[0].split()))))
     chat.show(table)
-    answer = await chat.ask("number of the message to go back to (Enter: stay) > ")
+    answer = await chat.ask(
+        "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
+    )
     if answer:
         chat.bus.emit(CommandEvent("rewind", (answer,)))
 

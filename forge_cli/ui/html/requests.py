@@ -16,7 +16,7 @@ from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
 from forge_cli.ui.terminal.grants import edits_offer, session_offer
 from forge_cli.ui.terminal.prompts import RISKS
-from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
 
 _LABELS = {"edits": "Allow edits", "session": "Allow for session"}
 
@@ -141,4 +141,4 @@ def _draw_why(request: ApprovalRequest) -> Iterator[str]:
 
 
 def _where(where: object) -> str:
-    return f" ({one_line(str(where))})" if where else ""
+    return f" ({one_line(short_place(where))})" if where else ""

@@ -34,7 +34,7 @@ from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
-from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
 
 AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "why"]
 ANSWERS: dict[AnswerKind, str] = {
@@ -249,7 +249,7 @@ def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
 
 def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
     """What would be called, what it would do, and why it asks."""
-    where = f" ({request.where})" if request.where else ""
+    where = f" ({short_place(request.where)})" if request.where else ""
     return Group(
         plain(""),
         _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),

@@ -69,7 +69,7 @@ from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.terminal.status import compact, duration
-from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, short_place, view_of
 
 _LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
@@ -260,7 +260,7 @@ class Trace:
             call.since = time.monotonic()
         if call and event.by == "mode" and event.approved:
             call.by_mode = event.via or "-y"
-        place = f" ({event.where})" if event.where else ""
+        place = f" ({short_place(event.where)})" if event.where else ""
         answer = "yes" if event.approved else "no"
         via = f" ({event.via})" if event.via else ""
         self._line(3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim")

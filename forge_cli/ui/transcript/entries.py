@@ -41,7 +41,8 @@ from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.wire import jsonable
 from forge_cli.record.line import BadLine, Line
-from forge_cli.ui.views import is_hidden
+from forge_cli.ui.queue import MANUAL
+from forge_cli.ui.views import is_hidden, short_place
 
 DEEPEST = 10
 LONG = 100
@@ -77,6 +78,8 @@ class Called:
     value: ResultValue | None = None
     distribution: str | None = None
     """That of the tool, where it is known."""
+    by_person: bool = False
+    """Was it called by hand?"""
 
     @property
     def waits(self) -> bool:
@@ -265,14 +268,14 @@ class TranscriptReader:
         return "summary" if event.summary_of is not None else self.parents.get(line.delegation, event.message.role)
 
     def call(self, line: Line, id: str, tool: str, args: Mapping[str, Any]) -> Called:
-        called = self.calls[line.delegation, id] = Called(tool, args, _depth(line))
+        called = self.calls[line.delegation, id] = Called(tool, args, _depth(line), by_person=id.startswith(MANUAL))
         self.add(called)
         return called
 
     def required(self, line: Line, request: ApprovalRequest) -> None:
         if called := self.calls.get((line.delegation, request.tool_call_id)):
             self.asked[request.request_id] = called
-            place = f" ({request.where})" if request.where else ""
+            place = f" ({short_place(request.where)})" if request.where else ""
             called.verdict = f"asks: {request.reason}{place}; {request.request_id} {WAITS}"
             self._touched.append(called)
 
@@ -285,7 +288,7 @@ class TranscriptReader:
 
     def decided(self, line: Line, event: ApprovalDecided) -> None:
         if called := self.calls.get((line.delegation, event.tool_call_id)):
-            place = f" ({event.where})" if event.where else ""
+            place = f" ({short_place(event.where)})" if event.where else ""
             via = f" ({event.via})" if event.via else ""
             settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}{via}"
             called.verdict = f"{settled}: {event.reason}{place}"

@@ -121,6 +121,8 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
     assert re.sub(r"\x1b\[[\d;]*m", "", drawn(code)) == "def one():\n    return 1\n"
     assert drawn(code).count("\x1b[") > 4
     assert drawn(code, styled=False) == "```\ndef one():\n    return 1\n```\n"
+    marked = "**bold** *leaning* ~~struck~~ `code`"
+    assert drawn(marked, styled=False) == f"{marked}\n"
 
 
 @each_row(
