@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
+from typing import cast
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, Paragraph
+from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableElement
 from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text as Styled
 from rich.theme import Theme
 
@@ -268,12 +270,23 @@ class _Code(CodeBlock):
         yield from (fence,) if fence else ()
 
 
+class _Table(TableElement):
+    """A table whose cells show long words whole."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            for column in cast(Table, table).columns:
+                column.overflow = "fold"
+            yield table
+
+
 class _ParsedMarkdown(Markdown):
     elements = Markdown.elements | {
         "paragraph_open": _Words,
         "heading_open": _LeftHeading,
         "fence": _Code,
         "code_block": _Code,
+        "table_open": _Table,
     }
     inlines = Markdown.inlines | {"link"}
 
