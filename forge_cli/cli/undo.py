@@ -38,7 +38,7 @@ def undo_session(
 ) -> None:
     """Restore the files that a session changed.
 
-    That is what its file tools and its commands changed and nobody else has since; what a command did over the network
+    That is what its file tools and its commands changed, unless somebody changed it since; what a command did over the network
     or outside of the zones is not undone. Exit code 1 when something was left as it is.
     """
     if call is not None and turn is not None:

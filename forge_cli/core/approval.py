@@ -240,7 +240,7 @@ class Verdict:
     parts: tuple[JudgedPart, ...] = ()
     """What was judged by itself, for the prompt; with one part the reason says it all."""
     risk: Risk | None = None
-    """Of this very call, where that is known; else that of the tool counts."""
+    """Of this exact call, where that is known; else that of the tool counts."""
     basis: Any = field(default=None, compare=False, repr=False)
     """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
     grants: Needs = field(default=(), compare=False, repr=False)

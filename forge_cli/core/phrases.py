@@ -17,7 +17,7 @@ COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
 EDITED_IN_EDITOR = "[{name} is attached as the editor has it; the file on disk differs, for it is not saved.]"
 NOBODY_TO_ANSWER = "nobody is there to answer"
-NOBODY_TO_ASK = "nobody could be asked (not interactive)"
+NOBODY_TO_ASK = "forge could not ask (not interactive)"
 
 RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."

@@ -126,7 +126,7 @@ class Organisation:
 
 @dataclass(frozen=True)
 class RequiredLog:
-    """A sink of the record that adds each line to a file of the organisation's; without it no session goes on."""
+    """A sink of the record that adds each line to a file of the organisation's; without it no session continues."""
 
     path: Path
 

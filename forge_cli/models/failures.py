@@ -114,7 +114,7 @@ class Endpoint:
         return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
 
     def read_timeout(self, seconds: float, *, again: bool = True) -> ProviderFailure:
-        """Without ``again`` it is not asked a second time: one that is slow would begin anew."""
+        """Without ``again`` it is not asked a second time: one that is slow would start over."""
         hint = "models.NAME.timeout in the config gives a slow server more time"
         attempts = ATTEMPTS_IN_SILENCE if again else 1
         return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts)

@@ -127,7 +127,7 @@ class Redactor:
         return found
 
     async def redact_ahead(self, value: Any) -> None:
-        """Do the work on large texts in a thread, before the event loop needs what comes of it."""
+        """Do the work on large texts in a thread, before the event loop needs the result."""
         large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._known]
         if large:
             with CancelScope(shield=True):

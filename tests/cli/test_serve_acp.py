@@ -169,7 +169,7 @@ def test_a_yes_for_the_session_is_asked_once(helper: Project, use: Any) -> None:
         await opened.say(session, "again")
         [(_, options)] = opened.person.asked
         assert [option.name for option in options][1:3] == [
-            "Allow for this session: this very call",
+            "Allow for this session: this exact call",
             "Allow for this session: edits in zone work",
         ]
 

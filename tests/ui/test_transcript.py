@@ -207,7 +207,7 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         ),
         (InputPrompt("r", "Who?"), "asks: Who?"),
         (UserInput("r", "Me"), None),
-        (ContextUsage(0, 2, cleared=True), "the conversation begins anew"),
+        (ContextUsage(0, 2, cleared=True), "the model starts over"),
         (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 2 turns, 1 call"),
         (SessionEnd({"status": "odd", "turns": "x"}), "odd: ? turns, ? calls"),
         (TurnEndEvent(1, "end", Usage()), None),

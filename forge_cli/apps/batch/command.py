@@ -105,7 +105,7 @@ def batch(
         typer.Option("--each-in", metavar="DIR", help="Give each item a folder of its own, DIR/{key}."),
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew, also what is completed; KEYs behind it limit that to them.")
+        bool, typer.Option("--restart", help="Start over, completed items too; KEYs behind it limit that to them.")
     ] = False,
     on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
     output_schema: Annotated[

@@ -56,7 +56,7 @@ class InputItem:
 
 
 class BatchInputs:
-    """The items of a batch, read anew whenever they are iterated over, so that many of them take little memory.
+    """The items of a batch, read again whenever they are iterated over, so that many of them take little memory.
 
     ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. They are those of the first time: rows
     and files may be added while a batch runs. ``data`` holds the lines of standard input in a file.

@@ -24,7 +24,7 @@ from forge_cli.files.regular import open_regular
 VERSION = 1
 JOURNAL = ".journal"
 RESUMED_EXIT = 7
-"""An item that failed because the model did not answer is resumed, not begun anew."""
+"""An item that failed because the model did not answer is resumed and does not start over."""
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -96,7 +96,7 @@ def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
 
 
 def is_resumed(result: Mapping[str, Any]) -> bool:
-    """Is the session of an item resumed when it is tried again? Otherwise it begins anew."""
+    """Is the session of an item resumed when it is tried again? Otherwise it starts over."""
     return result.get("status") in ("parked", "interrupted", "limit") or result.get("exit_code") == RESUMED_EXIT
 
 

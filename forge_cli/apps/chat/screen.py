@@ -290,7 +290,7 @@ class ChatScreen:
         return shown or [("", " ")]
 
     def _is_only_one(self) -> bool:
-        """Is the only completion in its place already, so that Tab can but go on behind it?"""
+        """Is the only completion in its place already, so that Tab can only continue behind it?"""
         state = self._buffer.complete_state
         return state is not None and state.current_completion is not None and len(state.completions) == 1
 

@@ -63,7 +63,7 @@ class RefusedRequest:
 
 
 class _TooLarge(Exception):
-    """A body that goes on where it should have ended."""
+    """A body that continues where it should have ended."""
 
 
 class PageAccess:

@@ -146,7 +146,7 @@ class WebSessions:
     async def _forget(self, live: LiveSession) -> None:
         await live.ended.wait()
         del self.live[live.id]
-        if live.runtime and (another := live.runtime.next_session):  # a command wants to go on with another one
+        if live.runtime and (another := live.runtime.next_session):  # a command wants to continue with another one
             with suppress(ForgeError):
                 live.view.tell({"type": "go", "id": await self.resume(another)})
 

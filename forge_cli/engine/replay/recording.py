@@ -1,4 +1,4 @@
-"""A session read to be repeated: its parts, the turns of each worker in them, and what came of every call."""
+"""A session read to be repeated: its parts, the turns of each worker in them, and the result of every call."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
 
 
 def _starts(lines: Sequence[Line]) -> Iterator[int]:
-    """Where a session starts or is resumed, and where it is given another task: turns are counted anew."""
+    """Where a session starts or is resumed, and where it is given another task: turns are counted from one again."""
     said, fresh = None, False
     for index, line in enumerate(lines):
         match line.event if line.delegation is None else None:

@@ -105,7 +105,7 @@ class Children:
             return answer_or_raise(await run_to_end(work, signal))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
-        """The child that was given this very task by this very call, before the session was left."""
+        """The child that was given this very task by this exact call, before the session was left."""
         for child in self._open.get(call.id, ()):
             if (child.worker, child.task) == (worker, task) and (child.answer is not None or child.past.calls):
                 self._open[call.id].remove(child)

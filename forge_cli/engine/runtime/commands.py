@@ -53,7 +53,7 @@ class Session(Protocol):
     def opened(self) -> OpenWorker: ...
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker anew, as this says; what goes wrong is raised, and the old one stays."""
+        """Open the worker again, as this says; what goes wrong is raised, and the old one stays."""
         ...
 
     def change_model(self, spec: RuntimeSpec) -> OpenWorker:
@@ -132,7 +132,7 @@ class SessionCommands:
         return modes_within(opened.controller.mode.value, read_only=opened.spec.read_only)
 
     async def notice_edits(self) -> None:
-        """Before a task: an edited worker is opened anew; one that cannot be stays as it was."""
+        """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
         worker = self._session.opened.spec.worker
         if not self._files.edited(worker):
             return
@@ -149,7 +149,7 @@ class SessionCommands:
 
     async def _clear(self, args: Sequence[str]) -> None:
         self._session.opened.loop.forget()
-        self._say("the conversation begins anew; the session keeps what was said")
+        self._say("the model starts over; the session keeps everything")
 
     async def _compact(self, args: Sequence[str]) -> None:
         opened = self._session.opened

@@ -135,7 +135,7 @@ class WorkerRuntime:
         self._conversation: Conversation | None = None
         self._commands: SessionCommands | None = None
         self._owner: Owner[OpenWorker] | None = None
-        """Of a worker that was opened anew; the first one stays open in ``_stack``."""
+        """Of a worker that was opened again; the first one stays open in ``_stack``."""
         self._stream: EventStream | None = None
         self._working = False
         self._by_hand: CallsByHand | None = None
@@ -406,7 +406,7 @@ class WorkerRuntime:
         return self._commands.next_session if self._commands else None
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker anew between two tasks, as ``spec`` says; the conversation is kept."""
+        """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
         old, before = self.opened, self._owner
         spec = replace(spec, wiring=replace(spec.wiring, host=spec.wiring.host.beside(spec.worker)))
         notify = self._announcer.notify

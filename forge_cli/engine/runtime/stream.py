@@ -50,7 +50,7 @@ class EventStream:
         return task
 
     async def aclose(self) -> None:
-        """End the work, if it is still going on, as an interrupt does."""
+        """End the work, if it is still running, as an interrupt does."""
         task = self._task
         if task is None or task.done():
             return

@@ -59,7 +59,7 @@ class ListedName(NamedTuple):
 class Sandbox:
     """The zones of one worker.
 
-    ``judge`` says whether somebody has to consent; the other methods act. Each of them walks to the file anew and
+    ``judge`` says whether somebody has to consent; the other methods act. Each of them walks to the file again and
     checks the capability again, so a tree that changed since ``judge`` does not lead outside. This object acts without
     asking for consent: tools get a ``view`` of it, which checks consent on the very place that it opens.
     """

@@ -185,7 +185,7 @@ class Confinement:
     def names(self) -> tuple[str, ...]:
         """The protected names in writable zones, as they are now.
 
-        What does not exist yet cannot be held back by them, nor what a process makes anew after it moved the folder
+        What does not exist yet cannot be held back by them, nor what a process makes again after it moved the folder
         around it elsewhere: that is found afterwards.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))

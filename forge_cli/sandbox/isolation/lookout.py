@@ -66,7 +66,7 @@ class Lookout:
 
 
 def with_folders(names: Collection[str]) -> frozenset[tuple[str, int]]:
-    """Each name with the number of its folder: one that was moved away, and made anew in its place, has another."""
+    """Each name with the number of its folder: one that was moved away, and made again in its place, has another."""
     numbers = {folder: _number(folder) for folder in {os.path.dirname(name) for name in names}}
     return frozenset((name, numbers[os.path.dirname(name)]) for name in names)
 

@@ -110,7 +110,7 @@ def check(changes: ChangeSet) -> None:
 
 
 def finish(folder: Path) -> str | None:
-    """Complete what a process that was killed began; a sentence about what came of it, None where nothing was begun."""
+    """Complete what a process that was killed began; a sentence about the result, None where nothing was begun."""
     if not (folder / _JOURNAL).exists():
         return None
     with _locked(folder, wait=False) as own:

@@ -33,7 +33,7 @@ _RUN_WITHOUT_NETWORK = (
     "import sys; sys.path.append(sys.argv[1]); import enter, destinations;"
     " enter.run(int(sys.argv[2]), destinations.Destinations())"
 )
-"""Imported, since Python compiles a file anew that it is started with."""
+"""Imported, since Python compiles a file again that it is started with."""
 
 
 @dataclass(frozen=True)

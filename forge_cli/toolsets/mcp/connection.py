@@ -73,7 +73,7 @@ class Connection:
         sample: Callback | None = None,
         elicit: Callback | None = None,
     ) -> None:
-        """``keep`` gets what it offers, whenever that is known anew.
+        """``keep`` gets what it offers, whenever that changes.
 
         ``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none.
         """
@@ -202,7 +202,7 @@ class Connection:
         self._wake.set()
 
     async def reconnect(self) -> None:
-        """Connect to it anew, whether or not it is connected, and wait for what comes of that."""
+        """Connect to it again, whether or not it is connected, and wait for the result."""
         self.off, self._wanted, self._settled = False, True, anyio.Event()
         self._drop()
         self._wake.set()

@@ -56,7 +56,7 @@ class ShellConfig(ToolsetConfig):
     env: list[str] = Field(default=[])
     """Variables that commands see besides those of every child process."""
     try_first: TrySetting = Field(default="auto", alias="try")
-    """Whether a command that would ask is done on a copy first; without an effect nobody is asked."""
+    """Whether a command that would ask is done on a copy first; without an effect it does not ask."""
 
 
 class UserRules(Config):

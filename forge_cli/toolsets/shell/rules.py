@@ -451,7 +451,7 @@ def _shown_redirect(redirect: Redirect) -> str:
 
 
 def _found_text(command: str, found: FoundCommand) -> str:
-    """The command as it stands in the line; long nested ones would repeat one another and are put together anew."""
+    """The command as it stands in the line; long nested ones would repeat one another and are put together again."""
     if found.nested and found.end - found.start > _NESTED_MAX:
         return visible(" ".join(_quoted(restore(word)) for word in found.words))
     return _without_padding(command[found.start : found.end])

@@ -1,4 +1,4 @@
-"""Calls on a terminal: one line each, which says what is called, and becomes what came of it."""
+"""Calls on a terminal: one line each, which names the call, and becomes its result."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def call_duration(milliseconds: int) -> str:
 
 
 def is_command(value: ResultValue) -> bool:
-    """Is it what came of a command, whose last lines matter most?"""
+    """Is it the output of a command, whose last lines matter most?"""
     return (
         isinstance(value, Custom) and isinstance(value.data, dict) and bool({"exitCode", "running"} & set(value.data))
     )

@@ -133,7 +133,7 @@ class _Form:
 
 
 def _is_open(field: FormField, text: str) -> bool:
-    """Does it go on in the next line?"""
+    """Does it continue in the next line?"""
     if field.type == "json":
         return text.strip() != "" and not _is_json(text) and text.lstrip()[:1] in "[{"
     return text.startswith(QUOTES) and not text.endswith(QUOTES, len(QUOTES))

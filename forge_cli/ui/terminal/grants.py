@@ -27,7 +27,7 @@ def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
 
 
 def session_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """What ``s`` remembers: a folder, else the narrowest rule, or this very call where there is none."""
+    """What ``s`` remembers: a folder, else the narrowest rule, or this exact call where there is none."""
     if request.offers is None:
         return None if request.once else THIS_CALL
     others = [offer for offer in request.offers if offer != edits_offer(request)]

@@ -67,7 +67,7 @@ class Said:
 
 @dataclass
 class Called:
-    """A call with everything that came of it."""
+    """A call with its verdict and its result."""
 
     tool: str
     args: Mapping[str, Any]
@@ -111,7 +111,7 @@ class Noted:
 
 @dataclass
 class _Grant:
-    """A rule that was allowed for the session, or a very call, and how many calls it has allowed."""
+    """A rule that was allowed for the session, or one exact call, and how many calls it has allowed."""
 
     text: str
     depth: int
@@ -326,7 +326,7 @@ def _yes_or_no(approved: bool) -> str:
 
 def _room(event: ContextUsage) -> str | None:
     if event.cleared:
-        return "the conversation begins anew"
+        return "the model starts over"
     if event.rewound is not None:
         return f"the conversation goes back to line {event.rewound}: the model does not read what came since"
     if event.elided:

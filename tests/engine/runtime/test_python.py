@@ -85,7 +85,7 @@ def test_a_function_and_a_task_are_enough() -> None:
 async def test_without_approval_they_ask_and_blocked_stays_blocked() -> None:
     made = call("greet", name="Ana")
     assert await outcomes(Worker.of(name="w", tools=[greet]), made) == [
-        "denied: greet was not called; denied: nobody could be asked (not interactive)"
+        "denied: greet was not called; denied: forge could not ask (not interactive)"
     ]
     assert await outcomes(Worker.of(name="w", tools=[greet]), made, asked=lambda request: ApprovalDecision(True)) == [
         "success: Hello, Ana!"

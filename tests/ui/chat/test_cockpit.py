@@ -45,7 +45,7 @@ def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talk
     window.say("go")
     window.see("warning: the answer of the model is empty")
     window.ready().say("/clear")
-    window.see("the conversation begins anew; the session keeps what was said")
+    window.see("the model starts over; the session keeps everything")
     window.ready().say("/exit")
     assert window.end() == 0
     [before] = json.loads(talker.forge("sessions", "list", "--json").stdout)

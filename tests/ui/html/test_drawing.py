@@ -360,7 +360,7 @@ def test_a_request_has_the_parts_of_the_terminal() -> None:
 
 def test_the_choices_are_those_that_make_sense() -> None:
     rule = GrantRule(("toolsets", "shell", "-"), "ls", "commands that begin with ls")
-    offers = (GrantOffer("this very call"), GrantOffer.of([rule]))
+    offers = (GrantOffer("this exact call"), GrantOffer.of([rule]))
     choices = list_choices(request("x", offers=offers))
     assert [choice["value"] for choice in choices] == ["once", "session", "no"]
     assert (choices[1]["key"], choices[1]["rule"]) == ("s", "toolsets.shell: [ls]")

@@ -248,7 +248,7 @@ class _Parser:
         self._expect = _Expect.ASSIGNED
 
     def _control(self, token: ShellToken) -> None:
-        """A word that begins, goes on with or ends a loop or a condition."""
+        """A word that begins, continues or ends a loop or a condition."""
         word = token.word.text
         before = self._open[-1] if self._open else ""
         if word in ("if", "while", "until"):
@@ -283,7 +283,7 @@ class _Parser:
             start, end = self._loops.pop(), len(self._commands)
             texts = {word.text for command in self._commands[start:] for word in command.words}
             if not texts.isdisjoint(("cd", "pushd", "popd")):
-                raise UnreadableLine("a loop changes the folder in which it goes on", at)
+                raise UnreadableLine("a loop changes the folder in which it continues", at)
             for place, binding in enumerate(self.bindings):
                 if binding.loop and binding.end is None and binding.start == start:
                     self.bindings[place] = replace(binding, end=end)

@@ -160,7 +160,7 @@ class Values:
         )
 
     def _words_of(self, name: str) -> frozenset[str]:
-        """All words of all values of a variable, gathered anew when there are more of them."""
+        """All words of all values of a variable, gathered again when there are more of them."""
         values = self._values.get(name, {})
         count, known = self._words.get(name, (0, frozenset()))
         if count != len(values):
