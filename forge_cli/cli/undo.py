@@ -38,8 +38,8 @@ def undo_session(
 ) -> None:
     """Restore the files that a session changed.
 
-    That is what its file tools and its commands changed, unless somebody changed it since; what a command did over the network
-    or outside of the zones is not undone. Exit code 1 when something was left as it is.
+    That is what its file tools and its commands changed, unless somebody changed it since; what a command did over the
+    network or outside of the zones is not undone. Exit code 1 when something was left as it is.
     """
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")

@@ -17,7 +17,7 @@ _ESCAPE = re.compile(
     r"|(?<=[\r\n])\s*+)",
     re.ASCII,
 )
-"""A character as URLs and JSON write it, JSON inside of JSON as well, and a place where a line continues in the next."""
+"""A character as URLs and JSON write it, JSON inside of JSON as well, and a line that continues in the next."""
 
 _CONTINUED = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that do not begin a character."""

@@ -219,7 +219,7 @@ class UpdateWriter:
 
 
 def call_id(line: Line, call: str) -> str:
-    """What tells a call from those of child workers, whose models may give the same ids."""
+    """An id that tells a call from those of child workers, whose models may give the same ids."""
     return f"{line.data['delegation']}/{call}" if "delegation" in line.data else call
 
 

@@ -58,7 +58,7 @@ Exit codes:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCall:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     work: BatchWork
     inputs: BatchInputs
@@ -178,7 +178,7 @@ def batch(
 
 
 def _piped() -> BinaryIO:
-    """What comes from standard input, in a file that nobody else sees: memory holds little of it."""
+    """Standard input in a private file: memory holds little of it."""
     if sys.stdin.isatty():
         raise UsageError("- reads the inputs from standard input, which is a terminal", hint="pipe them in")
     file = TemporaryFile(prefix="forge-stdin-")  # noqa: SIM115  # open for as long as the batch

@@ -1,4 +1,4 @@
-"""What there is to do in a batch: what is completed is left alone, and what has changed since is told first."""
+"""The work left in a batch: what is completed is left alone, and what has changed since is told first."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ HINT = 1.5
 """Seconds that a hint stays."""
 QUESTION_WAITS = "a question waits: Tab turns to it, or finish the line"
 FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
-"""What the terminal sends when it comes to the front, and when it leaves it."""
+"""Sequences that the terminal sends when it comes to the front, and when it leaves it."""
 STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibrightblack", "hint": "ansiyellow"}
 
 

@@ -38,7 +38,7 @@ PROMPT = "> "
 
 
 class Display(Protocol):
-    """Where a conversation is shown."""
+    """The display of a conversation."""
 
     def show(self, shown: RenderableType) -> None: ...
 
@@ -141,7 +141,7 @@ class Talk(MessageQueue):
 
     @property
     def attached(self) -> Sequence[Attachment]:
-        """What goes along with the next message."""
+        """Files for the next message."""
         return self._lines.attached
 
     def leave(self) -> None:

@@ -171,7 +171,7 @@ class Room:
 
     @contextmanager
     def _own_streams(self) -> Iterator[None]:
-        """What is printed by whoever it may be stands above the line that is typed."""
+        """Put everything that is printed above the line that is typed."""
         erase_live_lines()
         if self.screen is None:
             yield
@@ -204,7 +204,7 @@ class Room:
         self._notice.give(f"{self._worker.name} has answered", since)
 
     def _write_answer(self, result: WorkerResult) -> None:
-        """Where nothing was streamed, the answer is printed once."""
+        """Print the answer once where nothing was streamed."""
         answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
         if answer and not self._streams:
             shown = self._redactor.redact_text(answer)
@@ -225,7 +225,7 @@ class Room:
 
 
 def _zones(worker: Worker, work: Work) -> dict[str, Path]:
-    """Where names such as ``/output/...`` lead; what is wrong with them is said when the worker is opened."""
+    """The folders of names such as ``/output/...``; mistakes in them are told when the worker is opened."""
     try:
         zones = (*declared_zones(worker, work.workspace), *work.zones)
     except ForgeError:

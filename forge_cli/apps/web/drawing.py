@@ -283,7 +283,7 @@ class SessionDrawing:
         self._pending = PendingChanges()
 
     def drain(self) -> list[JsonObject]:
-        """What has changed since the last time."""
+        """Changes since the last time."""
         pending, self._pending = self._pending, PendingChanges()
         return [
             *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),

@@ -58,12 +58,12 @@ class AnsweredBefore(ForgeError):
 
 
 class UnfitArgs(ForgeError):
-    """What was filled into the form of a tool does not fit."""
+    """Values in the form of a tool that do not fit."""
 
     def __init__(self, error: InvalidInput) -> None:
         super().__init__(str(error))
         self.fields: dict[str, str] = {}
-        """What is wrong, by the name of the field; what concerns none of them is in the sentence."""
+        """Problems by the name of the field; others are in the sentence."""
         for problem in error.problems:
             if found := _PROBLEM.match(problem):
                 self.fields.setdefault(found["missing"] or found["name"], found["why"] or "it needs a value")
@@ -224,7 +224,7 @@ class LiveSession:
             self.queue.send(self.queue.last)
 
     def complete(self, text: str) -> list[JsonObject]:
-        """What the text before the cursor could become."""
+        """Completions of the text before the cursor."""
         tools = self.runtime.tools if self.runtime else ()
         completion = InputCompletion(self.view.drawing.facts, lambda: tools, self._places)
         return [vars(candidate) for candidate in completion.candidates(text)]

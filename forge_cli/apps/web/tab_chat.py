@@ -52,7 +52,7 @@ class TabChat:
         _no_trace()
 
     def answer(self) -> JsonObject:
-        """What the tab is told."""
+        """The answer to the tab."""
         shown = "\n".join(line.rstrip() for line in self._said.getvalue().rstrip("\n").split("\n"))
         return {"shown": shown, "form": self._form}
 

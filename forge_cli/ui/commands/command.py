@@ -26,7 +26,7 @@ class Chat(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What the events so far have told."""
+        """The facts of the events so far."""
         ...
 
     def show(self, shown: RenderableType) -> None:
@@ -90,13 +90,13 @@ class SlashCommand:
     summary: str
     act: Callable[[Chat, ParsedCommand], Awaitable[None]]
     complete: Callable[[Facts, str], Sequence[str]] = _nothing
-    """What the argument that begins so could become."""
+    """Completions of an argument."""
     most: int | None = 0
     """How many plain arguments it takes; None is any number."""
     least: int = 0
     options: frozenset[str] = frozenset()
     details: str = ""
-    """What ``/help NAME`` says beside the summary."""
+    """The text of ``/help NAME`` beside the summary."""
     free: bool = False
     """Does it read its arguments itself, such as those of a tool?"""
 

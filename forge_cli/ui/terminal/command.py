@@ -34,7 +34,7 @@ def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterat
 
 
 def draw_place(runs: CommandRun) -> RenderableType:
-    """Where it would run, and whether confined."""
+    """The folder in which it would run, and whether confined."""
     home, folder = os.path.expanduser("~"), runs.folder
     if folder == home or folder.startswith(os.path.join(home, "")):
         folder = f"~{folder.removeprefix(home)}"
@@ -43,7 +43,7 @@ def draw_place(runs: CommandRun) -> RenderableType:
 
 
 def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
-    """What is said of each command, by the rule that it met."""
+    """The verdict on each command, by the rule that it met."""
     width = max(len(part.approval) for part in parts)
     for part in parts[:PARTS]:
         where = f", {short_place(part.where)}" if part.where else ""

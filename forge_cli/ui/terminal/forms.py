@@ -114,7 +114,7 @@ class _Form:
                 raise InvalidInput(*own) from None
 
     async def _read(self, field: FormField) -> str | None:
-        """What was typed: one line, or as many as its quotes or its brackets take."""
+        """A value that was typed: one line, or as many as its quotes or its brackets take."""
         line = await self._lines.read(visible(_question(field)))
         if line is None:
             return None
@@ -148,7 +148,7 @@ def _is_json(text: str) -> bool:
 
 
 def _value(field: FormField, text: str) -> Any:
-    """What a line means for a field; InvalidInput where it means nothing."""
+    """The value of a line for a field; InvalidInput where it has none."""
     if not text.strip():
         if field.required:
             empty = ', "" is an empty text' if field.type == "text" else ""

@@ -53,7 +53,7 @@ def compact(number: int) -> str:
 
 
 class Status:
-    """What the status line says; whoever knows more sets its fields."""
+    """The content of the status line; those who know more set its fields."""
 
     def __init__(self, activity: str = "starting") -> None:
         self.model = ""

@@ -1,4 +1,4 @@
-"""What a conversation consists of, read from the lines of a log, also of one that somebody has changed."""
+"""The entries of a conversation, read from the lines of a log, also of one that somebody has changed."""
 
 from __future__ import annotations
 

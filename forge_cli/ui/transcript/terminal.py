@@ -60,7 +60,7 @@ class _Page:
             self.line(entry.depth + 1, f"with {name}", "dim")
 
     def _text(self, entry: Called) -> str:
-        """What is shown of a call that failed."""
+        """The lines of a call that failed."""
         if entry.error is None or entry.shown is None:
             return ""
         return render_text(view_of(entry.shown, self._find, entry.distribution))
