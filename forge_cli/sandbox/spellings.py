@@ -58,7 +58,7 @@ class PlainReading:
         self.plain = "".join([*parts, self._given[end:]]).replace("+", " ")
 
     def span(self, place: int) -> tuple[int, int]:
-        """Where the character at a place of the plain text begins and ends in the text."""
+        """The span in the text of the character at a place of the plain text."""
         piece = bisect_right(self._begins, place) - 1
         begin, end = self._pieces[piece]
         if end is None:

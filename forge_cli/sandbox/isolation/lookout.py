@@ -25,7 +25,7 @@ REMOVED = "removed-by-forge"
 
 @dataclass(frozen=True)
 class _Folder:
-    """What was found in a folder, and when: nobody can change what is in it and keep the time of that."""
+    """The names found in a folder, and when: a change of them changes that time, too."""
 
     stamp: tuple[int, int, int]
     folders: tuple[str, ...]

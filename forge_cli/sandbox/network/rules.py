@@ -81,7 +81,7 @@ class NetworkRules:
 
 
 Network = bool | NetworkRules
-"""What the commands of a worker reach: everything, nothing, or names."""
+"""The network of a worker's commands: everything, nothing, or names."""
 
 
 def narrowest(own: Network, parent: Network) -> Network:

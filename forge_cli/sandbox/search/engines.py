@@ -25,7 +25,7 @@ LINES_MAX = 10_001
 Found = Callable[[bytes, list[int] | None], bool]
 """Told a file with matches and the numbers of their lines, or None for a binary one; False is enough."""
 Engine = Sequence[str | bytes]
-"""What is started, but for the files."""
+"""The process to start, but for the files."""
 
 _UNREADABLE_FILES = 2
 """The exit code of an engine that has searched all but some files."""

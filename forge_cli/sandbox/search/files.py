@@ -42,7 +42,7 @@ class FileBatch:
 
 @dataclass(frozen=True)
 class SearchStart:
-    """Where a search begins: a file or folder below the root of a zone."""
+    """The start of a search: a file or folder below the root of a zone."""
 
     root: Path
     below: str = ""

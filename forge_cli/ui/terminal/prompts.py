@@ -222,7 +222,7 @@ def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
 
 
 def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
-    """The meaning of a key or a line: an empty line is no, text after ``n`` is for the model, None is not understood."""
+    """The meaning of a key or a line: an empty line is no, text after ``n`` is for the model, None has no meaning."""
     answer = line.strip()
     if not answer:
         return Answer("no")
