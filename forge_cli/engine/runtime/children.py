@@ -24,14 +24,14 @@ from forge_cli.record.resume import Past, PastChild
 
 @dataclass(frozen=True, kw_only=True)
 class ChildSpec:
-    """What the runtime of a child worker is made of."""
+    """The parts of a child worker's runtime."""
 
     worker: Worker
     parent: Parent
     bus: EventBus
     interrupt: InterruptSignal
     past: Past | None
-    """Where it was left, when its session is resumed."""
+    """The state in which it was left, when its session is resumed."""
     replay: ReplayedModel | None
 
 

@@ -353,7 +353,7 @@ def _look(worker: Worker) -> Iterator[tuple[str, int, int, int]]:
 
 
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
-    """What another version of a worker has changed, a few words each."""
+    """Changes of another version of a worker, a few words each."""
     before, now = old.loop.toolbox.offers, new.loop.toolbox.offers
     both = [name for name in now if name in before]
     policies = [name for name in both if now[name].policy != before[name].policy]

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkSoFar:
-    """What there is of a task that is not done yet."""
+    """The rest of a task that is not done yet."""
 
     tally: Tally = field(default_factory=Tally)
     budget: Budget | None = None
@@ -147,12 +147,12 @@ class WorkerRuntime:
 
     @property
     def bus(self) -> EventBus:
-        """Where its events go, and answers come from."""
+        """The bus of its events and of answers."""
         return self._spec.bus
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
-        """What stops it."""
+        """The signal that stops it."""
         return self._spec.interrupt
 
     @property
@@ -182,7 +182,7 @@ class WorkerRuntime:
 
     @property
     def tools(self) -> list[Tool]:
-        """What the worker can call right now."""
+        """The tools that the worker can call right now."""
         return self.opened.loop.toolbox.usable
 
     async def __aenter__(self) -> Self:
@@ -490,7 +490,7 @@ class WorkerRuntime:
 
 
 def _task(task: str, past: Past | None) -> str:
-    """What there is to do; a resumed session may be given nothing new."""
+    """The task; a resumed session may be given nothing new."""
     if task.strip():
         return task
     if past is None or not past.unfinished:

@@ -1,4 +1,4 @@
-"""What a model costs: as the user's config says, else as the table of genai-prices says, else it is unknown."""
+"""The price of a model: as the user's config says, else as the table of genai-prices says, else it is unknown."""
 
 from __future__ import annotations
 

@@ -389,7 +389,7 @@ async def _pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list
 
 
 def first_line(error: BaseException) -> str:
-    """What is wrong, in one line; of a group, the first of them."""
+    """The error in one line; of a group, the first of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return _one_line(str(error) or type(error).__name__)

@@ -22,7 +22,7 @@ class UnreadableLine(Exception):
 
 
 class Expanded(NamedTuple):
-    """What the shell replaces in a word: a variable by its value, or commands by their output."""
+    """An expansion in a word: a variable by its value, or commands by their output."""
 
     variable: str = ""
     commands: Sequence[Any] = ()
@@ -231,7 +231,7 @@ class Lexer:
         return ShellWord(text, bare, glob and text != "[", unknown=unknown)
 
     def _piece(self, char: str, before: str) -> Sequence[str | Expanded]:
-        """What the special character at ``pos`` adds, with what belongs to it, to a word that ends in ``before``."""
+        """The addition of the special character at ``pos`` to a word that ends in ``before``."""
         match char:
             case "\\":
                 return [self._escaped()]
