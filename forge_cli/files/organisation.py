@@ -145,7 +145,7 @@ class OrganisationPolicy(Config):
         address = os.environ.get(variable, "").strip() or usual
         allowed, says = self.allow.where("base_urls"), listed(self.allow.base_urls)
         if address is None:
-            yield conflict(where, f"nobody knows at which address {name} is asked", allowed, says)
+            yield conflict(where, f"the address of {name} is not known before it is asked", allowed, says)
         elif not self.allows_address(address):
             said = (
                 f"{variable} is {address}" if os.environ.get(variable, "").strip() else f"{name} is asked at {address}"

@@ -107,7 +107,7 @@ def batch(
     restart: Annotated[
         bool, typer.Option("--restart", help="Start over, completed items too; KEYs behind it limit that to them.")
     ] = False,
-    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since forge cannot ask.")] = OnAsk.DENY,
     output_schema: Annotated[
         Path | None,
         typer.Option("--output-schema", metavar="FILE", help="Each answer must be JSON that fits this schema."),

@@ -60,7 +60,7 @@ class SessionNotLive(UsageError):
     """Nobody works on this session here."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(f"nobody works on the session '{visible(session)}' here", hint="resume it first")
+        super().__init__(f"nothing works here on the session '{visible(session)}' here", hint="resume it first")
 
 
 class WebSessions:

@@ -1,4 +1,4 @@
-"""What a worker grants itself: all that is started, allowed or reached with nobody asked, in plain words.
+"""What a worker grants itself: all that is started, allowed or reached without asking, in plain words.
 
 Only files that people write are read, in this process, after they were found sound: no code of the worker has a say.
 """

@@ -129,7 +129,7 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
 
 
 def _files(worker: Worker, workspace: Path) -> Iterable[Path]:
-    """The files that say what is allowed: the worker's own, the user's, the project's, the organisation's, and trust."""
+    """The files of the policy: the worker's own, the user's, the project's, the organisation's, and trust."""
     home = forge_home()
     return (
         *protected_files(worker, PluginHost()),

@@ -129,7 +129,7 @@ class WorkerRequests:
         With ``consent`` they are asked first whether they want to answer at all.
         """
         if not self._bus.attended:
-            self._bus.emit(StatusEvent("info", f"{asker} asks for input, and nobody is there: declined"))
+            self._bus.emit(StatusEvent("info", f"{asker} asks for input, and forge cannot ask here: declined"))
             return None
         try:
             form, fitting = derive_fields(schema), InputSchema.of(schema)

@@ -54,7 +54,7 @@ class EventStream:
         task = self._task
         if task is None or task.done():
             return
-        self._interrupt("nobody reads its events any more")
+        self._interrupt("its events are no longer read")
         with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
             await asyncio.wait([task])
         task.cancel()

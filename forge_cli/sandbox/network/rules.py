@@ -1,4 +1,4 @@
-"""Rules for the network: the names and ports that a worker's commands reach with nobody asked."""
+"""Rules for the network: the names and ports that a worker's commands reach without asking."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class _Answer:
                 if not self._found(_path(data["path"]), numbers if data["binary_offset"] is None else None):
                     return False
         except (ValueError, KeyError, TypeError):
-            raise EngineFailed("the search gave an answer that nobody understands") from None
+            raise EngineFailed("the search gave an answer that forge cannot read") from None
         return True if kind == "summary" else None
 
 

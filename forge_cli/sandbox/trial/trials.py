@@ -98,7 +98,7 @@ class Trials:
     def problem(self) -> str | None:
         """Why nothing can be tried, as far as that is known before."""
         if any(path.is_socket() for path in self._view.named):
-            return "sandbox.read names a socket, and nobody could tell what a command does through it"
+            return "sandbox.read names a socket, and forge cannot tell what a command does through it"
         return copies_problem(self._wrap)
 
     async def run(

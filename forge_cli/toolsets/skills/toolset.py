@@ -110,7 +110,7 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
             warn(f"{error}; this skill is left out")
     if untrusted:
         names = ", ".join(untrusted)
-        warn(f"{around.path}: not used, because nobody has trusted it as it is: {names}; forge trust changes that")
+        warn(f"{around.path}: not used: you have not trusted it as it is: {names}. Run: forge trust")
 
 
 def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:

@@ -240,7 +240,7 @@ COMMANDS = (
         "restore files that were changed",
         undo,
         options=frozenset({"list", "call", "turn"}),
-        details="What file tools and commands of this session, or its Nth call or turn, changed and nobody else has"
+        details="It restores what this session, or its Nth call or turn, changed, unless somebody changed it"
         " since; --list only says what would be done. What a command did over the network is not undone.",
     ),
     SlashCommand(

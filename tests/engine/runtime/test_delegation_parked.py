@@ -196,7 +196,7 @@ def cut(seen: Seen, worker: str, kind: str) -> list[Line]:
 
 @pytest.fixture
 def noted(tree: Tree) -> Tree:
-    """helper calls leaf, which notes something with nobody asked."""
+    """helper calls leaf, which notes something without asking."""
     tree.worker("leaf", calls(call("note", text="x")), "leaf: {result}", toolsets=(custom("note"),))
     tree.worker("helper", calls(call("leaf", input="{task}")), "helper: {result}", toolsets=(allowed("leaf"),))
     return tree

@@ -271,7 +271,7 @@ async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime()
     assert [result.status for result in seen] == ["interrupted"]
     assert runtime.result is not None
     assert runtime.result.status == "interrupted"
-    assert signal.reason == "nobody reads its events any more"
+    assert signal.reason == "its events are no longer read"
 
 
 async def test_a_worker_without_a_file_has_sessions_too() -> None:

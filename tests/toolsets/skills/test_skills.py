@@ -143,7 +143,7 @@ def test_what_a_project_brings_needs_trust_and_needs_it_again(project: Project) 
     script = project.write(".forge/skills/b/run.sh", "echo\n")
     seen = load(project, "a")
     folder = project.folder / ".forge" / "skills"
-    reason = "not used, because nobody has trusted it as it is"
+    reason = "not used: you have not trusted it as it is"
     assert told(seen) == [f"{folder}: {reason}: a, b; forge trust changes that"]
     assert seen.statuses == ["error"]
     assert project.forge("trust", ".forge/skills/a").stdout == f"trusted: {folder}/a (skill)\n"
