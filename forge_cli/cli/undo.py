@@ -61,7 +61,7 @@ def undo_session(
             sys.stdout.write(f"{_line(each, only_list)}\n")
     left = sum(each.left is not None for each in found)
     if not found:
-        sys.stderr.write(f"forge: the session {path.stem} changed no file that is not as it was\n")
+        sys.stderr.write(f"forge: nothing to undo in the session {path.stem}: every file is as it was before\n")
     elif left and not only_list:
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
         raise typer.Exit(ExitCode.FAILED)

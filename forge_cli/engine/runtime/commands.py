@@ -160,7 +160,7 @@ class SessionCommands:
         if messages:
             self._say(f"Compacted: {counted(messages, 'message')} replaced by a summary.")
         else:
-            self._say("nothing was taken out of the conversation")
+            self._say("nothing to compact yet")
 
     async def _model(self, args: Sequence[str]) -> None:
         opened = self._session.opened

@@ -97,7 +97,7 @@ async def model(chat: Chat, parsed: ParsedCommand) -> None:
     if parsed.args:
         chat.bus.emit(CommandEvent("model", parsed.args))
     else:
-        chat.show(f"the model is {visible(chat.facts.model)}")
+        chat.show(f"the model is {visible(chat.facts.model)}; /model NAME changes it")
 
 
 async def attach(chat: Chat, parsed: ParsedCommand) -> None:

@@ -288,7 +288,7 @@ def test_the_trace_level_is_shown_and_set(screen: Screen) -> None:
 
 
 def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
-    assert screen.type("/model") == "the model is m:1\n"
+    assert screen.type("/model") == "the model is m:1; /model NAME changes it\n"
     assert screen.type("/name").startswith("this session has no title yet")
     assert screen.type("/tools").rstrip() == "/push  Push a branch."
 
