@@ -391,7 +391,7 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
             "/add nonsense": "neither KEY=VALUE nor --KEY VALUE",
             "/clera": "did you mean '/clear'",
             "/name A new title": "this session is called: A new title",
-            "/undo": "this session changed no file",
+            "/undo": "nothing to undo",
         }.items():
             before = len(person.said())
             assert (await opened.say(session, said)).stop_reason == "end_turn"
