@@ -23,7 +23,7 @@ RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
 ENVIRONMENT_CHANGED = "Since this session began, your environment has changed:"
 """Begins what a model is told when a session is resumed elsewhere; it stays in summaries, as what the user said."""
-_COMMAND_OF_USER = "<command-run-by-user>\n"
+COMMAND_OF_USER = "<command-run-by-user>\n"
 _REPAIR = "Your answer does not fit its JSON Schema"
 
 SUMMARY_INSTRUCTIONS = """\
@@ -74,13 +74,7 @@ def child_task(task: str, instructions: str | None) -> str:
 
 def command_of_user(command: str, result: str) -> str:
     """A command that the user ran, with its result, behind the words that they say next."""
-    return f"{_COMMAND_OF_USER}$ {command}\n{result.removesuffix(chr(10))}\n</command-run-by-user>"
-
-
-def words_and_commands(text: str) -> tuple[str, str]:
-    """The words of a message of the user, and the commands behind them."""
-    words, _, commands = f"\n\n{text}".partition(f"\n\n{_COMMAND_OF_USER}")
-    return words[2:], f"{_COMMAND_OF_USER}{commands}" if commands else ""
+    return f"{COMMAND_OF_USER}$ {command}\n{result.removesuffix(chr(10))}\n</command-run-by-user>"
 
 
 def is_own(text: str) -> bool:

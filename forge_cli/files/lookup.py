@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from forge_cli.files.home import forge_home
-
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 SHIPPED = Path(__file__).parent.parent / "workers"
 PROJECT = Path(".forge", "workers")
@@ -57,14 +55,6 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
     if os.path.realpath(project) != os.path.realpath(own):
         places.insert(0, (WorkerOrigin.PROJECT, project))
     return [found for origin, place in places for found in _workers_in(place, origin)]
-
-
-def name_of(file: str) -> str:
-    """The name by which the worker in a file is found from here, or the file."""
-    first: dict[str, NamedWorker] = {}
-    for each in named_workers(Path.cwd(), forge_home()):
-        first.setdefault(each.name, each)
-    return next((name for name, each in first.items() if os.path.realpath(each.path) == os.path.realpath(file)), file)
 
 
 def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:

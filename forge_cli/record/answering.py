@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,8 @@ from pathlib import Path
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import ApprovalResponse
-from forge_cli.files.lookup import name_of
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import NamedWorker, named_workers
 from forge_cli.record.answers import leave_answer
 from forge_cli.record.lock import holder
 from forge_cli.record.log import Log, read_session
@@ -88,10 +90,24 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     recorder(event)
 
 
+def _name_of(file: str) -> str:
+    """The name by which the worker in a file is found from here, or the file."""
+    first: dict[str, NamedWorker] = {}
+    for each in named_workers(Path.cwd(), forge_home()):
+        first.setdefault(each.name, each)
+    return next((name for name, each in first.items() if os.path.realpath(each.path) == os.path.realpath(file)), file)
+
+
 def resume_command(read: Log) -> str:
     """The command that continues a session from here."""
     start = last_start(read.lines)
-    argv = ["forge", "run", name_of(start.worker_file) if start and start.worker_file else "WORKER", "-r", read.session]
+    argv = [
+        "forge",
+        "run",
+        _name_of(start.worker_file) if start and start.worker_file else "WORKER",
+        "-r",
+        read.session,
+    ]
     if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
         argv += ["-C", start.workspace]
     return shlex.join(argv)

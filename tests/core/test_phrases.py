@@ -23,13 +23,6 @@ def test_a_child_reads_its_task_and_what_its_parent_adds() -> None:
     assert phrases.child_task("look", "Be quick.") == "look\n\nFurther instructions for this task:\nBe quick."
 
 
-def test_commands_of_the_user_are_told_from_their_words() -> None:
-    ran = phrases.command_of_user("ls", "a\n")
-    assert phrases.words_and_commands(f"Look.\n\n{ran}\n\n{ran}") == ("Look.", f"{ran}\n\n{ran}")
-    assert phrases.words_and_commands(ran) == ("", ran)
-    assert phrases.words_and_commands("Look at <command-run-by-user>") == ("Look at <command-run-by-user>", "")
-
-
 def test_each_text_is_another() -> None:
     """``tests/test_architecture.py`` looks for them elsewhere."""
     texts = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]

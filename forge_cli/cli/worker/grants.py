@@ -91,7 +91,7 @@ def hooks_beside(workspace: Path) -> list[Grant]:
 def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Iterator[str]:
     """One line each, aligned."""
     if not grants:
-        yield "it gets no permissions beyond the defaults"
+        yield "it gets nothing beyond the defaults"
         return
     yield f"{title}:"
     width = max(len(grant.kind) for grant in grants)

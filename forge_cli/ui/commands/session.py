@@ -9,7 +9,6 @@ from rich.text import Text
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
-from forge_cli.core.phrases import words_and_commands
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, SessionIndex
@@ -18,7 +17,7 @@ from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forwar
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
-from forge_cli.ui.transcript.entries import read_transcript
+from forge_cli.ui.transcript.entries import read_transcript, words_and_commands
 from forge_cli.ui.transcript.markdown import markdown
 
 SHORTEST = 6

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from forge_cli.core.phrases import words_and_commands
 from forge_cli.core.text import readable
 from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.markdown import draw_markdown
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
 from forge_cli.ui.terminal.calls import short_args
-from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, TranscriptEntry, split_args
+from forge_cli.ui.transcript.entries import (
+    ArgumentBlock,
+    Called,
+    Noted,
+    Said,
+    TranscriptEntry,
+    split_args,
+    words_and_commands,
+)
 from forge_cli.ui.views import FindRenderer, View, no_renderers
 
 SHORT = 160

@@ -100,6 +100,12 @@ class Called:
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
 
 
+def words_and_commands(text: str) -> tuple[str, str]:
+    """The words of a message of the user, and the commands behind them."""
+    words, _, commands = f"\n\n{text}".partition(f"\n\n{COMMAND_OF_USER}")
+    return words[2:], f"{COMMAND_OF_USER}{commands}" if commands else ""
+
+
 @dataclass(frozen=True)
 class Noted:
     """Something else that a reader should know; ``level`` is that of a warning or an error."""
