@@ -60,7 +60,7 @@ Needs = Sequence[Sequence[GrantRule]]
 
 @dataclass(frozen=True)
 class GrantOffer:
-    """Something that a person may allow for the rest of a session; without rules and a folder it is this very call."""
+    """Something that a person may allow for the rest of a session; without rules and a folder it is this exact call."""
 
     text: str
     rules: tuple[GrantRule, ...] = ()
@@ -82,7 +82,7 @@ class GrantOffer:
         return wire(self)
 
 
-THIS_CALL = GrantOffer("this very call")
+THIS_CALL = GrantOffer("this exact call")
 
 
 def unique(things: Iterable[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Where something is wrong: in a file, with its line and column, or in a path that an option names."""
+"""The place of an error: in a file, with its line and column, or in a path that an option names."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.phrases import COMMAND_OF_USER
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.wire import jsonable
