@@ -492,7 +492,7 @@ STORIES = {
     "denied by nobody": Story(
         call("act"),
         "denied",
-        Text("act was not called; denied: nobody could be asked (not interactive)"),
+        Text("act was not called; denied: forge could not ask (not interactive)"),
         "toolStarted approvalRequired approvalDecided toolResult",
         {},
     ),
@@ -545,7 +545,7 @@ STORIES = {
     "writes a protected name": Story(
         call("put", path="/notes/.git/hooks/pre-commit", text="new"),
         "denied",
-        Text("put was not called; denied: nobody could be asked (not interactive)"),
+        Text("put was not called; denied: forge could not ask (not interactive)"),
         "toolStarted approvalRequired approvalDecided toolResult",
         sandbox=NOTES,
         left={"notes/.git/hooks/pre-commit": None},

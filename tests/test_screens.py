@@ -1,4 +1,4 @@
-"""The pictures in the documentation show what forge draws today: ``python docs/screens/make.py`` writes them anew."""
+"""The pictures in the documentation show what forge draws today: ``python docs/screens/make.py`` writes them again."""
 
 import re
 import runpy

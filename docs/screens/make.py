@@ -1,6 +1,6 @@
 """Draws the screens of the documentation: forge on a pseudo-terminal with scripted models, read and exported as SVG.
 
-``python docs/screens/make.py [NAME ...]`` writes them anew; a test compares them with what forge draws today.
+``python docs/screens/make.py [NAME ...]`` writes them again; a test compares them with what forge draws today.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _is_shown(shot: Shot, line: str) -> bool:
 
 
 def _stable(line: str) -> str:
-    """The line without what changes; styles are set anew by each letter, so they may stand anywhere in between."""
+    """The line without what changes; each letter sets its styles again, so they may stand anywhere in between."""
     plain = re.sub(r"\x1b\[[\d;]*m", "", line)
     for pattern, text in STABLE.items():
         for found in reversed([*re.finditer(pattern, plain)]):

@@ -1,4 +1,4 @@
-"""The pictures of the page: ``python docs/screens/web.py`` writes them anew, with Chromium and playwright installed."""
+"""The pictures of the page: ``python docs/screens/web.py`` writes them again; it needs Chromium and playwright."""
 
 import json
 import os

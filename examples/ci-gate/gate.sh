@@ -6,7 +6,7 @@ code=$?
 case $code in
     0) grep -q '"merge": true' "$verdict" && echo "may be merged" && exit 0
        echo "must not be merged:"; cat "$verdict"; exit 1 ;;
-    4) echo "stopped: the worker wanted what nobody here may allow" ;;
+    4) echo "stopped: the worker wanted a call that the pipeline does not allow" ;;
     5) echo "stopped: a limit was reached" ;;
     6) echo "stopped: there is no verdict that can be read" ;;
     7) echo "the model could not be reached; try again" ;;

@@ -1,1 +1,1 @@
-"""What is built on everything else, each found by its command alone: chat, web, batch, serve."""
+"""Products on top of everything else, each found by its command alone: chat, web, batch, serve."""

@@ -122,16 +122,14 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
 
         return answer(args)
     if not args:
-        from forge_cli.cli.welcome import welcome
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            from forge_cli.cli.offer import offer_talk
 
-        sys.stdout.write(welcome())
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            return 0
-        from forge_cli.cli.offer import offer_talk
-
-        sys.stdout.flush()
-        args = offer_talk()
+            args = offer_talk()
         if not args:
+            from forge_cli.cli.welcome import welcome
+
+            sys.stdout.write(welcome())
             return 0
     if args[0] == "--install-completion":
         from forge_cli.cli.completion import install

@@ -68,7 +68,7 @@ def find_pages() -> dict[str, Path]:
     """The pages by name."""
     folder = next((place for place in PLACES if (place / "concepts.md").is_file()), None)
     if folder is None:
-        raise ForgeError("the documentation did not come with this forge", hint="install it anew from its wheel")
+        raise ForgeError("the documentation did not come with this forge", hint="install it again from its wheel")
     return {file.stem: file for file in sorted(folder.glob("*.md"))}
 
 

@@ -73,8 +73,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sessions rm": ("forge sessions rm last",),
     "approvals list": ("forge approvals list", "forge approvals list --json"),
     "approvals answer": (
-        "forge approvals answer last approval_1 yes",
-        'forge approvals answer last approval_1 no "Ask Ana first."',
+        "forge approvals answer last yes",
+        'forge approvals answer last 41532e no "Ask Ana first."',
     ),
     "approvals review": ("forge approvals review",),
     "approvals audit": ("forge approvals audit", "forge approvals audit --json"),

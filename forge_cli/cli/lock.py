@@ -88,7 +88,7 @@ def _update(
     sys.stderr.write(f"{_shown(file)} would change:\n")
     tell(meant)
     if not is_interactive():
-        raise UsageError("nobody can be asked here", hint="on a terminal, or delete the lock and make it anew")
+        raise UsageError("forge cannot ask here", hint="run it on a terminal, or delete the lock and make a new one")
     if ask("Write that? [y]es, [n]o > ").lower() not in ("y", "yes"):
         raise LockDiffers(file, changed, worker)
     gone = {each.then for each in meant}

@@ -58,7 +58,7 @@ COMMANDS = {
     "approvals review": "Answer what waits, one request after the other, as at a prompt.",
     "approvals audit": "List rules that no call of your past sessions has met.",
     "approvals suggest": "Suggest rules that would have answered past questions with yes.",
-    "replay": "Do a session again without a model, and say where it differs.",
+    "replay": "Replay a session without a model, and show where it differs.",
     "undo": "Restore the files that a session changed.",
     "test": "Replay the recorded tests of workers.",
     "approve": "Say what the policy would decide, without a model.",

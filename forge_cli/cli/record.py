@@ -18,7 +18,7 @@ LONGEST_START = 64 * 1024 * 1024
 
 
 class RecordFile:
-    """A sink of the record that writes a file anew; what stands there now is replaced once the session starts."""
+    """A sink of the record that rewrites a file; what stands there now is replaced once the session starts."""
 
     def __init__(self, path: Path, before: Iterable[Line] = ()) -> None:
         """``before`` are the lines that a session which is resumed has already."""

@@ -59,7 +59,7 @@ def replay(
     directory: DirectoryOption = None,
     home: HomeOption = None,
 ) -> None:
-    """Do a session again without a model, and say where it differs."""
+    """Replay a session without a model, and show where it differs."""
     mode = chosen_mode(approval_mode, yes)
     if mode and tools is not Which.live:
         raise UsageError("without --tools live nothing is asked, so there is nothing to approve")

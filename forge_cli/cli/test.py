@@ -99,7 +99,7 @@ def _last_line(tally: dict[str, int]) -> str:
     told = [f"{tally['ok']} ok"]
     told += [f"{tally['drift']} drifted"] if tally["drift"] else []
     told += [f"{tally['error']} could not be replayed"] if tally["error"] else []
-    remedy = "; where a change is meant, record anew with forge run --record" if tally["drift"] else ""
+    remedy = "; if you meant the change, record again with forge run --record" if tally["drift"] else ""
     return f"{', '.join(told)}{remedy}\n"
 
 
@@ -179,4 +179,4 @@ def worker_beside(record: Path, name: str) -> Worker:
     if (usual := folder / "worker.yaml").exists() and not any(worker.path == usual for worker in workers_in(folder)):
         return load_worker(usual)
     problem = f"there is no worker '{name}' in {folder}, where this record belongs"
-    raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it anew")
+    raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it again")

@@ -37,7 +37,7 @@ def trust(
 ) -> None:
     """Trust the workers, settings, skills and more of a folder.
 
-    Each is trusted as it is now: read it first. One that changes has to be trusted anew.
+    Each is trusted as it is now: read it first. If one changes, trust it again.
     """
     store, place = TrustStore(forge_home()), Path(os.path.abspath(path or "."))
     if as_json and not list_all:

@@ -38,8 +38,8 @@ def undo_session(
 ) -> None:
     """Restore the files that a session changed.
 
-    That is what its file tools and its commands changed and nobody else has since; what a command did over the network
-    or outside of the zones is not undone. Exit code 1 when something was left as it is.
+    That is what its file tools and its commands changed, unless somebody changed it since; what a command did over the
+    network or outside of the zones is not undone. Exit code 1 when something was left as it is.
     """
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")
@@ -61,7 +61,7 @@ def undo_session(
             sys.stdout.write(f"{_line(each, only_list)}\n")
     left = sum(each.left is not None for each in found)
     if not found:
-        sys.stderr.write(f"forge: the session {path.stem} changed no file that is not as it was\n")
+        sys.stderr.write(f"forge: nothing to undo in the session {path.stem}: every file is as it was before\n")
     elif left and not only_list:
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
         raise typer.Exit(ExitCode.FAILED)

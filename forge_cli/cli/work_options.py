@@ -100,7 +100,7 @@ class WorkerOptions(SharedOptions):
 class WorkOptions(WorkerOptions):
     """Those of commands that work on one session at a time, or on several that people look at."""
 
-    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")] = OnAsk.DENY
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when forge cannot ask.")] = OnAsk.DENY
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
     ] = None

@@ -60,7 +60,7 @@ Needs = Sequence[Sequence[GrantRule]]
 
 @dataclass(frozen=True)
 class GrantOffer:
-    """Something that a person may allow for the rest of a session; without rules and a folder it is this very call."""
+    """Something that a person may allow for the rest of a session; without rules and a folder it is this exact call."""
 
     text: str
     rules: tuple[GrantRule, ...] = ()
@@ -82,7 +82,7 @@ class GrantOffer:
         return wire(self)
 
 
-THIS_CALL = GrantOffer("this very call")
+THIS_CALL = GrantOffer("this exact call")
 
 
 def unique(things: Iterable[Any]) -> Iterator[Any]:
@@ -240,7 +240,7 @@ class Verdict:
     parts: tuple[JudgedPart, ...] = ()
     """What was judged by itself, for the prompt; with one part the reason says it all."""
     risk: Risk | None = None
-    """Of this very call, where that is known; else that of the tool counts."""
+    """Of this exact call, where that is known; else that of the tool counts."""
     basis: Any = field(default=None, compare=False, repr=False)
     """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
     grants: Needs = field(default=(), compare=False, repr=False)

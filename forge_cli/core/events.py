@@ -396,7 +396,7 @@ class ContextUsage(Event):
     summarised: int | None = None
     """How many messages a summary stands for from now on."""
     cleared: bool | None = None
-    """True when the conversation begins anew: the model reads nothing of what was said before."""
+    """True when the model starts over: it reads nothing of what was said before."""
     rewound: int | None = None
     """The number of the line that the conversation goes back to: the model reads nothing from that one on."""
 

@@ -17,12 +17,13 @@ COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
 EDITED_IN_EDITOR = "[{name} is attached as the editor has it; the file on disk differs, for it is not saved.]"
 NOBODY_TO_ANSWER = "nobody is there to answer"
-NOBODY_TO_ASK = "nobody could be asked (not interactive)"
+NOBODY_TO_ASK = "forge could not ask (not interactive)"
 
 RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
 ENVIRONMENT_CHANGED = "Since this session began, your environment has changed:"
 """Begins what a model is told when a session is resumed elsewhere; it stays in summaries, as what the user said."""
+COMMAND_OF_USER = "<command-run-by-user>\n"
 _REPAIR = "Your answer does not fit its JSON Schema"
 
 SUMMARY_INSTRUCTIONS = """\
@@ -72,8 +73,8 @@ def child_task(task: str, instructions: str | None) -> str:
 
 
 def command_of_user(command: str, result: str) -> str:
-    """A command that the user ran, with what came of it, behind what they say next."""
-    return f"<command-run-by-user>\n$ {command}\n{result.removesuffix(chr(10))}\n</command-run-by-user>"
+    """A command that the user ran, with its result, behind the words that they say next."""
+    return f"{COMMAND_OF_USER}$ {command}\n{result.removesuffix(chr(10))}\n</command-run-by-user>"
 
 
 def is_own(text: str) -> bool:

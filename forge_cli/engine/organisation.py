@@ -91,7 +91,7 @@ class Organisation:
             yield conflict(where, "isolation is off", self.policy.require.where("isolation"), "isolation: required")
 
     def isolation(self, wanted: Isolation) -> Isolation:
-        """What child processes get: as strict as the worker and the organisation say."""
+        """The isolation of child processes: as strict as the worker and the organisation say."""
         forbidden = self.policy.forbids("unconfined")
         if forbidden and mechanism() is None:
             raise WorkerError(forbidden, "forbid: unconfined: this machine has nothing that confines commands")
@@ -114,7 +114,7 @@ class Organisation:
         return replace(spec, on_ask=required_on_ask(self.policy, spec.on_ask), read_only=read_only)
 
     def sinks(self, session: str) -> tuple[RequiredLog, ...]:
-        """Where each line of a session goes as well."""
+        """The other sinks of a session's lines."""
         if self.policy.require.log_dir is None:
             return ()
         folder = Path(os.path.expanduser(self.policy.require.log_dir))
@@ -126,7 +126,7 @@ class Organisation:
 
 @dataclass(frozen=True)
 class RequiredLog:
-    """A sink of the record that adds each line to a file of the organisation's; without it no session goes on."""
+    """A sink of the record that adds each line to a file of the organisation's; without it no session continues."""
 
     path: Path
 

@@ -15,7 +15,7 @@ FOLDERS = (".", "workers")
 
 
 def places(folder: Path, entry: str) -> list[Path]:
-    """Where a worker is looked for, in this order: a path is itself, a name may be a file or a folder."""
+    """The places of a worker, in this order: a path is itself, a name may be a file or a folder."""
     if "/" in entry or Path(entry).suffix in SUFFIXES:
         return [folder / entry]
     return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in (".yaml", ".md", "/worker.yaml")]
@@ -37,7 +37,7 @@ def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
 
 
 def _known(folder: Path, looked: list[Path]) -> list[str]:
-    """What somebody could have meant: files that could be workers, spelled as the entry is."""
+    """Suggestions for a name: files that could be workers, spelled as the entry is."""
     if len(looked) == 1:
         parent = looked[0].parent
         names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]

@@ -36,7 +36,7 @@ class FileEdit:
 
     @property
     def diff(self) -> Diff:
-        """What would change, to be shown."""
+        """The difference, to be shown."""
         return Diff.of(str(self.file), None if self.before is None else self.before.decode(), self.after.decode())
 
     def write(self) -> None:
@@ -54,7 +54,7 @@ class FileEdit:
 
 
 def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> FileEdit:
-    """What adding rules to a worker file comes to, or to the ``user``'s own config; CannotEditError where it fails."""
+    """The edit that adds rules to a worker file, or to the ``user``'s own config; CannotEditError where it fails."""
     file = file.resolve()
     before = _read(file)
     text, mark, crlf = _decoded(before or b"")
@@ -71,7 +71,7 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
 
 
 def plan_removal(file: Path, at: Sequence[str]) -> FileEdit:
-    """What dropping a key comes to, with the mappings around it that hold nothing else; CannotEditError as above."""
+    """The edit that drops a key, with the mappings around it that hold nothing else; CannotEditError as above."""
     file = file.resolve()
     before = _read(file)
     text, mark, crlf = _decoded(before or b"")
@@ -283,7 +283,7 @@ def _into_flow(text: str, node: Any, addition: str) -> str:
 
 
 def _end(node: Any) -> int:
-    """Where the last thing in a node ends; what follows a block, comments and blank lines, is not a part of it."""
+    """The end of the last thing in a node; what follows a block, comments and blank lines, is not a part of it."""
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]

@@ -22,7 +22,7 @@ IsTrusted = Callable[[Path, bytes], bool]
 
 
 def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool | None = None) -> Guidance:
-    """What a worker is told that wants it, does not, or leaves it open: then what is trusted as it is now.
+    """The files that a worker is told: that it wants, or, where it leaves it open, those that are trusted as it is now.
 
     ``told`` is what holds in the place of trust for a worker that leaves it open, as when a session is repeated.
     """

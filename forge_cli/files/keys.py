@@ -16,7 +16,7 @@ from forge_cli.files.places import read_kept, whole_file
 SERVICE = "forge"
 """Under which name keys lie in a keyring."""
 REMEMBERED: dict[tuple[str, int, int], dict[str, str]] = {}
-"""What one state of a file says, so that a keyring is asked once."""
+"""The keys of one state of a file, so that a keyring is asked once."""
 _NO_KEYS = "this is not a file of keys"
 _STORE_AGAIN = "move it away, and store your keys again with forge keys set"
 
@@ -55,7 +55,7 @@ class StoredKeys:
         return dict(REMEMBERED[stamp])
 
     def entries(self) -> Entries:
-        """What the file says."""
+        """The content of the file."""
         found = read_kept(self.file, _NO_KEYS, _STORE_AGAIN)
         if wrong := next((name for name, value in found.items() if not isinstance(value, str | None)), None):
             raise whole_file(self.file, f"{_NO_KEYS}: {visible(wrong)} is not text", hint=_STORE_AGAIN)

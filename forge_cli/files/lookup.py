@@ -16,7 +16,7 @@ NAME = re.compile(r"[\w.-]+")
 
 
 class WorkerOrigin(StrEnum):
-    """Where a worker with a name comes from, in the order of lookup."""
+    """The origin of a worker with a name, in the order of lookup."""
 
     PROJECT = "project"
     USER = "user"

@@ -27,7 +27,7 @@ class McpServer(Config):
     url: Annotated[str, Field(pattern="^https?://")] | None = None
     """In the place of a command: where it is reached."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """What every request to the URL carries."""
+    """The headers of every request to the URL."""
     timeout: Seconds = 60.0
     """For one call."""
     connect_timeout: Seconds = 15.0
@@ -54,7 +54,7 @@ class McpServer(Config):
 
     @property
     def identity(self) -> str:
-        """What a grant for its tools is bound to: where the server comes from."""
+        """The key that a grant for its tools is bound to: where the server comes from."""
         return self.url or repr([self.command, *self.args])
 
 

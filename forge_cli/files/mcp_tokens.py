@@ -1,4 +1,4 @@
-"""What authorisation servers gave to ``forge mcp login``: kept for this user alone, by the URL of the MCP server."""
+"""Tokens of authorisation servers for ``forge mcp login``: kept for this user alone, by the URL of the MCP server."""
 
 from __future__ import annotations
 

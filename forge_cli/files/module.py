@@ -156,7 +156,7 @@ class _SourceFinder(MetaPathFinder):
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What an import statement does: a library is found first, then a module beside."""
+        """Imports as the statement does them: a library is found first, then a module beside."""
         top, _, rest = name.partition(".")
         if level or top not in self.sources.tops:
             return builtins.__import__(name, globals, locals, fromlist or (), level)

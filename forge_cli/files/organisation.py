@@ -1,4 +1,4 @@
-"""What the organisation requires on this machine: a file that the person who uses forge cannot write."""
+"""The policy of the organisation on this machine: a file that the person who uses forge cannot write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Patterns = list[Annotated[str, Field(min_length=1)]]
 
 
 class AllowSection(Config):
-    """What may be used; what is not named here may all be used."""
+    """Things that may be used; all may where none is named here."""
 
     models: Patterns | None = None
     """PROVIDER:MODEL; * stands for anything."""
@@ -59,7 +59,7 @@ class AllowSection(Config):
 
 
 class RequireSection(Config):
-    """What every session has to be."""
+    """Requirements of every session."""
 
     isolation: Literal["required"] | None = None
     """Child processes are confined, or nothing runs."""
@@ -68,7 +68,7 @@ class RequireSection(Config):
     read_only: bool = False
     """Nothing is called that does more than read."""
     on_ask: Literal["deny", "fail"] | None = None
-    """What an ask means where nobody can be asked."""
+    """The meaning of an ask where forge cannot ask."""
     log_dir: Annotated[str, Field(pattern="^[/~]")] | None = None
     """A folder that every session is logged to as well."""
 
@@ -77,15 +77,15 @@ class OrganisationPolicy(Config):
     """The file of an organisation."""
 
     allow: AllowSection = Field(default_factory=AllowSection.empty)
-    """What may be used."""
+    """Things that may be used."""
     require: RequireSection = Field(default_factory=RequireSection.empty)
-    """What every session has to be."""
+    """Requirements of every session."""
     forbid: list[Literal["approve_all", "unconfined"]] = Field(default=[])
     """approve_all: nobody says yes to everything. unconfined: no command runs outside a sandbox."""
     rules: list[dict[str, Any]] = Field(default=[])
     """Rules for shell commands, which ask or block."""
     limits: Limits = Field(default_factory=Limits.empty)
-    """Where the work of every worker ends."""
+    """Limits of the work of every worker."""
 
     @property
     def file(self) -> str:
@@ -94,7 +94,7 @@ class OrganisationPolicy(Config):
         return where.file if where else str(POLICY)
 
     def forbids(self, what: Literal["approve_all", "unconfined"]) -> Mark | None:
-        """Where it says so, or None."""
+        """The place that says so, or None."""
         return self.where("forbid", self.forbid.index(what)) if what in self.forbid else None
 
     def settings(self) -> Settings:
@@ -134,7 +134,7 @@ class OrganisationPolicy(Config):
         return any(_is_below(path, pattern) for pattern in self.allow.workers)
 
     def about_model(self, name: str, where: Mark | None, said: str = "") -> Iterator[WorkerError]:
-        """What it says against a model; ``said`` is who named it, where no file did."""
+        """Its objection to a model; ``said`` is who named it, where no file did."""
         provider = name.partition(":")[0]
         if not self.allows_model(name):
             allowed = self.allow.where("models")
@@ -145,7 +145,7 @@ class OrganisationPolicy(Config):
         address = os.environ.get(variable, "").strip() or usual
         allowed, says = self.allow.where("base_urls"), listed(self.allow.base_urls)
         if address is None:
-            yield conflict(where, f"nobody knows at which address {name} is asked", allowed, says)
+            yield conflict(where, f"the address of {name} is not known before it is asked", allowed, says)
         elif not self.allows_address(address):
             said = (
                 f"{variable} is {address}" if os.environ.get(variable, "").strip() else f"{name} is asked at {address}"
@@ -203,7 +203,7 @@ def _fit(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def load_policy() -> OrganisationPolicy | None:
-    """What the organisation requires; None where there is no such file, or it is not the organisation's."""
+    """The policy of the organisation; None where there is no such file, or it is not the organisation's."""
     found = _file()
     return None if found is None or why_not_used() else _read(found, *_stamp(found))
 
@@ -264,7 +264,7 @@ def _read(file: Path, *stamp: int) -> OrganisationPolicy:
 
 
 def required_on_ask(policy: OrganisationPolicy, said: OnAsk) -> OnAsk:
-    """What an ask means where nobody can be asked: the stricter of both; parking what must not wait is a conflict."""
+    """The meaning of an ask where forge cannot ask: the stricter of both; parking what must not wait is a conflict."""
     wanted = policy.require.on_ask
     if wanted is None or said is OnAsk.FAIL:
         return said

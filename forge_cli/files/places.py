@@ -1,4 +1,4 @@
-"""Where something is wrong: in a file, with its line and column, or in a path that an option names."""
+"""The place of an error: in a file, with its line and column, or in a path that an option names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 def whole_file(file: Path | str, problem: str, *, hint: str | None = None) -> WorkerError:
-    """What is wrong with a file as a whole: it cannot be read, or is something else."""
+    """An error of a file as a whole: it cannot be read, or is something else."""
     return WorkerError(Mark(str(file)), problem, hint=hint)
 
 
@@ -33,7 +33,7 @@ def decode_utf8(raw: bytes, where: Mark) -> str:
 
 
 def parse_json(raw: bytes | str, where: Mark, problem: str = "this is not JSON") -> Any:
-    """What a file, or a line of one, holds as JSON; ``problem`` is what to say where it is not that."""
+    """The JSON of a file, or of a line of one; ``problem`` is the sentence where it is not that."""
     text = raw if isinstance(raw, str) else decode_utf8(raw, where)
     try:
         return json.loads(text)
@@ -58,7 +58,7 @@ def read_kept(file: Path, problem: str, hint: str) -> dict[str, Any]:
 
 
 def place_of(error: Exception, where: Mark) -> Mark:
-    """Where a text that begins at ``where`` could not be decoded or parsed; its beginning where that is not known."""
+    """The place of an error in a text that begins at ``where``; its beginning where that is not known."""
     match error:
         case UnicodeDecodeError():
             before = error.object[: error.start].decode("utf-8", "replace").removeprefix(_BOM)

@@ -16,7 +16,7 @@ from forge_cli.schema.marks import MarkedDict, MarkedList
 
 
 def read_project(file: Path) -> Settings:
-    """What the file of a project says, trusted or not; WorkerError where it would loosen consent."""
+    """The settings of a project, trusted or not; WorkerError where it would loosen consent."""
     project = read_settings(file)
     if project.approval.mode is ApprovalMode.APPROVE_ALL:
         problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"

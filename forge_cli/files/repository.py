@@ -17,7 +17,7 @@ _REF, _LINK = "ref: refs/heads/", "gitdir: "
 
 @dataclass(frozen=True)
 class Guidance:
-    """What the model is told, by which files, and which there are that nobody has trusted."""
+    """The text for the model, the files it comes from, and those that are not trusted."""
 
     text: str = ""
     files: tuple[Path, ...] = ()
@@ -59,7 +59,7 @@ def git_branch(folder: Path) -> str | None:
 
 
 def _linked(place: Path) -> Path:
-    """Where the repository of a worktree lies: its ``.git`` is a file that says so."""
+    """The repository of a worktree: its ``.git`` is a file that says so."""
     said = _read(place) or ""
     return place.parent / said.removeprefix(_LINK) if said.startswith(_LINK) else place
 

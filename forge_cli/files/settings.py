@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from forge_cli.files.organisation import OrganisationPolicy
 
 POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
-"""What the organisation requires; the variable counts only where there is no such file."""
+"""The file of the organisation; the variable counts only where there is no such file."""
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
@@ -85,7 +85,7 @@ class HookConfig(Config):
 
 
 class PriceSection(Config):
-    """What a million tokens cost; those of the cache cost as much as other input where nothing else is said."""
+    """The price of a million tokens; those of the cache cost as much as other input where nothing else is said."""
 
     input: Dollars
     """Dollars for a million tokens sent."""
@@ -98,12 +98,12 @@ class PriceSection(Config):
 
 
 class ModelOptions(Config):
-    """What forge cannot know of one model: how it calls tools, what it costs, its window, and how slow it may be."""
+    """Facts of one model that forge cannot know: how it calls tools, its price, its window, and how slow it may be."""
 
     tools: Literal["native", "schema"] | None = None
     """Whether it calls tools by itself, or is made to answer with JSON that names one."""
     price: PriceSection | None = None
-    """What a million tokens cost."""
+    """The price of a million tokens."""
     context: Annotated[int, Field(ge=1)] | None = None
     """How many tokens its window holds."""
     timeout: Seconds | None = None
@@ -128,7 +128,7 @@ class ModelOptions(Config):
         return snake_twin(str(key)) not in cls.model_fields
 
     def provider_keys(self) -> dict[str, Any]:
-        """What is said in keys that are not forge's own, with their marks."""
+        """Keys that are not forge's own, with their marks."""
         data = self.section()
         found = {key: value for key, value in (data or {}).items() if self._is_other(key)}
         if not isinstance(data, MarkedDict):
@@ -142,20 +142,20 @@ def _no_options() -> ModelOptions:
 
 
 class Settings(Config):
-    """What holds for every worker; nothing in here loosens what a worker forbids."""
+    """Settings for every worker; nothing in here loosens what a worker forbids."""
 
     model: str | None = None
     """The model of workers that name none."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """Who answers when a call asks."""
     limits: Limits = Field(default_factory=Limits.empty)
-    """Where the work of every worker ends; the smaller limit counts."""
+    """Limits of the work of every worker; the smaller limit counts."""
     trace: TraceLevel | None = None
     """How much is told of the work."""
     policy: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
     """Rules that hold for every worker, by toolset; each toolset reads its own."""
     models: dict[str, ModelOptions] = Field(default_factory=dict)
-    """What forge cannot know of a model, by PROVIDER:MODEL."""
+    """Facts that forge cannot know of a model, by PROVIDER:MODEL."""
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers.empty)
@@ -163,7 +163,7 @@ class Settings(Config):
     tool_share: ToolShare | None = None
     """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
     hooks: list[HookConfig] = Field(default=[])
-    """What is run when tools are called and sessions begin and end; it may tighten a verdict, never loosen one."""
+    """Hooks that run when tools are called and sessions begin and end; one may tighten a verdict, never loosen one."""
     import_timeout: Seconds | None = None
     """Seconds that importing and opening third-party code may take; only the user's file may say it."""
     titles: bool = True
@@ -175,11 +175,11 @@ class Settings(Config):
         return self.tool_share if own is None else own
 
     def options(self, model: str) -> ModelOptions:
-        """What is said of one model."""
+        """The settings of one model."""
         return self.models.get(model) or _no_options()
 
     def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
-        """What is said of a model in keys of its provider, as the class reads it that the provider has for them."""
+        """The settings of a model in keys of its provider, as the provider's class reads them."""
         if kind is None and model not in self.models:
             return None
         options, at = self.options(model), ("models", model)
@@ -204,7 +204,7 @@ class Settings(Config):
 
 
 def project_file(workspace: Path) -> Path:
-    """Where a project says what it wants for every worker."""
+    """The file of a project with its wishes for every worker."""
     return workspace / ".forge" / "config.yaml"
 
 
@@ -215,7 +215,7 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
 
 
 def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
-    """What the user's file says, and that of the project in ``workspace`` once it is trusted.
+    """The settings of the user, and those of the project in ``workspace`` once it is trusted.
 
     ``user_text`` takes the place of the user's file, to see what would come of it.
     """
@@ -228,7 +228,7 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
 
 
 def organisation_policy() -> OrganisationPolicy | None:
-    """What the organisation requires on this machine, where it does."""
+    """The policy of the organisation on this machine, where there is one."""
     return files.organisation.load_policy() if has_policy() else None
 
 
@@ -237,7 +237,7 @@ def has_policy() -> bool:
 
 
 def load_user_settings(home: Path) -> Settings:
-    """What the user's file says; one that is missing, or holds nothing but comments, says nothing."""
+    """The settings of the user; a file that is missing, or holds only comments, is empty."""
     file = home / "config.yaml"
     if not _is_there(file, hint="make it readable for you, or let FORGE_HOME name another folder"):
         return Settings.empty()
@@ -264,7 +264,7 @@ def _stated_import_timeout(home: Path) -> float | None:
 
 
 def read_settings(file: Path) -> Settings:
-    """What a file says, the user's own or that of a project."""
+    """The settings of a file, the user's own or that of a project."""
     settings = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
     for model in settings.models:
         if model.partition(":")[0] in BUILT_IN:
@@ -273,7 +273,7 @@ def read_settings(file: Path) -> Settings:
 
 
 def load_project_settings(home: Path, workspace: Path) -> Settings | None:
-    """What the project's file says, if it may be used: it can tighten consent, never loosen it."""
+    """The settings of the project, if they may be used: they can tighten consent, never loosen it."""
     file = project_file(workspace)
     trusted = _is_project(file, home) and files.trust.TrustStore(home).holds_file(file)
     return files.project.read_project(file) if trusted else None

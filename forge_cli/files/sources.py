@@ -40,7 +40,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Sources:
-    """What can be imported from a folder: the files that import statements name, from one module on.
+    """Modules that can be imported from a folder: the files that import statements name, from one module on.
 
     A library of the same name is found first. A file that came later, and one that no statement names, is none of them.
     """
@@ -53,7 +53,7 @@ class Sources:
     tops: frozenset[str] = frozenset()
     """The first parts of names that an absolute import finds here."""
     absent: tuple[Path, ...] = ()
-    """Where import statements would look as well, and nothing is: a file there would be imported by the next reader."""
+    """Missing paths where import statements would look as well: a file there would be imported by the next reader."""
     clashes: tuple[tuple[Path, Path], ...] = ()
     """A module and a package of one name: neither is taken."""
 
@@ -132,7 +132,7 @@ def importable_beside(path: Path) -> set[Path]:
 
 
 def places(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:
-    """Where the module of a name can lie: as a package, or as a file."""
+    """Paths of the module of a name: as a package, or as a file."""
     place = folder.joinpath(*name)
     return place / "__init__.py", place.with_name(f"{place.name}.py")
 

@@ -1,4 +1,4 @@
-"""What the person agreed to: workers and settings of a folder, by the content of their files, and MCP tools."""
+"""The consent of the person: workers and settings of a folder, by the content of their files, and MCP tools."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TrustStore:
             self._keep(digest, content)
 
     def kept_text(self, path: Path) -> str | None:
-        """What the person agreed to in this place, where it was kept, to be compared with what is there now."""
+        """The content that the person agreed to in this place, to be compared with the one of now."""
         return self._text(self._known("files").get(os.path.realpath(path)))
 
     def _keep(self, digest: str, content: bytes) -> None:
@@ -118,7 +118,7 @@ class TrustStore:
         return gone
 
     def pins(self, key: str) -> dict[str, Any]:
-        """What was approved under a key, by name; a file that makes no sense is an error, not a tool that never was."""
+        """The entries approved under a key, by name; a file that makes no sense is an error."""
         pinned = self._read()["pins"].get(key)
         return {name: pin for name, pin in pinned.items() if isinstance(pin, dict)} if isinstance(pinned, dict) else {}
 

@@ -29,7 +29,7 @@ ToolShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)
 
 
 class Limits(Config):
-    """Where the work ends even if the model would continue."""
+    """Limits at which the work ends even if the model would continue."""
 
     max_turns: Annotated[int, Field(ge=1, strict=True)] | None = None
     """Turns of the model; 50 by default."""
@@ -52,15 +52,15 @@ class WorkerConfig(Config):
     """A worker file."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
-    """What it is called: a lowercase letter, then a-z, 0-9, '_' and '-'."""
+    """The name: a lowercase letter, then a-z, 0-9, '_' and '-'."""
     description: str = ""
-    """What it is for, in a line; a parent worker reads this."""
+    """The purpose, in a line; a parent worker reads this."""
     instructions: str | None = None
     """The system prompt; in .md and .worker files it is the body instead."""
     model: str | None = None
     """PROVIDER:MODEL, or an alias of one."""
     limits: Limits = Field(default_factory=Limits.empty)
-    """Where the work ends even if the model would continue."""
+    """Limits at which the work ends even if the model would continue."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """Who answers when a call asks."""
     agents_md: bool | None = None
@@ -82,7 +82,7 @@ class WorkerConfig(Config):
     lock: Literal["required"] | None = None
     """Whether it runs only as its lock says."""
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
-    """What the worker can use, by name, and nothing else."""
+    """The toolsets of the worker, by name, and no others."""
 
     @field_validator("approval")
     @classmethod
@@ -94,7 +94,7 @@ class WorkerConfig(Config):
     @field_validator("output_schema", mode="before")
     @classmethod
     def _path_or_schema(cls, given: Any) -> Any:
-        """What is written inline stays as it is, with its marks."""
+        """Keep what is written inline as it is, with its marks."""
         if given is not None and not isinstance(given, str | dict):
             raise ValueError("must be the path of a JSON Schema, or the schema itself")
         return given
@@ -144,7 +144,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name."""
         return self.config.name
 
     @cached_property

@@ -34,7 +34,7 @@ def main() -> None:
 
 @cache
 def result_type(function: Function) -> TypeAdapter[Any]:
-    """What a function returns, by which the reply is written here and read by the parent."""
+    """The type that a function returns, by which the reply is written here and read by the parent."""
     return TypeAdapter(get_type_hints(function)["return"])
 
 

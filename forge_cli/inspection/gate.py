@@ -21,7 +21,7 @@ from forge_cli.inspection.left_out import why_missing
 from forge_cli.ui.terminal.slash import OptionValue, args_from
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
-"""What a child has opened; it ends with them open."""
+"""Resources that a child has opened; it ends with them open."""
 
 
 class JudgeCall(Protocol):

@@ -17,7 +17,7 @@ class Troubled(Protocol):
 
 
 def left_out(toolbox: Toolbox) -> Iterator[tuple[str, str, Source, str]]:
-    """What the toolsets of a worker leave out: the toolset, the name, the source, and the reason."""
+    """Tools that the toolsets of a worker leave out: the toolset, the name, the source, and the reason."""
     for each in toolbox.toolsets:
         if isinstance(each.toolset, Troubled):
             for name, (source, problem) in each.toolset.left_out().items():

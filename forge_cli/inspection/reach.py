@@ -1,4 +1,4 @@
-"""What the child that loads third-party code can see: an interpreter and its libraries, and the worker's own files."""
+"""The view of the child that loads third-party code: an interpreter and its libraries, and the worker's own files."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _warn_once() -> None:
 
 
 def _libraries() -> Iterator[Path]:
-    """Where the interpreter, forge and everything that can be imported lie; editable installs may lie anywhere."""
+    """The folders of the interpreter, forge and all that can be imported; editable installs may lie anywhere."""
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
     yield Path(__file__).parent.parent
     for plugin in PluginHost().plugins:

@@ -1,4 +1,4 @@
-"""What goes wrong between forge and a provider: the same sentences for all of them, and what another try can mend."""
+"""Failures between forge and a provider: the same sentences for all of them, and what another try can mend."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ class Endpoint:
     address_variable: str
     key_variable: str
     key_source: str | None
-    """Where the key that is sent comes from; None when none is sent."""
+    """The origin of the key that is sent; None when none is sent."""
     status_page: str | None = None
-    """Where the provider tells of its troubles, if the address is its own."""
+    """The page on which the provider tells of its troubles, if the address is its own."""
 
     def connect_failed(self, error: BaseException) -> ProviderFailure:
         reasons = list(_causes(error))
@@ -114,7 +114,7 @@ class Endpoint:
         return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
 
     def read_timeout(self, seconds: float, *, again: bool = True) -> ProviderFailure:
-        """Without ``again`` it is not asked a second time: one that is slow would begin anew."""
+        """Without ``again`` it is not asked a second time: one that is slow would start over."""
         hint = "models.NAME.timeout in the config gives a slow server more time"
         attempts = ATTEMPTS_IN_SILENCE if again else 1
         return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts)
@@ -159,7 +159,7 @@ class Endpoint:
         return ProviderFailure(f"{problem} ({said})", hint, wait=wait, busy=status in _BUSY)
 
     def _final(self, status: int, said: str, code: str, model: str) -> tuple[str, str | None]:
-        """What no second attempt would mend, and what to do."""
+        """An error that no second attempt would mend, and what to do."""
         keys = f"forge keys set {self.key_variable}"
         if is_too_long(status, code, said):
             hint = "the conversation is longer than the model's context window: start a new one, or give it less"

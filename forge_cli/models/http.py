@@ -330,7 +330,7 @@ class Patience:
         self.extend()
 
     def extend(self) -> None:
-        """What is waited for is on its way."""
+        """The expected thing is on its way."""
         self.left = self.limit
 
     async def wait(self, item: Awaitable[T]) -> T:

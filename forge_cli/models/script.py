@@ -42,7 +42,7 @@ class ScriptedTurn(Config):
 class ScriptFile(Config):
     turns: list[ScriptedTurn]
     title: str = ""
-    """What it calls a conversation, where it is asked for that."""
+    """The title that it gives a conversation, where it is asked for that."""
 
 
 class ScriptError(ForgeError):
@@ -103,7 +103,7 @@ class ScriptedModel:
 
 
 class _Known:
-    """What placeholders can stand for: the task, and the results of the calls that were made last."""
+    """The values of placeholders: the task, and the results of the calls that were made last."""
 
     def __init__(self, messages: Iterable[Message], where: Mark | None, name: str) -> None:
         told = list(messages)

@@ -62,7 +62,7 @@ class ClientLines:
     async def read(self) -> AsyncIterator[bytes | OverlongLine]:
         """Every line that is not empty, until the client closes its end."""
         kept, head = bytearray(), b""
-        """What is read of a line; where that is too long its end, and its beginning apart."""
+        """The part that is read of a line; of a long one its end, and its beginning apart."""
         while piece := await self._piece():
             *ends, rest = piece.split(b"\n")
             for end in ends:

@@ -45,7 +45,7 @@ def task_from(argument: str | None, *, optional: bool = False) -> str:
 
 
 def _piped() -> str:
-    """What was piped in; an input that is not a terminal but never speaks is given up after a moment."""
+    """The text that was piped in; an input that is not a terminal but never speaks is given up after a moment."""
     kind = _kind()
     if kind is None or sys.stdin.isatty() or not (_is_pipe(kind) or stat.S_ISREG(kind)):
         return ""

@@ -85,7 +85,7 @@ class DataStream(_LiveStream):
 
 
 def live_lines() -> "LiveLines | None":
-    """What stands below the text on the terminal of standard error, where a command draws something there."""
+    """Lines below the text on the terminal of standard error, where a command draws something there."""
     return sys.stderr.live if isinstance(sys.stderr, ErrorStream) else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,8 @@ from pathlib import Path
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import ApprovalResponse
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import NamedWorker, named_workers
 from forge_cli.record.answers import leave_answer
 from forge_cli.record.lock import holder
 from forge_cli.record.log import Log, read_session
@@ -23,7 +26,10 @@ from forge_cli.sandbox.secrets import own_redactor
 
 
 def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tuple[Log, Waiting, Sequence[Waiting]]:
-    """Answer a request of a session, parked or at work; returns its log, the request, and all that wait."""
+    """Answer a request of a session, parked or at work; returns its log, the request, and all that wait.
+
+    ``request`` is the beginning of an id, and may be empty where only one waits.
+    """
     if (pid := holder(path)) is not None:
         read = read_session(path)
         check_log(read)
@@ -54,15 +60,16 @@ def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
 
 
 def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None = None) -> Waiting:
-    found = [each for each in waiting if request and each.id.startswith((request, f"approval_{request}"))]
+    found = [each for each in waiting if each.id.startswith((request, f"approval_{request}"))]
     exact = [each for each in found if each.id == request]
     match exact or found:
         case [one]:
             return one
         case []:
-            problem = f"the session {read.session} has no pending request '{request}'"
+            problem = f"the session {read.session} has no pending request" + (f" '{request}'" if request else "")
         case several:
-            problem = f"'{request}' is the beginning of {len(several)} requests"
+            beginning = f"'{request}' is the beginning of" if request else f"name one: the session {read.session} has"
+            problem = f"{beginning} {len(several)} requests"
     pending = "\n  ".join(f"{each.id}: {each.request.tool_name}" for each in waiting)
     if not pending and pid:
         pending = (
@@ -83,10 +90,24 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     recorder(event)
 
 
+def _name_of(file: str) -> str:
+    """The name by which the worker in a file is found from here, or the file."""
+    first: dict[str, NamedWorker] = {}
+    for each in named_workers(Path.cwd(), forge_home()):
+        first.setdefault(each.name, each)
+    return next((name for name, each in first.items() if os.path.realpath(each.path) == os.path.realpath(file)), file)
+
+
 def resume_command(read: Log) -> str:
     """The command that continues a session from here."""
     start = last_start(read.lines)
-    argv = ["forge", "run", (start.worker_file if start else None) or "WORKER", "-r", read.session]
+    argv = [
+        "forge",
+        "run",
+        _name_of(start.worker_file) if start and start.worker_file else "WORKER",
+        "-r",
+        read.session,
+    ]
     if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
         argv += ["-C", start.workspace]
     return shlex.join(argv)

@@ -47,7 +47,7 @@ class LeftAnswer:
     via: str
 
     def fits(self, session: str, request: ApprovalRequest) -> bool:
-        """Is it about this very call, as it was shown?"""
+        """Is it about this exact call, as it was shown?"""
         shown = session, request.request_id, request.fingerprint, request.stamp
         return (self.session, self.request_id, self.fingerprint, self.stamp) == shown
 

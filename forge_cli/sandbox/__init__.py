@@ -1,4 +1,4 @@
-"""What a tool may touch."""
+"""The things that a tool may touch."""
 
 from typing import TYPE_CHECKING
 

@@ -37,7 +37,7 @@ _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
 _ANCHORS = tuple(shape.anchor for shape in SHAPES)
 _STARTS = tuple(shape.start for shape in SHAPES)
 _BEGINNINGS: dict[str, set[str]] = {}
-"""What may become the literal text of a shape, and where that may start."""
+"""Text that may become the literal part of a shape, and where that may start."""
 for _shape in SHAPES:
     for _end in range(1, len(_shape.start)):
         _BEGINNINGS.setdefault(_shape.start[:_end], set()).add(_shape.place)
@@ -127,14 +127,14 @@ class Redactor:
         return found
 
     async def redact_ahead(self, value: Any) -> None:
-        """Do the work on large texts in a thread, before the event loop needs what comes of it."""
+        """Do the work on large texts in a thread, before the event loop needs the result."""
         large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._known]
         if large:
             with CancelScope(shield=True):
                 await to_thread.run_sync(self.redact, large)
 
     def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
-        """What can be told of a text from ``start`` on, however it continues, and where the rest begins."""
+        """The part of a text that can be told from ``start`` on, however it continues, and where the rest begins."""
         if start == len(text):
             return "", start
         escaped = len(text) if whole else self._begun_with_escapes(text, start)
@@ -152,7 +152,7 @@ class Redactor:
         return "".join([*told, text[start:begun]]), begun
 
     def _begun(self, text: str, start: int) -> int:
-        """Where a secret begins that is not complete, or may become longer; the end of the text if nowhere."""
+        """The beginning of a secret that is not complete, or may become longer; else the end of the text."""
         last_space = max(text.rfind(space) for space in " \n\t")
         near = max(start, min(last_space, len(text)) - LONGEST)
         first = _beginning(text, start)
@@ -163,7 +163,7 @@ class Redactor:
         return _first_end(self._beginnings, text, start, first)
 
     def _begun_with_escapes(self, text: str, start: int) -> int:
-        """Where a known value begins that is not complete, as `plain_text` reads it; the end of the text if nowhere."""
+        """The beginning of a known value that is not complete, as `plain_text` reads it; else the end of the text."""
         if not _has_signs(text, start):
             return len(text)
         cut = _CUT_OFF.search(text, max(start, len(text) - _LONGEST_ESCAPE))
@@ -247,7 +247,7 @@ class RedactedStream:
         self._enough = 0
 
     def add(self, piece: str) -> str:
-        """What can be told now."""
+        """The text that can be told now."""
         self._held.append(piece)
         self._length += len(piece)
         if self._length < self._enough:
@@ -268,7 +268,7 @@ class RedactedStream:
 
 
 def _beginning(text: str, start: int) -> int:
-    """Where the literal text of a shape begins and is cut off by the end of the text."""
+    """The place where the literal text of a shape is cut off by the end of the text."""
     for index in range(max(start, len(text) - _LONGEST_START + 1), len(text)):
         if any(_place(place).match(text, index) for place in _BEGINNINGS.get(text[index:], ())):
             return index
@@ -287,7 +287,7 @@ def _by_first_char(values: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _first_end(values: Mapping[str, Sequence[str]], text: str, start: int, first: int) -> int:
-    """Where the end of a text begins that is a beginning of one of the values, if that is before ``first``."""
+    """The place where the end of a text is the beginning of one of the values, if that is before ``first``."""
     for place in range(start, first):
         for value in values.get(text[place], ()):
             if len(value) > len(text) - place and value.startswith(text[place:]):

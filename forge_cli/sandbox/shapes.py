@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 LETTERS, WORD = "A-Za-z0-9", "A-Za-z0-9_-"
 APART = (f"<![{WORD}]", r"<=\\[nrt]", r"<=%[0-9A-Fa-f]{2}")
-"""Where a word begins; a line break or a byte that is written as an escape ends with a letter, and counts as well."""
+"""The beginning of a word; a line break or a byte written as an escape ends with a letter, and counts as well."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class RawPart:
-    """What cannot be said by runs: a regular expression for the whole, and one for any beginning of it."""
+    """A shape that runs cannot describe: a regular expression for the whole, and one for any beginning of it."""
 
     whole: str
     begun: str
@@ -45,7 +45,7 @@ class Shape:
     """One kind of secret, with the text around it that tells it from others and is no secret itself.
 
     Each starts with literal text, which may be empty, at a place that ``at`` may limit: what may stand before, as
-    lookbehinds. It takes linear time to look for it: where a run may be of any length, the shape cannot begin anew
+    lookbehinds. It takes linear time to look for it: where a run may be of any length, the shape cannot begin again
     inside of that run.
     """
 

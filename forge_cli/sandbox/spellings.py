@@ -17,7 +17,7 @@ _ESCAPE = re.compile(
     r"|(?<=[\r\n])\s*+)",
     re.ASCII,
 )
-"""A character as URLs and JSON write it, JSON inside of JSON as well, and a place where a line goes on in the next."""
+"""A character as URLs and JSON write it, JSON inside of JSON as well, and a line that continues in the next."""
 
 _CONTINUED = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that do not begin a character."""
@@ -58,7 +58,7 @@ class PlainReading:
         self.plain = "".join([*parts, self._given[end:]]).replace("+", " ")
 
     def span(self, place: int) -> tuple[int, int]:
-        """Where the character at a place of the plain text begins and ends in the text."""
+        """The span in the text of the character at a place of the plain text."""
         piece = bisect_right(self._begins, place) - 1
         begin, end = self._pieces[piece]
         if end is None:

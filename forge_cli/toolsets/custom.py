@@ -48,7 +48,7 @@ def _file_stamp(file: str) -> tuple[int, int, int, int] | None:
 
 @lru_cache(maxsize=64)
 def _real_path(path: str, stamp: tuple[int, int, int, int]) -> str:
-    """Where a file was when it was first seen with this stamp; one that was moved since has changed as well."""
+    """The path of a file when it was first seen with this stamp; one that was moved since has changed as well."""
     return os.path.realpath(path)
 
 
@@ -88,7 +88,7 @@ class CustomToolset(Toolset):
         yield module.parent / "*" / "__init__.py"
 
     def _tools_at_hand(self) -> Sequence[Tool] | None:
-        """What this session or an earlier one has found, if the files are as they were."""
+        """The find of this session or an earlier one, if the files are as they were."""
         loaded = self._loaded or self._found_before()
         if loaded is None or _stamp(loaded.files) not in (loaded.stamp, self._looked):
             return None
@@ -143,7 +143,7 @@ class CustomToolset(Toolset):
         return local
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
-        """What sessions have in common is found once: all but toolsets, of which each session has its own."""
+        """Parts that sessions share, found once: all but toolsets, of which each session has its own."""
         key = str(local.path), tuple(self.config.tools)
         known = _shared.get(key)
         found = known if known and known.digest == local.digest else await self._find(local, again=again)

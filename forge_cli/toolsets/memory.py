@@ -35,7 +35,7 @@ class MemoryToolset(Toolset):
 
     @property
     def folder(self) -> Path:
-        """Where the memories of this worker are kept."""
+        """The folder of this worker's memories."""
         place = digest_of(os.path.realpath(self.env.worker_dir).encode(errors="surrogateescape"))
         return self.env.home / "memory" / f"{self.env.worker}-{place[:12]}"
 

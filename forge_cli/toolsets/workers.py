@@ -119,7 +119,7 @@ def _attachment(path: str, sandbox: SandboxView) -> Attachment:
 
 
 def _digest(path: Path) -> str:
-    """What a remembered yes is bound to."""
+    """The key of a remembered yes."""
     try:
         return digest_of(path.read_bytes())
     except OSError:

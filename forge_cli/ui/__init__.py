@@ -1,4 +1,4 @@
-"""What people see; knows events, never the engine."""
+"""The faces of forge: they know events, never the engine."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the text before the cursor could become: commands, tools and their options, zones, files."""
+"""Completions of the text before the cursor: commands, tools and their options, zones, files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[^\s\"'()]+")
 
 @dataclass(frozen=True)
 class Candidate:
-    """What could stand in the place of the last ``length`` characters before the cursor."""
+    """A completion in the place of the last ``length`` characters before the cursor."""
 
     text: str
     length: int

@@ -1,4 +1,4 @@
-"""What the events of a conversation have told so far, for its status line and its commands."""
+"""Facts that the events of a conversation have told so far, for its status line and its commands."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Facts:
     mode: SessionMode = "ask"
     isolation: str = ""
     confinement: str = ""
-    """What confines commands, once the worker has said so."""
+    """The confinement of commands, once the worker has named it."""
     zones: tuple[Mapping[str, Any], ...] = ()
     turns: int = 0
     usage: Usage = field(default_factory=Usage)

@@ -1,4 +1,4 @@
-"""What the servers of forge share: a socket, and the headers of a request."""
+"""Parts that the servers of forge share: a socket, and the headers of a request."""
 
 from __future__ import annotations
 

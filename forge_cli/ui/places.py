@@ -40,7 +40,7 @@ _CLIPBOARDS = (
 
 
 class Places:
-    """Where the files of a conversation lie."""
+    """The folders of a conversation's files."""
 
     def __init__(self, workspace: Path, zones: Mapping[str, Path]) -> None:
         self.workspace = workspace
@@ -89,7 +89,7 @@ class Places:
         yield from (read_attachment(file) for file in dict.fromkeys(files) if file and file.is_file())
 
     def warnings(self, text: str) -> Iterator[str]:
-        """What to say of each name that a text mentions as if it were a file, and that is none."""
+        """A sentence for each name that a text mentions like a file, and that is not one."""
         named = (name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None)
         for name in named:
             if ("/" in name or "." in name) and not self.find(name).exists():
@@ -146,7 +146,7 @@ def typed_path(facts: Facts, text: str) -> Path:
 
 
 def complete_path(facts: Facts, text: str) -> list[str]:
-    """What a path that begins so could become; a folder ends in a slash."""
+    """Completions of a path; a folder ends in a slash."""
     folder, slash, start = text.rpartition("/")
     try:
         found = sorted(typed_path(facts, f"{folder}{slash}").iterdir())

@@ -20,14 +20,14 @@ MANUAL = "manual_"
 
 @dataclass(frozen=True)
 class TypedMessage:
-    """What a person says to the worker."""
+    """A message of a person to the worker."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
 
 
 class MessageQueue:
-    """What a person has said to a worker, whichever UI they use; the worker is reached by events on the bus only.
+    """Messages of a person to a worker, whichever UI they use; the worker is reached by events on the bus only.
 
     ``began`` and ``ended`` are told by whoever runs the worker. Messages that are typed while one is worked on wait
     here, so that leaving or taking one back needs nobody else.

@@ -24,7 +24,7 @@ class TypedLines:
     def __init__(self, queue: MessageQueue, facts: Facts, places: Places) -> None:
         self._queue, self._facts, self._places = queue, facts, places
         self.attached: list[Attachment] = []
-        """What goes along with the next message."""
+        """Files for the next message."""
 
     async def enter(self, chat: Chat, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Do what a line says; a message is not waited for, and ``chat`` shows what a command says."""

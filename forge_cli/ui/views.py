@@ -6,6 +6,7 @@ import base64
 import binascii
 import csv
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -20,6 +21,7 @@ from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Re
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
+from forge_cli.files.lookup import SHIPPED
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
 """The renderer of a custom result that a tool of this distribution gave, where there is one."""
@@ -40,10 +42,15 @@ FORMS: dict[str, Form] = {
     "diff": "diff",
     "checklist": "checklist",
 }
-"""What a language looks like where no view is preferred; every other one is code."""
+"""The form of a language where no view is preferred; every other one is code."""
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NAMES = ("name", "path", "filename", "file")
 _CONTENTS = ("data", "base64", "content")
+
+
+def short_place(where: object) -> str:
+    """The place of a rule for people: a worker that comes with forge without its folder."""
+    return str(where).removeprefix(f"{SHIPPED}{os.sep}")
 
 
 def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:
@@ -69,7 +76,7 @@ class View:
     head: str = ""
     """A line above it, such as the summary of a custom result."""
     note: str = ""
-    """What went wrong on the way here."""
+    """The problem on the way here."""
     label: str = ""
     """The root of a tree."""
     names_only: bool = False
@@ -84,7 +91,7 @@ class View:
 
     @property
     def text(self) -> str:
-        """What there is to show, as text."""
+        """The content as text."""
         return self.data if isinstance(self.data, str) else json.dumps(self.data, indent=2, ensure_ascii=False)
 
     def height(self, lines: int | None) -> int | None:
@@ -201,7 +208,7 @@ def _tidy(data: Any, language: str) -> Any:
 
 
 def _parsed(data: Any, language: str) -> Any:
-    """What a string holds, where it is data itself; else the same."""
+    """The data in a string, where it holds some; else the same."""
     if not isinstance(data, str):
         return data
     try:
@@ -257,7 +264,7 @@ def _nested(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
-    """What changes, line by line; a new file is all additions.
+    """The changes, line by line; a new file is all additions.
 
     A result may prefer to be shown as the new content; what somebody decides upon is always the difference.
     """

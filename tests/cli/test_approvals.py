@@ -171,7 +171,21 @@ def test_the_beginning_of_a_request_is_enough(clerk, cli, parked) -> None:
     assert [row["answer"]["approved"] for row in pending(cli)] == [True, True]
 
 
-@pytest.mark.parametrize("request_id", ["approval_000", "", "pay"])
+def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
+    session, first = parked[0]["session"], parked[0]["request"]
+    done = cli("approvals", "answer", session, "yes")
+    assert (done.code, done.err.splitlines()[0]) == (2, f"forge: name one: the session {session} has 2 requests")
+    for words in (["perhaps"], ["pay", "perhaps"], [first, "yes", "a", "b"], []):
+        assert cli("approvals", "answer", session, *words).code == 2
+    assert {row["answer"] is None for row in pending(cli)} == {True}
+    clerk.write("one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]")
+    cli("run", "worker.yaml", "again", "--on-ask", "park", "-m", "script:one.yaml")
+    done = cli("approvals", "answer", "last", "no", "not Bob")
+    assert done.out.startswith("no to pay (approval_")
+    assert {"approved": False, "note": "not Bob"} in [row["answer"] for row in pending(cli)]
+
+
+@pytest.mark.parametrize("request_id", ["approval_000", "pay"])
 def test_an_unknown_request(clerk, cli, parked, request_id: str) -> None:
     before = log(clerk).read_bytes()
     done = cli("approvals", "answer", parked[0]["session"], request_id, "yes")

@@ -425,7 +425,7 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
     assert done.code == ExitCode.UNTRUSTED
     assert "the module 'helper.py' (./tools.py) changed\n  instructions of the MCP server 'notes' changed\n" in done.err
     headless = cli("lock", "worker.yaml", "--update")
-    assert (headless.code, "nobody can be asked here" in headless.err) == (2, True)
+    assert (headless.code, "forge cannot ask here" in headless.err) == (2, True)
     assert cli("lock", "worker.yaml", "helper.py").code == 2
     assert cli("lock", "worker.yaml", "--update", "nothing").code == 2
 

@@ -120,7 +120,7 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
         ExitCode.INVALID,
         f"forge: ANTHROPIC_BASE_URL is http://127.0.0.1:9, and {file}:1:9 says https://api.anthropic.com\n",
     )
-    assert "nobody knows at which address bedrock:x is asked" in run(cli, "-m", "bedrock:x").err
+    assert "the address of bedrock:x is not known before it is asked" in run(cli, "-m", "bedrock:x").err
 
 
 @each_row(

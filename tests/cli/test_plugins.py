@@ -351,7 +351,7 @@ def test_an_environment_of_uv_tool_or_pipx(
     (tmp_path / "uv-receipt.toml").touch()
     done = cli("plugins", "install", "forge-tools-words")
     assert done.code == 0
-    assert "note: uv tool or pipx made this environment, and undoes this when it makes it anew\n" in done.err
+    assert "note: uv tool or pipx made this environment, and undoes this when it rebuilds it\n" in done.err
 
 
 def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, installer: Does, site: Path) -> None:

@@ -317,7 +317,7 @@ def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> No
     assert cli("run", "worker.yaml", "-r", "record.jsonl", "-y").out == "kept a\n"
     monkeypatch.setenv("FORGE_HOME", str(keeper.write("home", "this is a file")))
     done = cli("run", "worker.yaml", "go", "--on-ask", "park")
-    assert (done.code, done.out) == (0, "risk was not called; denied: nobody could be asked (not interactive)\n")
+    assert (done.code, done.out) == (0, "risk was not called; denied: forge could not ask (not interactive)\n")
     assert "forge: without a session nothing can be parked: calls that ask are denied\n" in done.err
 
 
@@ -461,7 +461,7 @@ def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
     assert (row["status"], row["pid"], row["tool_calls"]) == ("interrupted", None, 1)
     done = cli("run", "worker.yaml", "-c")
     assert done.code == 0
-    why = "hold was not called; denied: nobody could be asked (not interactive)"
+    why = "hold was not called; denied: forge could not ask (not interactive)"
     assert done.out == f"{why}\n"
     asked = next(line for line in lines(keeper) if line.type == "approvalRequired")
     assert asked.data["reason"] == "hold was cut off with these arguments: it may have run"
@@ -570,7 +570,7 @@ def test_answers_count_as_answered_and_the_rest_is_denied(keeper, cli) -> None:
     answer(cli, rows[1], "no", "use a smaller one")
     done = cli("run", "worker.yaml", "-c")
     refused = "risk was not called; the user said no: use a smaller one"
-    unanswered = "risk was not called; denied: nobody could be asked (not interactive)"
+    unanswered = "risk was not called; denied: forge could not ask (not interactive)"
     assert (done.code, done.out) == (0, f"kept a | {refused} | {unanswered}\n")
     assert kept(keeper) == ["a"]
     decided = [line for line in lines(keeper) if line.type == "approvalDecided"]
@@ -629,7 +629,7 @@ def test_a_yes_is_for_the_file_that_was_shown(keeper, cli) -> None:
     keeper.write("page.txt", "changed by somebody else\n")
     done = cli("run", "worker.yaml", "-c")
     assert "warning: write_file is no longer what was approved, so it asks again\n" in done.err
-    assert done.out == "write_file was not called; denied: nobody could be asked (not interactive)\n"
+    assert done.out == "write_file was not called; denied: forge could not ask (not interactive)\n"
     assert keeper.read("page.txt") == "changed by somebody else\n"
 
 

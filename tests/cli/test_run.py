@@ -29,7 +29,7 @@ KEYS = [
 ]
 CAMEL = ["exitCode", "sessionId", "toolCalls", "durationMs"]
 
-HEADLESS = "echo was not called; denied: nobody could be asked (not interactive)"
+HEADLESS = "echo was not called; denied: forge could not ask (not interactive)"
 
 
 def script(project: Project, *turns: str) -> None:

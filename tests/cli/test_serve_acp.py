@@ -169,7 +169,7 @@ def test_a_yes_for_the_session_is_asked_once(helper: Project, use: Any) -> None:
         await opened.say(session, "again")
         [(_, options)] = opened.person.asked
         assert [option.name for option in options][1:3] == [
-            "Allow for this session: this very call",
+            "Allow for this session: this exact call",
             "Allow for this session: edits in zone work",
         ]
 
@@ -391,7 +391,7 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
             "/add nonsense": "neither KEY=VALUE nor --KEY VALUE",
             "/clera": "did you mean '/clear'",
             "/name A new title": "this session is called: A new title",
-            "/undo": "this session changed no file",
+            "/undo": "nothing to undo",
         }.items():
             before = len(person.said())
             assert (await opened.say(session, said)).stop_reason == "end_turn"

@@ -266,7 +266,7 @@ def test_the_worker_itself_takes_a_task(helper: Project, mode: str) -> None:
 
 def test_a_task_that_cannot_ask_is_denied_its_calls(helper: Project) -> None:
     result = call_one(helper, OLDER, "run_helper", {"task": "write a report"})
-    assert "nobody could be asked" in text_of(result)
+    assert "forge could not ask" in text_of(result)
     assert not (helper.folder / "report.md").exists()
 
 

@@ -82,7 +82,7 @@ def test_drift_is_told_and_counted(cli: Cli, copier: Project) -> None:
         "  recorded: 1: hello",
         "  now:      1: good bye",
         "ok    other/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)",
-        "1 ok, 1 drifted; where a change is meant, record anew with forge run --record",
+        "1 ok, 1 drifted; if you meant the change, record again with forge run --record",
     ]
 
 

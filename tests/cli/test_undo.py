@@ -98,7 +98,7 @@ def test_everything_that_a_session_changed(coder: Project, cli) -> None:
     assert tree(coder.folder) == before
     again = cli("undo", "last")
     assert (again.code, again.out) == (0, "")
-    assert "changed no file" in again.err
+    assert "nothing to undo" in again.err
 
 
 def test_what_is_newer_stays_where_nobody_can_be_asked(coder: Project, cli) -> None:

@@ -126,7 +126,7 @@ def test_a_command_that_fails_or_is_stopped_leaves_what_it_did(builder: Project,
 def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
     builder.write("worker.yaml", f"{WORKER}undo: files\n")
     work(builder, cli, calls(shell("sh -c 'echo x > made'")))
-    assert "changed no file" in cli("undo").err
+    assert "nothing to undo" in cli("undo").err
     assert builder.read("made") == "x\n"
 
 

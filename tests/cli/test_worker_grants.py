@@ -32,7 +32,7 @@ def grants(cli, project, text: str) -> list[str]:
     ],
 )
 def test_a_worker_that_grants_nothing_says_so(cli, project, text: str) -> None:
-    assert grants(cli, project, text) == ["it grants itself nothing"]
+    assert grants(cli, project, text) == ["it gets nothing beyond the defaults"]
 
 
 def test_everything_at_once_is_aligned(cli, project, tmp_path) -> None:
@@ -191,7 +191,7 @@ def test_what_a_worker_starts_is_told_with_its_place(project, monkeypatch, text:
 def test_hooks_are_told_with_their_place(cli, project) -> None:
     settings(project, "hooks:\n  - {on: before_tool, run: [./look.sh, -x]}\n  - {on: session_end, run: [/bin/true]}\n")
     assert grants(cli, project, "name: w") == [
-        "it grants itself nothing",
+        "it gets nothing beyond the defaults",
         "hooks run beside it:",
         f"  before_tool  {project.home}/look.sh -x ({project.home}/config.yaml:2)",
         f"  session_end  /bin/true ({project.home}/config.yaml:3)",

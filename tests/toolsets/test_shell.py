@@ -742,7 +742,7 @@ def test_rules_without_a_mechanism_are_named_even_with_print(
 
 
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize(("trace", "times"), [("normal", 1), ("summary", 0)])
+@pytest.mark.parametrize(("trace", "times"), [("debug", 1), ("normal", 0)])
 def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, times: int) -> None:
     with_shell(project, "", "{isolation: auto}")
     project.write("script.yaml", "turns: [{text: done}]")

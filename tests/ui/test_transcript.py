@@ -40,13 +40,14 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.phrases import command_of_user
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import local_time, readable, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.record.line import Line
 from forge_cli.results import DisplayHints, FileContent
-from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript, words_and_commands
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw
@@ -207,7 +208,7 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         ),
         (InputPrompt("r", "Who?"), "asks: Who?"),
         (UserInput("r", "Me"), None),
-        (ContextUsage(0, 2, cleared=True), "the conversation begins anew"),
+        (ContextUsage(0, 2, cleared=True), "the model starts over"),
         (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 2 turns, 1 call"),
         (SessionEnd({"status": "odd", "turns": "x"}), "odd: ? turns, ? calls"),
         (TurnEndEvent(1, "end", Usage()), None),
@@ -379,3 +380,10 @@ def test_on_a_terminal_reads_are_folded_and_words_are_drawn() -> None:
     assert "Some \x1b[1mbold\x1b[0m words." in file.getvalue()
     assert "success · 2 lines" in file.getvalue()
     assert "two" not in file.getvalue()
+
+
+def test_commands_of_the_user_are_told_from_their_words() -> None:
+    ran = command_of_user("ls", "a\n")
+    assert words_and_commands(f"Look.\n\n{ran}\n\n{ran}") == ("Look.", f"{ran}\n\n{ran}")
+    assert words_and_commands(ran) == ("", ran)
+    assert words_and_commands("Look at <command-run-by-user>") == ("Look at <command-run-by-user>", "")

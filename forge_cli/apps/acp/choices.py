@@ -1,4 +1,4 @@
-"""What an editor lets the person choose in a session: its mode, its model, and what a message may begin with."""
+"""Choices of a person in an editor's session: its mode, its model, and what a message may begin with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = {
     "rewind": ("go back to a message, with files and conversation", "[N]"),
     "undo": ("restore files that were changed", "[--list]"),
 }
-"""What a message that begins with a slash may tell a session to do; mode and model are options."""
+"""The slash commands of a session; mode and model are options."""
 Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 
@@ -59,7 +59,7 @@ def commands_of(facts: Facts) -> schema.AvailableCommandsUpdate:
 
 
 def _mode_title(facts: Facts, mode: SessionMode) -> str:
-    """Where the approval mode answers in the place of the person, that."""
+    """The approval mode, where it answers in the place of the person."""
     if mode == "ask" and facts.approval_mode != "interactive":
         return facts.approval_mode.replace("_", " ")
     return MODE_TITLES[mode]

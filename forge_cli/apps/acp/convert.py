@@ -54,7 +54,7 @@ from forge_cli.ui.terminal.calls import short_args
 from forge_cli.ui.terminal.prompts import describe_in_text
 from forge_cli.ui.terminal.render import render_text
 from forge_cli.ui.transcript.markdown import fenced
-from forge_cli.ui.views import FindRenderer, view_of
+from forge_cli.ui.views import FindRenderer, short_place, view_of
 
 Update = (
     schema.UserMessageChunk
@@ -127,7 +127,7 @@ class UpdateWriter:
         if shown is not None and isinstance(preview, Diff):
             in_diff = [name for name, value in request.args.items() if value == preview.modified]
             told = replace(told, preview=None, previewed=(*(request.previewed or ()), *in_diff))
-        where = f" ({request.where})" if request.where else ""
+        where = f" ({short_place(request.where)})" if request.where else ""
         rule = f"\nrule: {visible(request.rule)}" if request.rule else ""
         why = f"{visible(request.reason)}{visible(where)}{rule}\nrisk: {request.risk}"
         details = fenced(cut(describe_in_text(told, self._find), SHOWN_MAX), "text")
@@ -219,7 +219,7 @@ class UpdateWriter:
 
 
 def call_id(line: Line, call: str) -> str:
-    """What tells a call from those of child workers, whose models may give the same ids."""
+    """An id that tells a call from those of child workers, whose models may give the same ids."""
     return f"{line.data['delegation']}/{call}" if "delegation" in line.data else call
 
 

@@ -1,4 +1,4 @@
-"""What to write into the settings of editors, so that they start a worker of forge."""
+"""Settings of editors that start a worker of forge."""
 
 from __future__ import annotations
 

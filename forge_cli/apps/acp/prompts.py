@@ -28,7 +28,7 @@ Block = (
 
 
 def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[Attachment, ...]]:
-    """What the person says, and what goes along with it."""
+    """The words of the person, and the files with them."""
     said, notes = list[str](), list[str]()
     attached: list[Attachment] = []
     for block in blocks:

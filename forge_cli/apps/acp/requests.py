@@ -78,7 +78,7 @@ class EditorRequests:
         self._channel.stop()
 
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:
-        """What the package's router does, with errors that say what is wrong in one sentence."""
+        """The package's router, with errors that say what is wrong in one sentence."""
         self._unanswered += 1
         try:
             return await self._router(method, params, is_notification)
@@ -318,7 +318,7 @@ def _auth_methods(keys: Sequence[str]) -> list[schema.EnvVarAuthMethod | Any]:
 
 
 def _choices(session: EditorSession) -> dict[str, Any]:
-    """What a session tells of itself when it is open."""
+    """The facts of a session when it is open."""
     return {"modes": modes_of(session.facts), "config_options": options_of(session.facts)}
 
 

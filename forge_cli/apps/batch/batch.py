@@ -39,7 +39,7 @@ def back_off(attempt: int) -> float:
 
 
 class EveryItemFails(ForgeError):
-    """What was wrong with an item is wrong for every one: the worker cannot be opened, or the key is refused."""
+    """An error of one item that concerns every one: the worker cannot be opened, or the key is refused."""
 
     def __init__(self, end: ItemEnd) -> None:
         super().__init__(str(end.result.get("error")))
@@ -48,7 +48,7 @@ class EveryItemFails(ForgeError):
 
 @dataclass(frozen=True)
 class ItemFolders:
-    """Where items work: all in one folder, or each in one of its own."""
+    """The folders of items: all in one folder, or each in one of its own."""
 
     workspace: Path
     each_in: str | None = None
@@ -111,7 +111,7 @@ class Batch:
         self._refusals = 0
         self._problem: ForgeError | None = None
         self._unsaid: list[BatchEvent] = []
-        """What is told when the results of items that have ended are on the disk."""
+        """Tell of items once their results are on the disk."""
 
     @property
     def counts(self) -> BatchCounts:

@@ -58,7 +58,7 @@ Exit codes:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCall:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     work: BatchWork
     inputs: BatchInputs
@@ -105,9 +105,9 @@ def batch(
         typer.Option("--each-in", metavar="DIR", help="Give each item a folder of its own, DIR/{key}."),
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew, also what is completed; KEYs behind it limit that to them.")
+        bool, typer.Option("--restart", help="Start over, completed items too; KEYs behind it limit that to them.")
     ] = False,
-    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since forge cannot ask.")] = OnAsk.DENY,
     output_schema: Annotated[
         Path | None,
         typer.Option("--output-schema", metavar="FILE", help="Each answer must be JSON that fits this schema."),
@@ -178,7 +178,7 @@ def batch(
 
 
 def _piped() -> BinaryIO:
-    """What comes from standard input, in a file that nobody else sees: memory holds little of it."""
+    """Standard input in a private file: memory holds little of it."""
     if sys.stdin.isatty():
         raise UsageError("- reads the inputs from standard input, which is a terminal", hint="pipe them in")
     file = TemporaryFile(prefix="forge-stdin-")  # noqa: SIM115  # open for as long as the batch

@@ -1,4 +1,4 @@
-"""What a batch works on: rows of a file or of standard input, or files; each is an item with a key of its own."""
+"""The inputs of a batch: rows of a file or of standard input, or files; each is an item with a key of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TWICE = "a brace that is meant is written twice"
 
 @dataclass(frozen=True)
 class InputRow:
-    """What one item is given: its key, its fields, and where they stand."""
+    """The input of one item: its key, its fields, and where they stand."""
 
     key: str
     fields: JsonObject
@@ -56,7 +56,7 @@ class InputItem:
 
 
 class BatchInputs:
-    """The items of a batch, read anew whenever they are iterated over, so that many of them take little memory.
+    """The items of a batch, read again whenever they are iterated over, so that many of them take little memory.
 
     ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. They are those of the first time: rows
     and files may be added while a batch runs. ``data`` holds the lines of standard input in a file.
@@ -145,7 +145,7 @@ def default_results(source: str) -> str:
 
 
 def _matches(pattern: str) -> set[Path]:
-    """What a pattern means; ``**`` does not lead through links to folders, which may lead back."""
+    """The files of a pattern; ``**`` does not lead through links to folders, which may lead back."""
     parts = Path(pattern).parts
     if "**" not in parts:
         return {Path(found) for found in glob.glob(pattern)}

@@ -1,4 +1,4 @@
-"""What there is to do in a batch: what is completed is left alone, and what has changed since is told first."""
+"""The work left in a batch: what is completed is left alone, and what has changed since is told first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SETTLED = ("completed", "parked")
 
 @dataclass(frozen=True)
 class RestartChoice:
-    """What begins anew although it was done: these keys, or everything."""
+    """The items that start over although they were done: these keys, or everything."""
 
     keys: frozenset[str] | None = None
 
@@ -53,7 +53,7 @@ class BatchPlan:
 
 
 def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: RestartChoice | None) -> BatchPlan:
-    """Read all inputs once; UsageError where something has changed since it was done, unless it begins anew.
+    """Read all inputs once; UsageError where something has changed since it was done, unless it starts over.
 
     ``digest`` is that of the worker.
     """

@@ -48,7 +48,7 @@ class BatchScreen:
                 self.errors.append(f"{error} (again in {duration(event.retry_in)})")
 
     def lines(self, seconds: float) -> list[str]:
-        """What stands on a terminal while it runs."""
+        """The live lines on a terminal."""
         if not self._ready:
             return [f"{cyan(spin(seconds))} {dim(f'{visible(self.name)} · {self.preparing}')}"]
         counts = self.counts
@@ -83,7 +83,7 @@ class BatchScreen:
 
 
 def cost_text(spending: Spending) -> str:
-    """What was spent; nothing where nobody knows it."""
+    """The money spent; empty where it is unknown."""
     return dollars(spending.cost) if spending.cost else ""
 
 

@@ -1,4 +1,4 @@
-"""What ``forge batch`` tells while it runs: live lines on a terminal, a line now and then elsewhere, or events."""
+"""The progress of ``forge batch``: live lines on a terminal, a line now and then elsewhere, or events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORTEST_PAUSE = 1.0
 
 
 def provider_state(pace: SharedPace) -> str:
-    """What is wrong with the provider right now."""
+    """The provider's problem right now."""
     if (pause := pace.pause) >= SHORTEST_PAUSE:
         return f"the provider is busy, next request in {duration(pause)}"
     return pace.problem

@@ -1,4 +1,4 @@
-"""What a batch keeps: the results file with a line an item, and beside it a journal of what was begun.
+"""The store of a batch: the results file with a line an item, and beside it a journal of what was begun.
 
 Both are only appended to, a whole line at a time. The journal says which session an item has before anything happens
 in it, so that after any crash it is known what to resume.
@@ -24,13 +24,13 @@ from forge_cli.files.regular import open_regular
 VERSION = 1
 JOURNAL = ".journal"
 RESUMED_EXIT = 7
-"""An item that failed because the model did not answer is resumed, not begun anew."""
+"""An item that failed because the model did not answer is resumed and does not start over."""
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(slots=True)
 class ItemRecord:
-    """What is known of one item that was begun."""
+    """The state of one item that was begun."""
 
     session: str
     digest: str
@@ -81,7 +81,7 @@ def has_content(file: Path) -> bool:
 
 
 def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
-    """What a result means for the batch; ``cut`` says that the budget of all items was spent."""
+    """The meaning of a result for the batch; ``cut`` says that the budget of all items was spent."""
     match result.get("status"):
         case "completed":
             return "completed"
@@ -96,7 +96,7 @@ def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
 
 
 def is_resumed(result: Mapping[str, Any]) -> bool:
-    """Is the session of an item resumed when it is tried again? Otherwise it begins anew."""
+    """Is the session of an item resumed when it is tried again? Otherwise it starts over."""
     return result.get("status") in ("parked", "interrupted", "limit") or result.get("exit_code") == RESUMED_EXIT
 
 
@@ -194,7 +194,7 @@ class BatchStore:
             self._note({"type": "removed", "keys": list(removed)})
 
     def restart(self, keys: list[str] | None) -> None:
-        """What was done so far does not count any more; None means all of it."""
+        """Forget what was done so far; None means all of it."""
         self._note({"type": "restart", "keys": keys, "offset": self._results.size})
 
     def start(self, key: str, session: str, digest: str) -> None:
@@ -232,7 +232,7 @@ class BatchStore:
 
 @contextmanager
 def open_store(results: Path) -> Iterator[BatchStore]:
-    """What a batch keeps; where nothing begins, as with inputs that cannot be read, no new file is left behind."""
+    """Open the store of a batch; where nothing begins, as with unreadable inputs, no new file is left behind."""
     journal = journal_of(results)
     if has_content(results) and not has_content(journal):
         hint = f"put its journal {journal.name} back beside it, or name a new file with -o"

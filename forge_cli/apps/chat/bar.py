@@ -11,7 +11,7 @@ from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.status import compact
 
 _DROPPED = ("tokens", "folder", "cost", "window", "mode")
-"""What is left out where there is no room, in this order."""
+"""Parts that are left out where there is no room, in this order."""
 
 
 class StatusBar:

@@ -1,4 +1,4 @@
-"""What happens in a conversation, drawn: as a task is, but in batches, and with what a person did in it."""
+"""Draws a conversation: as a task is, but in batches, and with what a person did in it."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class ChatUI(TerminalUI):
             super()._show(event)
 
     def _show_deltas(self) -> None:
-        """What has streamed in since the last time, in one go."""
+        """Draw the text since the last time in one go."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

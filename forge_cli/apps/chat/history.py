@@ -1,4 +1,4 @@
-"""What a person has typed to a worker, across conversations: kept in the home, without lines that hold a secret."""
+"""Lines typed to a worker, across conversations: kept in the home, without lines that hold a secret."""
 
 from __future__ import annotations
 

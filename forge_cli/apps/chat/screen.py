@@ -61,7 +61,7 @@ HINT = 1.5
 """Seconds that a hint stays."""
 QUESTION_WAITS = "a question waits: Tab turns to it, or finish the line"
 FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
-"""What the terminal sends when it comes to the front, and when it leaves it."""
+"""Sequences that the terminal sends when it comes to the front, and when it leaves it."""
 STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibrightblack", "hint": "ansiyellow"}
 
 
@@ -290,7 +290,7 @@ class ChatScreen:
         return shown or [("", " ")]
 
     def _is_only_one(self) -> bool:
-        """Is the only completion in its place already, so that Tab can but go on behind it?"""
+        """Is the only completion in its place already, so that Tab can only continue behind it?"""
         state = self._buffer.complete_state
         return state is not None and state.current_completion is not None and len(state.completions) == 1
 

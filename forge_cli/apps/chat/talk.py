@@ -38,7 +38,7 @@ PROMPT = "> "
 
 
 class Display(Protocol):
-    """Where a conversation is shown."""
+    """The display of a conversation."""
 
     def show(self, shown: RenderableType) -> None: ...
 
@@ -125,9 +125,9 @@ class Talk(MessageQueue):
     def unfold(self, number: int | None) -> None:
         self.display.unfold(number)
 
-    async def ask(self, prompt: str, default: str = "") -> str | None:
+    async def ask(self, prompt: str, instead: str) -> str | None:
         line = await self.display.ask(prompt)
-        return line if line is None else line.strip() or default
+        return line and line.strip()
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
         found = next((each for each in self.tools() if each.name == tool), None)
@@ -141,7 +141,7 @@ class Talk(MessageQueue):
 
     @property
     def attached(self) -> Sequence[Attachment]:
-        """What goes along with the next message."""
+        """Files for the next message."""
         return self._lines.attached
 
     def leave(self) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 import anyio.lowlevel
-from rich.text import Text as Styled
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import StatusBar
@@ -41,6 +40,7 @@ from forge_cli.inspection.reach import declared_zones
 from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines
 from forge_cli.record.open import OpenSession
+from forge_cli.record.removal import remove_unused
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
@@ -91,6 +91,8 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
             room.terminal.write(f"forge: {loss}\n")
             return ExitCode.FAILED, None
     reason, another = room.talk.exit_reason, runtime.next_session
+    if session.log and work.interactive and not session.resumed:
+        remove_unused(session.log.path)
     if session.log and work.trace != "quiet" and runtime.result and work.interactive and not another:
         room.terminal.write(f"resume with: {work.resume_command('chat', session.id)}\n")
     return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
@@ -169,7 +171,7 @@ class Room:
 
     @contextmanager
     def _own_streams(self) -> Iterator[None]:
-        """What is printed by whoever it may be stands above the line that is typed."""
+        """Put everything that is printed above the line that is typed."""
         erase_live_lines()
         if self.screen is None:
             yield
@@ -198,13 +200,11 @@ class Room:
         since = self.talk.since or time.monotonic()
         if result is not None:
             self._write_answer(result)
-            if result.status == "completed" and not result.response and result.output is None:
-                self._ui.show(Styled("warning: the answer of the model is empty", "yellow"))
         self.talk.ended(result.status if result else "failed")
         self._notice.give(f"{self._worker.name} has answered", since)
 
     def _write_answer(self, result: WorkerResult) -> None:
-        """Where nothing was streamed, the answer is printed once."""
+        """Print the answer once where nothing was streamed."""
         answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
         if answer and not self._streams:
             shown = self._redactor.redact_text(answer)
@@ -225,7 +225,7 @@ class Room:
 
 
 def _zones(worker: Worker, work: Work) -> dict[str, Path]:
-    """Where names such as ``/output/...`` lead; what is wrong with them is said when the worker is opened."""
+    """The folders of names such as ``/output/...``; mistakes in them are told when the worker is opened."""
     try:
         zones = (*declared_zones(worker, work.workspace), *work.zones)
     except ForgeError:

@@ -60,7 +60,7 @@ class SignallingInput(Vt100Input):
                 termios.tcsetattr(self.fileno(), termios.TCSANOW, ours)
 
     def take_typed(self) -> None:
-        """What was typed while the terminal still gave lines: their ends are those of Enter."""
+        """Keys that were typed while the terminal still gave lines: their ends are those of Enter."""
         typed = b""
         while select.select([self.fileno()], [], [], 0)[0] and (piece := os.read(self.fileno(), 4096)):
             typed += piece
@@ -100,7 +100,7 @@ class InputCompleter(Completer):
 
 
 class TypedHistory(History):
-    """What was typed, the newest first; the conversation itself keeps it."""
+    """Lines that were typed, the newest first; the conversation itself keeps them."""
 
     def __init__(self, kept: InputHistory) -> None:
         super().__init__()

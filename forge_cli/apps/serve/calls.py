@@ -17,7 +17,7 @@ UNANSWERED = "no answer came in time"
 
 @dataclass(frozen=True)
 class CallProgress:
-    """What a call is doing; a later one takes the place of one that nobody has heard yet."""
+    """The progress of a call; a later one replaces one that was not heard yet."""
 
     message: str
     fraction: float | None = None
@@ -80,7 +80,7 @@ class ServedCall:
         return question.decision or ApprovalDecision(False, note=UNANSWERED)
 
     async def next(self) -> CallNews:
-        """What happens next; the outcome comes last, and again whenever it is asked for."""
+        """The next event; the outcome comes last, and again whenever it is asked for."""
         while True:
             if self._progress is not None:
                 progress, self._progress = self._progress, None

@@ -106,7 +106,7 @@ def _data(outcome: ToolOutcome) -> dict[str, Any] | None:
 def question_form(
     request: ApprovalRequest, redactor: Redactor, find: FindRenderer
 ) -> mcp_types.ElicitRequestFormParams:
-    """What would be called, what it would do and why it asks, with one box to tick."""
+    """A form with the call, its effect and the reason why it asks, and one box to tick."""
     from mcp_types import ElicitRequestFormParams
 
     text = redactor.redact_text(describe_in_text(request, find))
@@ -114,7 +114,7 @@ def question_form(
 
 
 def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:
-    """What the user of a client said; whatever is not a clear yes is a no."""
+    """The answer of a client's user; all but a clear yes is a no."""
     if answer is None or answer.action == "cancel":
         return ApprovalDecision(False, note="the question was dismissed")
     approved = answer.action == "accept" and (answer.content or {}).get(APPROVE) is True

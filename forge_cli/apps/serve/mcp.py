@@ -136,6 +136,6 @@ def _say_where(worker: Worker, listener: HttpListener) -> None:
 
 
 def _warn(event: Event) -> None:
-    """What is not an error of one call is told on standard error."""
+    """Tell on standard error what is not an error of one call."""
     if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
         sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

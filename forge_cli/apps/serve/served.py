@@ -136,7 +136,7 @@ class ServedWorker:
 
     @property
     def offers(self) -> dict[str, Offer]:
-        """What a client may call right now; what is blocked whatever its args is not there."""
+        """The tools that a client may call right now, without those that are always blocked."""
         offers = self._assembly.toolbox.offers
         callable_tools = {tool.name for tool in self._assembly.toolbox.for_model(offers.values())}
         return {
@@ -147,7 +147,7 @@ class ServedWorker:
 
     @property
     def instructions(self) -> str | None:
-        """What a client's model is to know: where the tools work, and what the toolsets say of them."""
+        """Instructions for a client's model: where the tools work, and what the toolsets say of them."""
         place = environment_of(self.worker, self._assembly, git_branch(self._workspace))
         said = filter(None, [place, *self._assembly.toolbox.instructions()])
         return self.redactor.redact_text("\n\n".join(said)) or None
@@ -198,7 +198,7 @@ class ServedWorker:
                 pass
 
     async def _ask_for_command(self, request: ApprovalRequest) -> ApprovalDecision:
-        """What a running command asks for, such as a connection, is asked of the client whose call runs it."""
+        """Ask the client whose call runs a command for what that needs, such as a connection."""
         call = self._calls.get(current_call() or "")
         if call is None or not call.can_ask:
             return ApprovalDecision(False, note=NOBODY_TO_ASK)

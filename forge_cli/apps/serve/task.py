@@ -78,7 +78,7 @@ class WorkerTask:
 
 
 def _tell(event: Event, context: ToolContext) -> None:
-    """What a client hears while the worker works."""
+    """Tell a client what the worker does."""
     match event:
         case TurnStart(turn=turn):
             context.report(f"turn {turn}", None)

@@ -47,11 +47,11 @@ bar.</p>
 sessions are kept.</p>
 </html>
 """
-"""What a browser shows of a refusal; styles would need the secret."""
+"""The page of a refusal; styles would need the secret."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 METHODS = frozenset({"GET", "HEAD", "POST"})
 OWN_SITES = frozenset({"same-origin", "none"})
-"""What a browser says of a request that comes from the page itself, or from the address bar."""
+"""Values of a header of requests that come from the page itself, or from the address bar."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class RefusedRequest:
 
 
 class _TooLarge(Exception):
-    """A body that goes on where it should have ended."""
+    """A body that continues where it should have ended."""
 
 
 class PageAccess:
-    """What a request has to know and to say of itself."""
+    """The secret and the names that a request has to give."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", secret: str | None = None) -> None:
         self.port, self.host = port, host
@@ -76,7 +76,7 @@ class PageAccess:
 
     @property
     def url(self) -> str:
-        """Where the page is, for whoever is told."""
+        """The address of the page, with the secret."""
         host = "127.0.0.1" if _is_every_address(self.host) else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?secret={self.secret}"
 

@@ -56,6 +56,7 @@ class PageRoutes:
             ("POST", "/api/sessions/{id}/reply", self.reply),
             ("POST", "/api/sessions/{id}/invoke", self.invoke),
             ("GET", "/api/sessions/{id}/complete", self.complete),
+            ("POST", "/api/sessions/{id}/retry", self.retry),
             ("POST", "/api/sessions/{id}/interrupt", self.interrupt),
             ("GET", "/api/inbox", self.inbox),
             ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
@@ -126,6 +127,10 @@ class PageRoutes:
         if not isinstance(args, dict):
             raise UsageError("'input' must be an object")
         self._live(request).invoke(_text(body, "tool"), args)
+        return {}
+
+    async def retry(self, request: Request) -> Any:
+        self._live(request).retry()
         return {}
 
     async def interrupt(self, request: Request) -> Any:

@@ -25,6 +25,7 @@ from forge_cli.core.events import (
     Origin,
     SessionStart,
     SessionUpdate,
+    StatusEvent,
     Streaming,
     ToolOutput,
     ToolResult,
@@ -34,6 +35,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.notify import RetryNotice
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
 from forge_cli.ui.facts import Facts
@@ -167,6 +169,8 @@ class SessionDrawing:
                 self._changed("usage")
             case WorkerUpdate():
                 self._note_worker(line, event)
+            case StatusEvent(level="warning", message=message) if RetryNotice.read(message):
+                self._set_activity("retrying")
             case TurnStart():
                 self._set_activity("thinking")
             case TurnEndEvent():
@@ -279,7 +283,7 @@ class SessionDrawing:
         self._pending = PendingChanges()
 
     def drain(self) -> list[JsonObject]:
-        """What has changed since the last time."""
+        """Changes since the last time."""
         pending, self._pending = self._pending, PendingChanges()
         return [
             *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),

@@ -39,10 +39,11 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
+from forge_cli.record.removal import remove_unused
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.html.requests import chosen_offers
 from forge_cli.ui.places import Places
-from forge_cli.ui.queue import MessageQueue
+from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.typed import TypedLines
 
 _PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
@@ -57,12 +58,12 @@ class AnsweredBefore(ForgeError):
 
 
 class UnfitArgs(ForgeError):
-    """What was filled into the form of a tool does not fit."""
+    """Values in the form of a tool that do not fit."""
 
     def __init__(self, error: InvalidInput) -> None:
         super().__init__(str(error))
         self.fields: dict[str, str] = {}
-        """What is wrong, by the name of the field; what concerns none of them is in the sentence."""
+        """Problems by the name of the field; others are in the sentence."""
         for problem in error.problems:
             if found := _PROBLEM.match(problem):
                 self.fields.setdefault(found["missing"] or found["name"], found["why"] or "it needs a value")
@@ -72,6 +73,11 @@ class PageQueue(MessageQueue):
     """Messages from any tab."""
 
     on_change: Callable[[], None] = staticmethod(lambda: None)
+    last: TypedMessage | None = None
+    """The one that was taken up last."""
+
+    def _on_send(self, message: TypedMessage) -> None:
+        self.last = message
 
     def _on_change(self) -> None:
         self.on_change()
@@ -114,6 +120,8 @@ class LiveSession:
                     task_status.started(session.id)
                     await runtime.converse(resume=_is_parked(session))
                     await runtime.conclude()
+            if session.log and not session.resumed:
+                remove_unused(session.log.path)
             if not opened:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
@@ -138,6 +146,9 @@ class LiveSession:
         for line in session.lines:
             if line.seq > known:
                 view.take(line)
+        if session.resumed:
+            said = [message for message in session.resumed.past.messages if message.role == "user"]
+            self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
         self.runtime = self.work.open_runtime(
             TalkingRuntime, worker, host, self.bus, session, sinks=(view.take,), interrupt_signal=self._signal
         )
@@ -205,8 +216,15 @@ class LiveSession:
         self._lines.attached += chat.attached
         return chat.answer()
 
+    def retry(self) -> None:
+        """Say the last message again, with the files that went along with it."""
+        if self.queue.last is None:
+            raise UsageError("nothing was said in this session yet")
+        with self._ending_with_its_log():
+            self.queue.send(self.queue.last)
+
     def complete(self, text: str) -> list[JsonObject]:
-        """What the text before the cursor could become."""
+        """Completions of the text before the cursor."""
         tools = self.runtime.tools if self.runtime else ()
         completion = InputCompletion(self.view.drawing.facts, lambda: tools, self._places)
         return [vars(candidate) for candidate in completion.candidates(text)]

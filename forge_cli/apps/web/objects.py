@@ -43,7 +43,7 @@ def draw_question(request_id: str, prompt: str) -> JsonObject:
 
 
 def draw_usage(facts: Facts, calls: int) -> JsonObject:
-    """What the session has used so far."""
+    """Turns, calls, tokens and cost so far."""
     usage = facts.usage
     return {
         "type": "usage",

@@ -45,7 +45,7 @@ class PlacedEntry:
 
 @dataclass
 class PendingChanges:
-    """What the tabs have not been told yet."""
+    """Changes that the tabs have not been told yet."""
 
     entries: dict[str, None] = field(default_factory=dict)
     states: dict[str, None] = field(default_factory=dict)

@@ -60,11 +60,11 @@ class SessionNotLive(UsageError):
     """Nobody works on this session here."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(f"nobody works on the session '{visible(session)}' here", hint="resume it first")
+        super().__init__(f"nothing works here on the session '{visible(session)}' here", hint="resume it first")
 
 
 class WebSessions:
-    """What the page can see and do; ``work`` is what the command line says of every session."""
+    """The sessions of the page; ``work`` is what the command line says of each."""
 
     def __init__(self, work: Work, tasks: TaskGroup) -> None:
         self._work, self._tasks = work, tasks
@@ -146,7 +146,7 @@ class WebSessions:
     async def _forget(self, live: LiveSession) -> None:
         await live.ended.wait()
         del self.live[live.id]
-        if live.runtime and (another := live.runtime.next_session):  # a command wants to go on with another one
+        if live.runtime and (another := live.runtime.next_session):  # a command wants to continue with another one
             with suppress(ForgeError):
                 live.view.tell({"type": "go", "id": await self.resume(another)})
 
@@ -163,7 +163,7 @@ class WebSessions:
     # --- looking
 
     def view(self, session: str) -> SessionView:
-        """What the tabs of a session look at; it stays the same while somebody starts or ends work on it."""
+        """The view of a session that its tabs share; it stays the same while work on it starts or ends."""
         view = self._views.get(session)
         if view is None:
             view = self._views[session] = SessionView(SessionDrawing(session, self._find))
@@ -275,7 +275,7 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 
 def _grown(path: Path, size: int) -> tuple[int, Log | None]:
-    """What can be read of a log, where it is not as large as it was."""
+    """The readable part of a log that is not as large as it was."""
     now = path.stat().st_size
     return (now, None) if now == size else (now, read_readable(path))
 
@@ -286,7 +286,7 @@ def _count_waiting() -> int:
 
 
 def _ignore(sentence: str) -> None:
-    """What is wrong with a log is said where it is looked at."""
+    """Say what is wrong with a log where it is looked at."""
 
 
 def _listing(wanted: str) -> list[JsonObject]:

@@ -33,8 +33,9 @@ class TabChat:
     def unfold(self, number: int | None) -> None:
         raise UsageError("a page shows every result whole", hint="a call opens by a click")
 
-    async def ask(self, prompt: str, default: str = "") -> None:
-        """A page shows its sessions and files itself: nothing is asked."""
+    async def ask(self, prompt: str, instead: str) -> None:
+        """Say what to do instead: a page takes no line for one command."""
+        self.show(instead)
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> None:
         """The page shows the form, and calls the tool itself."""
@@ -51,7 +52,7 @@ class TabChat:
         _no_trace()
 
     def answer(self) -> JsonObject:
-        """What the tab is told."""
+        """The answer to the tab."""
         shown = "\n".join(line.rstrip() for line in self._said.getvalue().rstrip("\n").split("\n"))
         return {"shown": shown, "form": self._form}
 

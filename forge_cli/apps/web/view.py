@@ -74,7 +74,7 @@ class SessionView:
                 tab.put(message)
 
     async def follow(self, tab: Tab, after: int) -> AsyncIterator[bytes]:
-        """What a tab has to be told first: the entries that it has missed, then all that holds now.
+        """The first objects for a tab: the entries that it has missed, then all that holds now.
 
         Between two pieces others have their turn. The tab is one of ours once it has caught up.
         """

@@ -39,7 +39,7 @@ def review() -> None:
     """
     if not is_interactive():
         hint = "forge approvals list shows what waits; forge approvals answer SESSION REQUEST yes|no answers it"
-        raise UsageError("nobody can be asked: this is not a terminal", hint=hint)
+        raise UsageError("forge cannot ask: this is not a terminal", hint=hint)
     waiting = [(path, each) for path, each in waiting_requests(warn) if each.answer is None]
     if not waiting:
         sys.stderr.write("nothing waits for an answer\n")

@@ -107,7 +107,7 @@ def run_pip(command: str, *, pip: list[str], uv: list[str]) -> None:
     if code:
         raise ForgeError(f"{command}ing failed with exit code {code}; the reason is above")
     if any((Path(sys.prefix) / receipt).is_file() for receipt in _RECEIPTS):
-        sys.stderr.write("note: uv tool or pipx made this environment, and undoes this when it makes it anew\n")
+        sys.stderr.write("note: uv tool or pipx made this environment, and undoes this when it rebuilds it\n")
     invalidate_caches()
 
 

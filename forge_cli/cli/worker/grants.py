@@ -1,4 +1,4 @@
-"""What a worker grants itself: all that is started, allowed or reached with nobody asked, in plain words.
+"""What a worker grants itself: all that is started, allowed or reached without asking, in plain words.
 
 Only files that people write are read, in this process, after they were found sound: no code of the worker has a say.
 """
@@ -91,7 +91,7 @@ def hooks_beside(workspace: Path) -> list[Grant]:
 def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Iterator[str]:
     """One line each, aligned."""
     if not grants:
-        yield f"{title} nothing"
+        yield "it gets nothing beyond the defaults"
         return
     yield f"{title}:"
     width = max(len(grant.kind) for grant in grants)

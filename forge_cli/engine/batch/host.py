@@ -30,7 +30,7 @@ MODULE = "forge_cli.apps.batch.child"
 PARCEL, HOME, FILES, ERRORS, IN_USE = "parcel", "home", "files", "errors", "in-use"
 FOLDER, UNFINISHED = "forge-items-", "forge-made-"
 OWN = frozenset({"sessions", SETTINGS})
-"""What a host has for itself; everything else is that of the machine."""
+"""The own parts of a host; everything else is that of the machine."""
 
 Deliver = Callable[[Sequence[str]], object]
 
@@ -134,7 +134,7 @@ class ItemHost:
                 self.close()
 
     def _collect(self) -> tuple[list[str], bool]:
-        """What comes within a moment; what somebody waits for is not held back."""
+        """Events within a moment; those that somebody waits for are not held back."""
         pieces, until = list[str](), time.monotonic() + PIECE
         piece = self._out.get()
         while piece is not None:
@@ -163,7 +163,7 @@ def _remove_left_folders() -> None:
 
 
 def _make_folder(parcel: bytes) -> tuple[Path, int]:
-    """What the process works in, and its lock: the worker's files, and the machine's home with sessions of its own."""
+    """The folder of the process, and its lock: the worker's files, and the machine's home with sessions of its own."""
     made = Path(mkdtemp(prefix=UNFINISHED)).resolve()
     lock = acquire(made / IN_USE)
     folder = made.rename(made.with_name(FOLDER + made.name.removeprefix(UNFINISHED)))  # locked from the first moment

@@ -25,7 +25,7 @@ class SharedPace:
         self._not_before = 0.0
         self._waiting: deque[anyio.Event] = deque()
         self.problem = ""
-        """What is wrong with the provider; nothing after a request that succeeded."""
+        """The problem of the provider; none after a request that succeeded."""
 
     @property
     def limit(self) -> int:

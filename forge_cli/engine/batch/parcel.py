@@ -1,4 +1,4 @@
-"""What another machine needs to work on items: the worker with every file that it names, and what must be there."""
+"""A parcel for another machine: the worker with every file that it names, and what must be there."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Parcel:
     """The settings of whoever started the batch: rules of theirs hold wherever an item runs."""
     environ: Mapping[str, str]
     folder: str
-    """Where forge was started; items run there as well where another machine has such a folder."""
+    """The folder in which forge was started; items run there as well where another machine has such a folder."""
     needs: Mapping[str, str]
-    """What must be installed there, by name, each with its version."""
+    """Packages that must be installed there, by name, each with its version."""
     budget: Limits
     concurrency: int
 
@@ -92,12 +92,12 @@ def pack(performer: ItemPerformer, concurrency: int) -> bytes:
 
 
 def read_parcel(data: bytes) -> Parcel:
-    """What ``pack`` made, on a machine that has the same version of forge."""
+    """Open what ``pack`` made, on a machine that has the same version of forge."""
     return cast(Parcel, pickle.loads(data))  # noqa: S301  # from whoever may run any code here
 
 
 def missing_here(data: bytes) -> list[str]:
-    """What a parcel needs and this machine does not have, as sentences; nothing where items can begin."""
+    """Needs of a parcel that this machine lacks, as sentences; none where items can begin."""
     parcel = read_parcel(data)
     with TemporaryDirectory(prefix="forge-check-") as folder:
         work = parcel.write(Path(folder))

@@ -32,7 +32,7 @@ from forge_cli.record.writer import BatchLog
 
 @dataclass(frozen=True, kw_only=True)
 class BatchWork:
-    """What all items of a batch have in common."""
+    """The parts that all items of a batch share."""
 
     worker: str
     """The path of its file."""
@@ -51,7 +51,7 @@ class BatchWork:
 
 
 class Away(Protocol):
-    """Where the logs of sessions are kept that run here for somebody else."""
+    """The folder of logs of sessions that run here for somebody else."""
 
     keys: dict[str, bytes]
     """By session, that of the proofs in its log."""
@@ -71,7 +71,7 @@ class ItemPerformer:
 
     work: BatchWork
     pool: Budget = field(default_factory=lambda: Budget(Limits(), None))
-    """What all items may use together."""
+    """The common budget of all items."""
     pace: Pace | None = None
     away: Away | None = None
     """Of a host of items, where the log proper is."""
@@ -89,7 +89,7 @@ class ItemPerformer:
 
     @cached_property
     def prepared(self) -> PreparedWorker:
-        """What the sessions of all items have in common."""
+        """The parts that the sessions of all items share."""
         return PreparedWorker(self.worker, self.host, locked=self.work.locked)
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:

@@ -107,7 +107,7 @@ class RemoteItems:
             self._away.pop(run).log.close()
 
     def _count(self, line: Line) -> None:
-        """What items use elsewhere counts in the budget of all of them."""
+        """Count what items use elsewhere in the budget of all of them."""
         with suppress(ForgeError):
             if line.type == TurnEndEvent.type and isinstance(line.event, TurnEndEvent):
                 event = line.event
@@ -125,5 +125,5 @@ class _Paid:
 
 
 def executor_env(performer: ItemPerformer, concurrency: int) -> ExecutorEnv:
-    """What an executor gets to work with."""
+    """The tools of an executor."""
     return ExecutorEnv(performer, concurrency, RemoteItems(performer, concurrency))

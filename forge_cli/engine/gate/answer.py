@@ -15,7 +15,7 @@ from forge_cli.engine.gate.judge import Caller, Judged, Refusal
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
 
-TRIES = "without an effect nobody is asked"
+TRIES = "without an effect it does not ask"
 VerdictAnswer = dict[str, Any]
 
 

@@ -51,7 +51,7 @@ class Follower:
             raise HookFailed(fault_text(error)) from error
         if inspect.iscoroutine(said):
             said.close()
-            raise HookFailed("it is async, and nobody waits for what is told of the record")
+            raise HookFailed("it is async, and the record waits for no hook")
         answer = None if said is None else checked(said)
         if answer is not None and answer.verdict is not None:
             raise HookFailed(f"it says {answer.verdict}, and the record tells what has happened already")

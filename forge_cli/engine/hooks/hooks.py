@@ -53,14 +53,14 @@ class HookFailed(Exception):
 
 @dataclass(frozen=True)
 class Heard:
-    """What came of one hook: an answer, or why there is none."""
+    """The result of one hook: an answer, or why there is none."""
 
     answer: HookAnswer
     failure: str | None = None
 
 
 def read_finished(done: Finished) -> HookAnswer:
-    """What a command says by its exit code and its output; HookFailed where it says nothing that has a meaning."""
+    """The answer of a command by its exit code and its output; HookFailed where it has no meaning."""
     if done.timed_out:
         raise HookFailed(f"it did not end within {counted(SECONDS, 'second')}")
     if done.exit_code == BLOCKS:
@@ -135,7 +135,7 @@ class Hook:
         return self.config.title
 
     def message(self, sentence: str) -> str:
-        """What is said of it, with its place."""
+        """The settings of it, with their place."""
         return f"hook {self.title}{f' ({self.where})' if self.where else ''}: {sentence}"
 
     def facts(self) -> JsonObject:

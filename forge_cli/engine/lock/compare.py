@@ -50,7 +50,7 @@ class Difference:
 
 
 def _title(entry: LockEntry) -> str:
-    """What it is; ``time/tools/now`` is something that the MCP server ``time`` offers."""
+    """The name; ``time/tools/now`` is something that the MCP server ``time`` offers."""
     server, _, offered = entry.name.partition("/")
     if entry.section == "mcp" and offered:
         return f"{visible(offered)} of {ONE['mcp']} '{visible(server)}'"

@@ -65,7 +65,7 @@ def _requirements(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _files_of(found: Distribution | None, packages: Iterable[str]) -> dict[str, bytes]:
-    """What was installed, what else lies in its packages, and its entry points: by paths from where it is installed."""
+    """The installed files, others in its packages, and its entry points: by paths from where it is installed."""
     files: dict[str, bytes] = {}
     for path in (found.files or ()) if found else ():
         inside = path.as_posix()

@@ -56,7 +56,7 @@ class WorkerParts:
         return labels
 
     def label(self, worker: Worker) -> str:
-        """What stands before the names of a child's tools and servers."""
+        """The prefix of the names of a child's tools and servers."""
         return self._labels.get(os.path.realpath(worker.path), "")
 
     def spelled(self, path: Path) -> str:
@@ -66,12 +66,12 @@ class WorkerParts:
         return self.spelled(path).removeprefix("./")
 
     def code(self) -> list[LockEntry]:
-        """What is imported or read before anything is opened."""
+        """Files that are imported or read before anything is opened."""
         found = [*self._worker_files(), *self._modules(), *self._plugins(), *self._project()]
         return list({(each.section, each.name): each for each in reversed(found)}.values())
 
     def declared(self) -> list[LockEntry]:
-        """What toolsets say that they are going to use; the packages that they come from are imported for it."""
+        """Things that toolsets say they are going to use; the packages that they come from are imported for it."""
         host, found = PluginHost(self._only), list[LockEntry]()
         for worker in self.workers:
             places = ToolsetPlaces(worker.folder, self.workspace, self.home)
@@ -125,7 +125,7 @@ class WorkerParts:
             yield from package_entries(name, origin, packages)
 
     def _used(self, known: list[Plugin]) -> Iterator[tuple[str, Plugin]]:
-        """What of the installed plugins the workers name."""
+        """The installed plugins that the workers name."""
         names: dict[str, str] = {}
         for worker in self.workers:
             names |= {name: f"toolsets.{name}" for name in worker.config.toolsets}
@@ -160,7 +160,7 @@ class WorkerParts:
 
 
 async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) -> list[LockEntry]:
-    """What the open toolsets of one of the workers offer: tools as a model reads them, and what servers say.
+    """The offer of one worker's open toolsets: tools as a model reads them, and what servers say.
 
     What a program gives the worker is the program's own, and not among it.
     """

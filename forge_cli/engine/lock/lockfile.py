@@ -24,11 +24,11 @@ class EntrySection(Config):
     """One entry as it is written."""
 
     name: str
-    """What tells it from the others."""
+    """The key among the others."""
     version: str = ""
     """Of a package."""
     from_: str = Field(alias="from")
-    """Where it comes from."""
+    """The origin."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     """The hash of its content."""
 
@@ -52,7 +52,7 @@ class LockFile(Config):
 
 
 def lock_file(worker: Path) -> Path:
-    """Where the lock of a worker lies: beside its file, ``reporter.lock`` for ``reporter.yaml``."""
+    """The lock of a worker: beside its file, ``reporter.lock`` for ``reporter.yaml``."""
     return worker.with_suffix(".lock")
 
 

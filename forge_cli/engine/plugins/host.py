@@ -105,7 +105,7 @@ class PluginHost:
         return f"the {kind} '{name}' of {plugin} is not used: forge has a {kind} of that name itself"
 
     def problems(self, names: Collection[str]) -> Iterator[str]:
-        """What a person has to know who uses these toolsets: packages that would take their names, and lost ones."""
+        """Notes for people who use these toolsets: packages that would take their names, and lost ones."""
         yield from filter(None, (self.clash(plugin) for plugin in self.plugins if plugin.name in names))
         yield from self.unknown_names()
 
@@ -120,7 +120,7 @@ class PluginHost:
         return self._within(plugin, plugins.local.offered_names, plugin, self._call_hook)
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
-        """What a module beside a worker offers, once it is registered like every other plugin; the last one counts."""
+        """The offer of a module beside a worker, once it is registered like every other plugin; the last one counts."""
         if self._manager.has_plugin(name):
             self._manager.unregister(name=name)
         self._register(plugin, name)
@@ -203,7 +203,7 @@ class PluginHost:
         return command
 
     def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
-        """What a plugin offers under the name of its entry point."""
+        """The object of a plugin's entry point."""
         if clash := self.clash(plugin):
             raise PluginError(clash, hint=_remedy(plugin))
         kind, name = kind_and_name(plugin.name)
@@ -258,7 +258,7 @@ class PluginHost:
         return found[0] if found else None
 
     def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
-        """What one plugin answers to a hook."""
+        """The answer of one plugin to a hook."""
         return self._within(plugin, self._answers, plugin, hook, merge)
 
     def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:

@@ -78,7 +78,7 @@ class LocalCode:
 
 
 def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
-    """What the worker's ``plugins:`` names: projects say by their entry points what they offer, the rest when asked."""
+    """The plugins of the worker's ``plugins:``: projects name their offer by entry points, the rest when asked."""
     for index, entry in enumerate(worker.config.plugins):
         where = worker.config.where("plugins", index)
         path = (worker.folder / entry).resolve()
@@ -156,7 +156,7 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
 
 
 def _entry_points(path: Path) -> Mapping[str, Any]:
-    """What a project offers, by its own word."""
+    """The offer of a project, by its own word."""
     import tomllib
 
     file = path / PROJECT
@@ -182,7 +182,7 @@ def _module_of(value: Any) -> str:
 
 
 def _module_places(path: Path, module: str) -> dict[Path, Path]:
-    """Where a module of a project can lie, each with the folder that it is found from."""
+    """Paths of a module of a project, each with the folder that it is found from."""
     return {place: root for root in (path / "src", path) for place in places(root, module.split("."))}
 
 

@@ -1,4 +1,4 @@
-"""What a distribution requires: whether this forge is one that it is built for, and what else is missing."""
+"""The requirements of a distribution: whether this forge is one that it is built for, and what else is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unfit(distribution: str) -> str | None:
 
 
 def missing(distribution: str) -> list[str]:
-    """What it requires here and is not installed, by name."""
+    """Its requirements that are not installed here, by name."""
     names = (canonical(required.name) for required in requirements_of(distribution))
     return [name for name in names if not _is_installed(name)]
 
@@ -40,7 +40,7 @@ def _is_installed(distribution: str) -> bool:
 
 
 def requirements_of(distribution: str) -> Iterator[Requirement]:
-    """What it requires on this machine, without extras; metadata that cannot be read requires nothing."""
+    """Its requirements on this machine, without extras; metadata that cannot be read requires nothing."""
     from importlib.metadata import requires
 
     from packaging.requirements import InvalidRequirement, Requirement

@@ -43,7 +43,7 @@ class Plugin:
     distribution: str
     version: str
     summary: str = ""
-    """What the distribution says of itself in one line."""
+    """The distribution's summary."""
 
     @property
     def source(self) -> Source:
@@ -73,7 +73,7 @@ class Plugin:
             before_third_party(f"the plugin '{self.name}' of {self}")
 
     def stamp(self, known: dict[str, str] | None = None) -> str:
-        """What changes when the plugin does: its version, forge's own, and the files of its package.
+        """A stamp that changes when the plugin does: its version, forge's own, and the files of its package.
 
         A package may have many plugins: what was found of its files is put into ``known``, and taken from there.
         """
@@ -124,7 +124,7 @@ def _named() -> set[str] | None:
 
 
 def kind_and_name(entry_point: str) -> tuple[str, str]:
-    """What an entry point is, and what people call it: ``model.echo`` is the model provider ``echo``."""
+    """The kind of an entry point, and its name for people: ``model.echo`` is the model provider ``echo``."""
     for prefix, kind in KINDS.items():
         if entry_point.startswith(prefix):
             name = entry_point.removeprefix(prefix)
@@ -144,7 +144,7 @@ def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
 
 
 def _read(file: Path, path: list[str]) -> set[Plugin] | None:
-    """What was kept, if it still holds; a file that holds something else counts for nothing."""
+    """The kept value, if it still holds; a file that holds something else counts for nothing."""
     try:
         kept = json.loads(file.read_bytes())
         holds = kept["path"] == path and all(_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
@@ -185,7 +185,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
 
 
 def _field_of(distribution: Distribution, name: str) -> str:
-    """Where none is stated, the package importlib_metadata, which takes over once it is imported, raises an error."""
+    """The version; without one, importlib_metadata, which takes over once it is imported, raises an error."""
     try:
         return " ".join((distribution.metadata[name] or "").split())
     except Exception:

@@ -212,7 +212,7 @@ def differences(
 
 
 def _other_words(turn: RecordedTurn, messages: Sequence[Message], likeness: Likeness) -> Drift | None:
-    """What was said to the model since the turn before, the task first of all."""
+    """The messages to the model since the turn before, the task first of all."""
     heard = _last_words(messages)[-len(turn.said) :] if turn.said else []
     if len(heard) < len(turn.said):
         return other_text("request", "the model is not told what it was told", turn.said[len(heard)].text, "")
@@ -227,7 +227,7 @@ def _other_words(turn: RecordedTurn, messages: Sequence[Message], likeness: Like
 
 
 def _last_words(messages: Sequence[Message]) -> list[Message]:
-    """What was said last, by nobody but the user."""
+    """The last words of the user."""
     said: list[Message] = []
     for message in reversed(messages):
         if message.role != "user":

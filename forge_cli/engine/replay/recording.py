@@ -1,4 +1,4 @@
-"""A session read to be repeated: its parts, the turns of each worker in them, and what came of every call."""
+"""A session read to be repeated: its parts, the turns of each worker in them, and the result of every call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from forge_cli.record.resume import Past, last_start, read_past, restored
 
 @dataclass
 class RecordedCall:
-    """What the log says of a call; a verdict or a result that it never came to is None."""
+    """The log of a call; a verdict or a result that it never came to is None."""
 
     decided: Line | None = None
     """The line that settled it, or the request that was left open."""
@@ -72,7 +72,7 @@ class RecordedTurn:
     number: int = 0
     request: TurnStart | None = None
     said: tuple[Message, ...] = ()
-    """What was said to the model since the turn before."""
+    """The messages to the model since the turn before."""
     seq: int = 1
     """The number of the line with its request."""
     reply: Message | None = None
@@ -89,7 +89,7 @@ class RecordedTurn:
 
 @dataclass
 class Track:
-    """What one worker did in one part: the turns of its model, and the tasks that its calls gave to others."""
+    """The work of one worker in one part: the turns of its model, and the tasks that its calls gave to others."""
 
     turns: list[RecordedTurn] = field(default_factory=lambda: [RecordedTurn()])
     given: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Track:
     window: int | None = None
     """How much the model could hold."""
     environment: str | None = None
-    """What the model was told first of where the worker is."""
+    """The first environment that the model was told."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class RecordedPart:
 
     @property
     def task(self) -> Message:
-        """What the worker was told; empty where the session went on by itself."""
+        """The task of the worker; empty where the session continued by itself."""
         first = next((turn for turn in self.track().turns if turn.request), None)
         said = first.said if first and first.number == 1 else ()
         tasks = (message for message in said if not message.text.startswith(ENVIRONMENT_CHANGED))
@@ -156,7 +156,7 @@ class Recording:
     output_schema: JsonObject | None
     parts: tuple[RecordedPart, ...]
     damage: str | None = None
-    """What is not as it was written, as a sentence."""
+    """The difference to what was written, as a sentence."""
 
 
 def open_recording(name: str) -> Recording:
@@ -203,7 +203,7 @@ def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
 
 
 def _starts(lines: Sequence[Line]) -> Iterator[int]:
-    """Where a session starts or is resumed, and where it is given another task: turns are counted anew."""
+    """The places where a session starts, is resumed or gets another task: turns are counted from one again."""
     said, fresh = None, False
     for index, line in enumerate(lines):
         match line.event if line.delegation is None else None:

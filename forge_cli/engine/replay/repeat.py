@@ -99,7 +99,7 @@ class Repetition:
     tools: Tools = Tools.READ_ONLY
     mode: ApprovalMode | None = None
     home: Path | None = None
-    """What stands for ``~/.forge``; an empty folder unless given, so that a record means the same to all."""
+    """The folder in place of ``~/.forge``; an empty folder unless given, so that a record means the same to all."""
     bus: EventBus = field(default_factory=EventBus)
     host: PluginHost = field(default_factory=PluginHost)
     interrupt: InterruptSignal = field(default_factory=InterruptSignal)

@@ -105,7 +105,7 @@ class Replay:
 
     @property
     def environment(self) -> str | None:
-        """What its worker was told of where it is: that of this machine would be another."""
+        """The environment that its worker was told: that of this machine would be another."""
         return self.track.environment
 
     @property
@@ -215,7 +215,7 @@ class Replay:
         return outcome
 
     def _recorded(self, call: ToolCall) -> RecordedCall | None:
-        """What is known of a call of the model; one that was never taken up ends the record."""
+        """The record of a call of the model; one that was never taken up ends the record."""
         if self._turn.reply and call.id in {each.id for each in self._turn.reply.calls}:
             return self._turn.calls.get(call.id, RecordedCall())
         return self._turn.calls.get(call.id)
@@ -242,7 +242,7 @@ class Replay:
                 return judged.offer.tool.read_only and judged.verdict.approval is Approval.PRE_APPROVED
 
     def compared(self, outcome: ToolOutcome) -> ToolOutcome:
-        """What the model is to read: the recorded result, if the call came to the same.
+        """The text for the model: the recorded result, if the call came to the same.
 
         A difference is noted, so that the call has its result, and ends the work before anything else is done.
         """
@@ -284,7 +284,7 @@ def _is_same(call: ToolCall, started: ToolStarted | None) -> bool:
 
 
 def _by_preview(verdict: Verdict) -> tuple[str, ...]:
-    """Where a call asks, a preview that failed may have refused it before there was anything to decide."""
+    """A preview that failed, where a call asks, may have refused it before there was anything to decide."""
     return ("error",) if verdict.approval is Approval.ASK else ()
 
 

@@ -1,4 +1,4 @@
-"""What a session says of itself: its start, what came up before it, and the tools that people may call."""
+"""The announcement of a session: its start, what came up before it, and the tools that people may call."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class Assembler:
     read_only: bool = False
     """Nothing is called that does more than read, as in the child of a worker that has it."""
     session: str = ""
-    """What hooks are told."""
+    """The facts for hooks."""
 
     @property
     def prepared(self) -> PreparedWorker:

@@ -24,14 +24,14 @@ from forge_cli.record.resume import Past, PastChild
 
 @dataclass(frozen=True, kw_only=True)
 class ChildSpec:
-    """What the runtime of a child worker is made of."""
+    """The parts of a child worker's runtime."""
 
     worker: Worker
     parent: Parent
     bus: EventBus
     interrupt: InterruptSignal
     past: Past | None
-    """Where it was left, when its session is resumed."""
+    """The state in which it was left, when its session is resumed."""
     replay: ReplayedModel | None
 
 
@@ -105,7 +105,7 @@ class Children:
             return answer_or_raise(await run_to_end(work, signal))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
-        """The child that was given this very task by this very call, before the session was left."""
+        """The child that was given this very task by this exact call, before the session was left."""
         for child in self._open.get(call.id, ()):
             if (child.worker, child.task) == (worker, task) and (child.answer is not None or child.past.calls):
                 self._open[call.id].remove(child)

@@ -1,4 +1,4 @@
-"""What a session owes before it may end: a result for every call that is open, and an end of every child worker."""
+"""The debts of a session before it may end: a result for every call that is open, and an end of every child worker."""
 
 from __future__ import annotations
 

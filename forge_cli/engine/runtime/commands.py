@@ -53,7 +53,7 @@ class Session(Protocol):
     def opened(self) -> OpenWorker: ...
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker anew, as this says; what goes wrong is raised, and the old one stays."""
+        """Open the worker again, as this says; what goes wrong is raised, and the old one stays."""
         ...
 
     def change_model(self, spec: RuntimeSpec) -> OpenWorker:
@@ -132,7 +132,7 @@ class SessionCommands:
         return modes_within(opened.controller.mode.value, read_only=opened.spec.read_only)
 
     async def notice_edits(self) -> None:
-        """Before a task: an edited worker is opened anew; one that cannot be stays as it was."""
+        """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
         worker = self._session.opened.spec.worker
         if not self._files.edited(worker):
             return
@@ -149,7 +149,7 @@ class SessionCommands:
 
     async def _clear(self, args: Sequence[str]) -> None:
         self._session.opened.loop.forget()
-        self._say("the conversation begins anew; the session keeps what was said")
+        self._say("the model starts over; the session keeps everything")
 
     async def _compact(self, args: Sequence[str]) -> None:
         opened = self._session.opened
@@ -160,7 +160,7 @@ class SessionCommands:
         if messages:
             self._say(f"Compacted: {counted(messages, 'message')} replaced by a summary.")
         else:
-            self._say("nothing was taken out of the conversation")
+            self._say("nothing to compact yet")
 
     async def _model(self, args: Sequence[str]) -> None:
         opened = self._session.opened
@@ -353,7 +353,7 @@ def _look(worker: Worker) -> Iterator[tuple[str, int, int, int]]:
 
 
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
-    """What another version of a worker has changed, a few words each."""
+    """Changes of another version of a worker, a few words each."""
     before, now = old.loop.toolbox.offers, new.loop.toolbox.offers
     both = [name for name in now if name in before]
     policies = [name for name in both if now[name].policy != before[name].policy]

@@ -119,6 +119,8 @@ class Conversation:
         result = await self._run(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
+        elif result.status == "completed" and not result.response and result.output is None:
+            self._bus.emit(StatusEvent("warning", "the answer of the model is empty"))
         return result
 
 

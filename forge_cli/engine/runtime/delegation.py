@@ -63,7 +63,7 @@ class Parent:
             )
         if files.caps.can_write_silently(self.assembly.guard.sandbox, worker.path):
             raise ToolError(
-                f"'{worker.name}' is not called: '{self.worker.name}' can change {worker.path} with nobody asked, "
+                f"'{worker.name}' is not called: '{self.worker.name}' can change {worker.path} without asking, "
                 "and so what it may do; keep worker files out of zones that pre-approve writing"
             )
 

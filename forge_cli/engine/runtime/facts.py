@@ -1,4 +1,4 @@
-"""What can be told of a worker before it works: its zones, its tools, what is said of each, and its tree of workers."""
+"""Facts about a worker before it works: its zones, its tools, what is said of each, and its tree of workers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
 
 
 def _mode(worker: Worker, settings: Settings | None) -> str | None:
-    """What is said of the approval mode; a child worker has the stricter of this and its parent's."""
+    """The approval mode that is stated; a child worker has the stricter of this and its parent's."""
     own = worker.config.approval.mode
     said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
     return said.value if said else None
@@ -88,7 +88,7 @@ def _manual(assembly: Assembly) -> list[Facts]:
 
 
 def policy_of(assembly: Assembly) -> Facts:
-    """What is said of every tool, and every rule that decides where the arguments do."""
+    """The verdict on every tool, and every rule that decides where the arguments do."""
     ruled = {opened.name: opened.toolset for opened in assembly.toolbox.toolsets if isinstance(opened.toolset, Ruled)}
     return {
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],

@@ -61,7 +61,7 @@ class GoingBack:
             self._say(f"not undone, whatever they did beyond these files: {_name_calls(left)}", "warning")
         before = read_past(line for line in lines if line.seq < message.seq)
         self._session.opened.loop.forget(before.messages, message.seq)
-        self._say(f"back to where message {number} was not sent yet: {_beginning(message.text)}")
+        self._say(f"back to before message {number}: {_beginning(message.text)}")
 
     def _list_messages(self, said: Sequence[SaidMessage]) -> None:
         for number, message in enumerate(said, 1):
@@ -86,7 +86,7 @@ class GoingBack:
         for each in found:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
         if not found:
-            self._say("this session changed no file that is not as it was")
+            self._say("nothing to undo: every file is as it was before")
 
     def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
         """The calls that are to be undone; None for all."""

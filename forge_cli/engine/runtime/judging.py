@@ -76,7 +76,7 @@ class Gate:
         return outlook_of(self._guard, judged).answer
 
     def _decided(self, judged: Judged, *, made: bool) -> tuple[ToolOutcome, Event]:
-        """What becomes of a call here, and the decision behind it; its maker makes it."""
+        """The fate of a call here, and the decision behind it; its maker makes it."""
         call, verdict = judged.call, judged.verdict
         match verdict.approval:
             case Approval.PRE_APPROVED:
@@ -129,7 +129,7 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
 
 
 def _files(worker: Worker, workspace: Path) -> Iterable[Path]:
-    """What says what is allowed: the worker's own files, the user's, the project's, the organisation's, and trust."""
+    """The files of the policy: the worker's own, the user's, the project's, the organisation's, and trust."""
     home = forge_home()
     return (
         *protected_files(worker, PluginHost()),

@@ -30,7 +30,7 @@ class ReplayedModel(ModelProvider, Repeated, Protocol):
 
     @property
     def environment(self) -> str | None:
-        """What the worker was told of where it is; None where it was told before, or never."""
+        """The environment that the worker was told; None where it was told before, or never."""
         ...
 
     @property
@@ -98,7 +98,7 @@ class ModelChoice:
 
     worker: Worker
     folders: tuple[Path, ...]
-    """Where a file in the name of a model is looked for that the worker file does not name."""
+    """The folder of a file in the name of a model that the worker file does not name."""
     settings: Settings
     host: PluginHost
     notify: Notify

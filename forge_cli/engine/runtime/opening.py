@@ -60,19 +60,19 @@ class OpenWorker:
     lock: SessionLock | None
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
-        """What servers have the model answer from now on counts in this task."""
+        """Count what servers have the model answer from now on in this task."""
         if self.spec.wiring.replay is None:  # the record has no such turns
             self.at_hand.work = self.model.provider, tally, budget
 
     def new_budget(self) -> Budget:
-        """What the next task may use."""
+        """The budget of the next task."""
         spec, own = self.spec, self.spec.worker.config.limits
         limits = own if spec.parent else stated(spec.limits, own, self.settings.limits)
         parent, pool = (spec.parent.budget, None) if spec.parent else (None, spec.wiring.pool)
         return Budget(limits, self.price, parent, worker=spec.worker.name, pool=pool)
 
     def as_parent(self, budget: Budget | None = None) -> Parent:
-        """What the children of a task with this budget get, or of a call that belongs to no task."""
+        """The budget of the children of a task with this budget, or of a call that belongs to no task."""
         spec, loop = self.spec, self.loop
         return engine.runtime.delegation.Parent(
             workers=(*(spec.parent.workers if spec.parent else ()), spec.worker),
@@ -89,7 +89,7 @@ class OpenWorker:
 
     @property
     def zones(self) -> tuple[Mapping[str, Any], ...]:
-        """What files can be used, as events tell it."""
+        """The zones, as events tell them."""
         return tuple(describe_zone(zone) for zone in self.loop.guard.judge.late_sandbox.zones)
 
     @property
@@ -197,7 +197,7 @@ def _own_workspace(worker: Worker) -> Path | None:
 
 
 def approval_mode_of(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
-    """What the program says wins; else the strictest of what worker and user say, for a child of parent and worker."""
+    """The mode of the program; else the strictest of what worker and user say, for a child of parent and worker."""
     own = spec.worker.config.approval.mode
     if spec.parent:
         return ApprovalMode.strictest(spec.parent.controller.mode, own) or ApprovalMode.INTERACTIVE
@@ -257,7 +257,7 @@ async def close_model(provider: ModelProvider) -> None:
 
 
 def price_of(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
-    """What the model costs; a limit of cost that could not be kept is refused, unless nothing is paid for."""
+    """The price of the model; a limit of cost that could not be kept is refused, unless it is free."""
     price = LatePrice(model.provider.name, settings.options(model.provider.name))
     if spec.wiring.replay is None:
         above = spec.parent.budget if spec.parent else spec.wiring.pool
@@ -267,7 +267,7 @@ def price_of(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LateP
 
 
 def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
-    """Where a replay that must not change anything makes the folders of zones that are missing."""
+    """The folder in which a replay that must not change anything makes missing zones."""
     if spec.wiring.replay is None or not spec.wiring.replay.keeps_still:
         return None
     return temporary_folder(stack)
@@ -354,7 +354,7 @@ def window_of(settings: Settings, provider: ModelProvider) -> int | None:
 def _environment(
     spec: RuntimeSpec, assembly: Assembly, folder: PreparedFolder, redactor: Redactor, loop: Loop | None
 ) -> tuple[str | None, EnvironmentNews | None]:
-    """What the system prompt says of where the worker is, and what has changed; a session keeps what it began with."""
+    """The environment in the system prompt, and what has changed; a session keeps what it began with."""
     past, replay = spec.past, spec.wiring.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
     if loop:

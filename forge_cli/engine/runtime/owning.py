@@ -19,7 +19,7 @@ class Owner(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> T:
-        """What there is now; whatever goes wrong is raised here, and nothing stays open."""
+        """Open what there is now; an error is raised here, and nothing stays open."""
         opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._own(opened))
         try:

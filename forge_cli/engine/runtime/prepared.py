@@ -66,7 +66,7 @@ class NamedToolset:
 
     @cached_property
     def configs(self) -> tuple[ToolsetConfig, ...]:
-        """What its section says; a toolset that may be used several times takes a list of sections."""
+        """Its section; a toolset that may be used several times takes a list of sections."""
         listed = isinstance(self._section, list) and self.cls.repeatable
         parts = self._section if listed else [{} if self._section is None else self._section]
         return tuple(self._read(part, index if listed else None) for index, part in enumerate(parts))
@@ -77,7 +77,7 @@ class NamedToolset:
         return parse_config(self.cls.Config, part, at=at, file=self._file)
 
     def declared(self, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
-        """What its class says of itself for its settings, before it is opened; else nobody knows what to protect."""
+        """The class's own word on its settings, before it is opened: it tells what to protect."""
         try:
             title = toolset_title(self.name, self.plugin.source)
             return [
@@ -93,7 +93,7 @@ class NamedToolset:
 
 
 class PreparedFolder:
-    """What a worker finds in its working directory, each part looked up when it is first asked for."""
+    """The contents of a worker's working directory, each part looked up when it is first asked for."""
 
     def __init__(self, worker: PreparedWorker, workspace: Path) -> None:
         self.worker, self.workspace = worker, workspace
@@ -104,18 +104,18 @@ class PreparedFolder:
 
     @cached_property
     def settings(self) -> Settings:
-        """What the user says, and the project that lies there."""
+        """The settings of the user, and of the project there."""
         return load_settings(self._home, self.workspace)
 
     @cached_property
     def organisation(self) -> Organisation | None:
-        """What the organisation requires; it forbids nothing of the worker, else this is a WorkerError."""
+        """The policy of the organisation; WorkerError where it forbids something of the worker."""
         policy = organisation_policy()
         return engine.organisation.accepted(policy, self.worker.worker, self.settings) if policy else None
 
     @property
     def isolation(self) -> Isolation:
-        """What child processes get."""
+        """The environment of child processes."""
         wanted = self.worker.isolation
         return self.organisation.isolation(wanted) if self.organisation else wanted
 
@@ -129,13 +129,13 @@ class PreparedFolder:
         return engine.lock.checking.lock_for(worker, self.workspace, self._home, self.worker.host)
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
-        """What gets each line of a session beside its log; nobody observes one that is repeated."""
+        """The sinks of a session's lines beside its log; none for one that is repeated."""
         told = engine.hooks.following.followers(self, bus) if self.settings.hooks and not repeated else ()
         return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
 
     @cached_property
     def policies(self) -> UserPolicies:
-        """What the user and the project say of toolsets."""
+        """Settings of the user and the project for toolsets."""
         return user_policies(self.worker.host, self.settings, self._home)
 
     @cached_property
@@ -147,7 +147,7 @@ class PreparedFolder:
         return git_branch(self.workspace)
 
     def guidance(self, told: bool | None) -> Guidance:
-        """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
+        """The text of AGENTS.md there; ``told`` decides for workers that leave it open."""
         if told not in self._guidance:
             said, wanted = Guidance(), self.worker.worker.config.agents_md
             if guidance_files(self.workspace):
@@ -163,7 +163,7 @@ class PreparedFolder:
 
 
 class PreparedWorker:
-    """What all sessions of one worker have in common, each part looked up when it is first asked for.
+    """The parts that all sessions of one worker share, each part looked up when it is first asked for.
 
     A session of its own has one of its own. The items of a batch share one: they work with what there was when the
     first of them began.
@@ -188,7 +188,7 @@ class PreparedWorker:
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What a person has to know who uses this worker's toolsets."""
+        """Notes for people who use this worker's toolsets."""
         return tuple(self.host.problems([each.name for each in self.toolsets]))
 
     @cached_property
@@ -200,7 +200,7 @@ class PreparedWorker:
 
     @cached_property
     def isolation(self) -> Isolation:
-        """What the worker wants for its child processes."""
+        """The wishes of the worker for its child processes."""
         return self.sandbox.wanted() if self.sandbox else Isolation()
 
     @property
@@ -247,15 +247,15 @@ class PreparedWorker:
 
     @cached_property
     def home_warning(self) -> str | None:
-        """What was wrong with forge's own folder, which is closed to others by this."""
+        """The problem of forge's own folder, which is closed to others by this."""
         return close_home(self.home)
 
     def settings(self, workspace: Path) -> Settings:
-        """What the user says, and the project in the working directory."""
+        """The settings of the user, and of the project in the working directory."""
         return self.within(workspace).settings
 
     def within(self, workspace: Path) -> PreparedFolder:
-        """What depends on the working directory, wherever that really is; most items of a batch have the same."""
+        """The parts that depend on the real working directory; most items of a batch have the same."""
         real = workspace.resolve()
         if self._of_folder is None or self._of_folder.workspace != real:
             self._of_folder = PreparedFolder(self, real)
@@ -295,7 +295,7 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 
 
 def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolicies:
-    """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
+    """Settings of user and project for toolsets, whichever worker uses them: by a toolset's name and class."""
     file = str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]
     for name in settings.policy:

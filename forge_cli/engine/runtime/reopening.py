@@ -1,4 +1,4 @@
-"""A worker that is opened anew, or gets another model, in the middle of its session."""
+"""A worker that is opened again, or gets another model, in the middle of its session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 async def reopen_worker(
     old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
 ) -> OpenWorker:
-    """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
+    """Open a worker again in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
     folder, controller, mode = spec.prepare().within(old.workspace), old.controller, old.controller.mode
     settings = folder.settings
     spec = folder.organisation.applied(spec) if folder.organisation else spec

@@ -1,4 +1,4 @@
-"""What the servers of a worker ask of its session: turns of its model, within its limits, and answers of the person."""
+"""Requests of a worker's servers to its session: turns of its model, within its limits, and answers of the person."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # commands that only look open workers as well, and take no t
     from forge_cli.engine.runtime.wiring import TaskAtHand
 
 SAMPLING = "sampling"
-"""What such a request calls itself in place of a tool."""
+"""The name of such a request in place of a tool."""
 UNANSWERED = "it was interrupted before anybody answered"
 TRIES = 3
 SHOWN = 2000
@@ -129,7 +129,7 @@ class WorkerRequests:
         With ``consent`` they are asked first whether they want to answer at all.
         """
         if not self._bus.attended:
-            self._bus.emit(StatusEvent("info", f"{asker} asks for input, and nobody is there: declined"))
+            self._bus.emit(StatusEvent("info", f"{asker} asks for input, and forge cannot ask here: declined"))
             return None
         try:
             form, fitting = derive_fields(schema), InputSchema.of(schema)

@@ -143,12 +143,12 @@ def build_result(
 
 
 def how_to_answer(sentence: str | None, session_id: str) -> str:
-    """What is to be done about a task that is parked."""
+    """The next step of a task that is parked."""
     return f"parked: {sentence}\n  forge approvals list shows what waits; after the answers: -r {session_id}"
 
 
 def answer_or_raise(result: WorkerResult) -> str:
-    """What the parent reads; what stops the parent as well is raised."""
+    """The result for the parent; what stops the parent as well is raised."""
     match result.status:
         case "completed":
             return result.response

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkSoFar:
-    """What there is of a task that is not done yet."""
+    """The rest of a task that is not done yet."""
 
     tally: Tally = field(default_factory=Tally)
     budget: Budget | None = None
@@ -135,7 +135,7 @@ class WorkerRuntime:
         self._conversation: Conversation | None = None
         self._commands: SessionCommands | None = None
         self._owner: Owner[OpenWorker] | None = None
-        """Of a worker that was opened anew; the first one stays open in ``_stack``."""
+        """Of a worker that was opened again; the first one stays open in ``_stack``."""
         self._stream: EventStream | None = None
         self._working = False
         self._by_hand: CallsByHand | None = None
@@ -147,12 +147,12 @@ class WorkerRuntime:
 
     @property
     def bus(self) -> EventBus:
-        """Where its events go, and answers come from."""
+        """The bus of its events and of answers."""
         return self._spec.bus
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
-        """What stops it."""
+        """The signal that stops it."""
         return self._spec.interrupt
 
     @property
@@ -182,7 +182,7 @@ class WorkerRuntime:
 
     @property
     def tools(self) -> list[Tool]:
-        """What the worker can call right now."""
+        """The tools that the worker can call right now."""
         return self.opened.loop.toolbox.usable
 
     async def __aenter__(self) -> Self:
@@ -406,7 +406,7 @@ class WorkerRuntime:
         return self._commands.next_session if self._commands else None
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker anew between two tasks, as ``spec`` says; the conversation is kept."""
+        """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
         old, before = self.opened, self._owner
         spec = replace(spec, wiring=replace(spec.wiring, host=spec.wiring.host.beside(spec.worker)))
         notify = self._announcer.notify
@@ -490,7 +490,7 @@ class WorkerRuntime:
 
 
 def _task(task: str, past: Past | None) -> str:
-    """What there is to do; a resumed session may be given nothing new."""
+    """The task; a resumed session may be given nothing new."""
     if task.strip():
         return task
     if past is None or not past.unfinished:

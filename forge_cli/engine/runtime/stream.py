@@ -50,11 +50,11 @@ class EventStream:
         return task
 
     async def aclose(self) -> None:
-        """End the work, if it is still going on, as an interrupt does."""
+        """End the work, if it is still running, as an interrupt does."""
         task = self._task
         if task is None or task.done():
             return
-        self._interrupt("nobody reads its events any more")
+        self._interrupt("its events are no longer read")
         with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
             await asyncio.wait([task])
         task.cancel()

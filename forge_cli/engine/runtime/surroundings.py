@@ -34,7 +34,7 @@ def describe_zone(zone: Zone) -> dict[str, Any]:
 
 
 def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> str | None:
-    """What the model is told of where its worker is; None where the worker does not want it.
+    """The environment for the model; None where the worker does not want it.
 
     ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside.
     """

@@ -1,4 +1,4 @@
-"""What a runtime is made of: what programs give, and what only forge itself gives."""
+"""The parts of a runtime: those that programs give, and those that only forge itself gives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TaskAtHand:
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """What the command line, a replay or a parent worker adds to a runtime; programs need none of it."""
+    """The parts that the command line, a replay or a parent worker adds to a runtime; programs need none of it."""
 
     host: PluginHost = field(default_factory=PluginHost)
     prepared: PreparedWorker | None = None
@@ -52,15 +52,15 @@ class Wiring:
     """Waits until consent is where nothing loses it, where the sinks do not."""
     session_id: str | None = None
     parent: Parent | None = None
-    """What caps a child worker; the root has no parent."""
+    """The cap of a child worker; the root has no parent."""
     replay: ReplayedModel | None = None
     """The record of a session that is repeated: it is the model then, and no other is asked."""
     zones: tuple[Zone, ...] = ()
     """Folders that the user adds to those of the worker."""
     home: Path | None = None
-    """What stands for ``~/.forge``, where it is not that of the user."""
+    """The folder in place of ``~/.forge``, where it is not that of the user."""
     pool: Budget | None = None
-    """What the sessions of a batch may use together."""
+    """The common budget of a batch's sessions."""
     batch: str | None = None
     guidance: bool | None = None
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
@@ -112,7 +112,7 @@ class RuntimeSpec:
         return self.wiring.parent
 
     def prepare(self) -> PreparedWorker:
-        """What the sessions of the worker have in common."""
+        """The parts that the worker's sessions share."""
         shared = self.wiring.prepared
         if shared is not None and shared.worker is self.worker:
             return shared
@@ -132,7 +132,7 @@ class RuntimeSpec:
 
     @property
     def stated_schema(self) -> OutputSchema | None:
-        """What the program says of the answer, else what an unfinished task was begun with."""
+        """The schema that the program gives, else the one that an unfinished task was begun with."""
         before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
         return (
             engine.turns.output.OutputSchema(before)

@@ -112,7 +112,7 @@ class Turn:
         return self.guard.skip(call, SKIPPED_AFTER_FAILURE) if self.failed else None
 
     def _check_failure(self, outcome: ToolOutcome, running: Iterable[anyio.CancelScope] = ()) -> None:
-        """Where a failed call ends the work, stop those that run beside it."""
+        """Stop the calls beside a failed one that ends the work."""
         if self.stop_on_failure and outcome.status in FAILURES:
             self.failed = self.failed or outcome
             for scope in running:

@@ -26,7 +26,7 @@ _CONSENT = {Approval.PRE_APPROVED: "freely", Approval.ASK: "after asking the use
 
 @dataclass(frozen=True)
 class CommandView:
-    """What a worker's commands see and reach."""
+    """The view and the network of a worker's commands."""
 
     confined: bool
     network: Network
@@ -114,7 +114,7 @@ def _describe_network(network: Network) -> str:
 
 
 def describe_changes(before: str, now: str) -> str | None:
-    """What differs between two paragraphs of one session, as a message to its model; None where nothing does."""
+    """The difference between two paragraphs of one session, as a message to its model; None where nothing does."""
     old, new = (dict(map(_label, text.splitlines()[1:])) for text in (before, now))
     changed = [line for label, line in new.items() if old.get(label) != line]
     gone = [f"{label}: no longer there" for label in old if label not in new]
@@ -134,7 +134,7 @@ def system_prompt(
 
 
 def wanted_output(worker: Worker) -> OutputSchema | None:
-    """What the worker's file says of its answer."""
+    """The answer's schema in the worker's file."""
     given = worker.config.output_schema
     if given is None:
         return None

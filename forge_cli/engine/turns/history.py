@@ -108,5 +108,5 @@ def _content(file: Attachment) -> str:
 
 
 def args_text(call: ToolCall) -> str:
-    """What a call was given, as JSON."""
+    """The args of a call, as JSON."""
     return _json_text(jsonable(call.args))

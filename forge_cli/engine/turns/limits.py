@@ -1,4 +1,4 @@
-"""Where work ends although the model would continue: what a tree of workers may use, and calls that lead nowhere."""
+"""Limits at which work ends: what a tree of workers may use, and calls that lead nowhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNLISTED = frozenset({"script"})
 
 
 class Price(Protocol):
-    """What the tokens of one model cost."""
+    """The cost of one model's tokens."""
 
     def cost(self, usage: Usage) -> float | None:
         """The cost of one turn, in dollars; None when nobody knows it."""
@@ -93,7 +93,7 @@ def stated(*limits: Limits) -> Limits:
 
 
 def merged(*limits: Limits) -> Limits:
-    """What is stated, and a limit of turns where nobody states one."""
+    """The stated limits, and a limit of turns where none is stated."""
     found = limits[0] if len(limits) == 1 else stated(*limits)
     return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
 
@@ -103,13 +103,13 @@ def _smallest(values: Sequence[float | None]) -> float | None:
 
 
 def tokens_of(usage: Usage) -> int:
-    """What ``max_tokens`` counts: all that was sent and received, also what the provider's cache knew or now keeps."""
+    """The tokens of ``max_tokens``: all that was sent and received, also what the provider's cache knew or keeps."""
     return sum(vars(usage).values())
 
 
 @dataclass(eq=False)
 class Budget:
-    """What one task may use, and has used.
+    """The budget of one task, and its use.
 
     A child worker has a budget of its own, and what it uses counts in the budgets of all its parents as well.
     Only the limit of turns that nobody stated is each worker's own.
@@ -117,13 +117,13 @@ class Budget:
 
     limits: Limits
     price: Price | None
-    """What the worker's model costs; None is unknown, and so is then what the task costs."""
+    """The price of the worker's model; None is unknown, and so is then the cost of the task."""
     parent: Budget | None = None
     clock: Callable[[], float] = time.monotonic
     worker: str = ""
     """Whose budget it is, for a sentence that is read by another one."""
     pool: Budget | None = None
-    """What several tasks may use together, this one among them."""
+    """The common budget of several tasks, this one among them."""
     turns: int = field(default=0, init=False)
     child_turns: int = field(default=0, init=False)
     usage: Usage = field(default=Usage(), init=False)
@@ -196,7 +196,7 @@ class Budget:
         return None if last is None else last._left()
 
     def out_of_time(self) -> LimitReached:
-        """What to raise when ``seconds_left`` are over in the middle of something."""
+        """The error when ``seconds_left`` are over in the middle of something."""
         last = self._first_to_end() or self
         return self._reached(counted(last.limits.max_time or 0, "second"), last)
 

@@ -77,16 +77,16 @@ class InvalidOutput(Ended):
 
 @dataclass(frozen=True)
 class EnvironmentNews:
-    """What a model is told when its worker is not where the system prompt says."""
+    """The message to a model when its worker is not where the system prompt says."""
 
     message: str
     paragraph: str
-    """What the system prompt would say now."""
+    """The system prompt of now."""
 
 
 @dataclass
 class Tally:
-    """What one task has used so far, and its results."""
+    """The use of one task so far, and its results."""
 
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -114,9 +114,9 @@ class Loop:
     environment: str | None = None
     """The part of the system prompt that tells where the worker is."""
     news: EnvironmentNews | None = None
-    """What else the model has to know of where the worker is, before its next turn."""
+    """News on the environment for the model, before its next turn."""
     commands: list[ToolOutcome] = field(default_factory=list)
-    """What the person ran since the last task: the next one tells the model."""
+    """Commands that the person ran since the last task: the next one tells the model."""
     stop_on_refusal: bool
     stop_on_failure: bool = False
     redactor: Redactor
@@ -132,12 +132,12 @@ class Loop:
 
     @property
     def last_text(self) -> str:
-        """What the model said last."""
+        """The last words of the model."""
         return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
 
     @property
     def told_environment(self) -> str | None:
-        """What the model was told last of where the worker is."""
+        """The last environment that the model was told."""
         return self.news.paragraph if self.news and self._told_news else self.environment
 
     def taking_over(self, before: Loop) -> Loop:
@@ -209,7 +209,7 @@ class Loop:
                 raise InvalidOutput(f"the final answer does not fit its schema: {misfit}")
 
     def _misfit(self, answer: str, tally: Tally) -> Misfit | None:
-        """What is wrong with the final answer; where it fits, the tally has its value."""
+        """The problem of the final answer; where it fits, the tally has its value."""
         if self.output is None:
             return None
         try:
@@ -309,7 +309,7 @@ class Loop:
         return Message("assistant", text, tuple(calls), native=None if renamed else end.native), end
 
     async def _next_delta(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
-        """What the model says next; a provider is third-party code, so whatever goes wrong in it becomes a sentence."""
+        """The next turn of the model; a provider is third-party code, so its errors become a sentence."""
         try:
             return await anext(deltas, None)
         except ForgeError:

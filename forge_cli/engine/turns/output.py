@@ -33,7 +33,7 @@ class Misfit(Exception):
 
 
 class _Unsound(Exception):
-    """What is wrong with a schema, and the place in it."""
+    """The problem of a schema, and the place in it."""
 
     def __init__(self, problem: str, loc: Loc = ()) -> None:
         super().__init__(problem)
@@ -42,7 +42,7 @@ class _Unsound(Exception):
 
 @dataclass(frozen=True, eq=False)
 class OutputSchema:
-    """What the final answer has to be."""
+    """The schema of the final answer."""
 
     json_schema: JsonObject
 
@@ -72,11 +72,11 @@ class OutputSchema:
         return value
 
     def instructions(self) -> str:
-        """What the model is told before it starts."""
+        """The instructions for the model before it starts."""
         return phrases.required_output(json.dumps(self.json_schema, ensure_ascii=False))
 
     def repair(self, misfit: Misfit) -> str:
-        """What the model is told when its answer does not fit."""
+        """The message to the model when its answer does not fit."""
         return phrases.repair_output(misfit)
 
     @cached_property
@@ -109,7 +109,7 @@ def _parse(text: str, file: str) -> Any:
 
 
 def _mark_in(text: str, loc: Loc, file: str) -> Mark:
-    """Where in a file of JSON that is: YAML's reader knows it, for most of what JSON can say."""
+    """The place in a file of JSON: YAML's reader knows it, for most of what JSON can say."""
     try:
         return where_in(parse_document(text, file), loc) or Mark(file)
     except WorkerError:

@@ -1,4 +1,4 @@
-"""What a model costs: as the user's config says, else as the table of genai-prices says, else it is unknown."""
+"""The price of a model: as the user's config says, else as the table of genai-prices says, else it is unknown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class StatedPrice:
 
 @dataclass(frozen=True)
 class ListedPrice:
-    """The price in the table that comes with genai-prices; it is never fetched anew.
+    """The price in the table that comes with genai-prices; it is never fetched again.
 
     Where the provider stands at an ``address`` of the user's, the price is that of whoever answers there.
     """

@@ -130,7 +130,7 @@ class RoomMaker:
         return done
 
     def _cut(self, limit: int) -> int:
-        """Where the older part ends: before a turn of the model, and late enough that what stays leaves room."""
+        """The end of the older part: before a turn of the model, and late enough that what stays leaves room."""
         used, history = self.context.used, self.context.history
         cuts = [turns_back(history, whole_turns) for whole_turns in range(WHOLE_TURNS, 0, -1)]
         goal = (ROOMY - SUMMARY) * limit
@@ -149,7 +149,7 @@ class RoomMaker:
 
 
 def turns_back(messages: Sequence[Message], count: int) -> int:
-    """Where the last so many turns of the model begin; for none of them that is after the last message."""
+    """The beginning of the last so many turns of the model; for none of them that is after the last message."""
     if not count:
         return len(messages)
     starts = [index for index, message in enumerate(messages) if message.role == "assistant"]

@@ -1,4 +1,4 @@
-"""What the model is asked for beside a conversation: a summary of its beginning, which replaces that, and a title."""
+"""Requests to the model beside a conversation: a summary of its beginning, which replaces that, and a title."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _lines(message: Message) -> Iterator[str]:
 
 
 def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: int) -> Summary:
-    """What no summary replaces: what the user said, the last of it and more as there is room, and lasting calls."""
+    """Parts that no summary replaces: the last words of the user, more as there is room, and lasting calls."""
     said, called, open_calls = list[str](), dict[str, str](), dict[str, ToolCall]()
     for message in messages:
         if message.summary:
@@ -104,7 +104,7 @@ def _cut_bytes(text: str, room: int) -> str:
 
 
 async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tuple[str, Usage]:
-    """What the model would call a conversation; empty where it says nothing."""
+    """The model's title of a conversation; empty where it gives none."""
     said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _SAID)}" for who in ("user", "assistant"))
     text, end = await listen(model, ModelRequest(TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH)
     return clean_title(text), end.usage if end else Usage()

@@ -48,7 +48,7 @@ class Context:
             self.bus.emit(ContextUsage(used, self.window))
 
     def clear(self, kept: Sequence[Message] = (), line: int | None = None) -> None:
-        """Begin anew, with an empty window, or with what had been said before a line of the log."""
+        """Start over, with an empty window, or with what had been said before a line of the log."""
         self.history.rewrite(kept)
         self.counted = None
         self.bus.emit(ContextUsage(sum(map(tokens_in, kept)), self.window, cleared=line is None or None, rewound=line))

@@ -39,7 +39,7 @@ class Credentials:
 
     @classmethod
     def find(cls, model: str) -> Credentials:
-        """What the environment says, or is stored; an unusable part of it is named, and never shown."""
+        """The values of the environment, or those that are stored; an unusable part of it is named, and never shown."""
         key = find_key(KEY, TOKEN)
         if key is None:
             hint = "forge keys set anthropic stores a key from https://platform.claude.com/settings/keys"

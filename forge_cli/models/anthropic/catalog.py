@@ -1,4 +1,4 @@
-"""What is known of the models: their names, their windows, and how long an answer may get."""
+"""Facts about the models: their names, their windows, and how long an answer may get."""
 
 from __future__ import annotations
 

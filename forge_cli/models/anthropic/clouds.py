@@ -37,7 +37,7 @@ class Cloud:
     """The module that the SDK's extra of the cloud's name brings."""
     key: str | None = None
     credentials: str = ""
-    """What signs the requests, where that is not a key."""
+    """The signer of requests, where that is not a key."""
     content_type: str = "text/event-stream"
     moves_cache: bool = False
 
@@ -47,7 +47,7 @@ class Cloud:
         return ", ".join([*([self.key] if self.key else [self.credentials]), *variables])
 
     def missing(self) -> str | None:
-        """What is not there, with the remedy; None where all is."""
+        """The missing part, with the remedy; None where all is there."""
         if self.package and not _is_installed(self.package):
             name, remedy = self.package.replace(".", "-"), f'pip install "anthropic[{self.prefix}]"'
             return f"{self.prefix}:MODEL needs the package {name}, which is not installed; {remedy} installs it"

@@ -96,7 +96,7 @@ class Encoder:
         yield history[start:]
 
     def _marks(self) -> Iterator[int]:
-        """Where the messages end that carry a mark."""
+        """The ends of the messages that carry a mark."""
         sent = self._sent
         answer = next((at for at in reversed(range(len(sent))) if sent[at].role == "assistant"), 0)
         if answer and sum(message.blocks for message in sent[answer:]) >= LOOKBACK:
@@ -142,7 +142,7 @@ class Encoder:
                 return [_result(result, result.files if self._images else ()) for result in message.results]
 
     def _assistant_blocks(self, message: Message) -> Iterator[Block]:
-        """What the model said: as it came from this very model, or rebuilt where another one said it."""
+        """The words of the model: as they came from this model, or rebuilt where another one said them."""
         native = message.native
         if isinstance(native, dict) and native.get("model") == self._model:
             blocks: list[Block] = [block for block in native["content"] if not _is_blank(block)]
@@ -163,7 +163,7 @@ def _with_ids(blocks: Sequence[Block], calls: Sequence[ToolCall]) -> Iterator[Bl
 
 
 def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
-    """What a message's ``native`` holds: the blocks as they came, and from whom."""
+    """The content of a message's ``native``: the blocks as they came, and from whom."""
     return {"model": model, "content": list(blocks)}
 
 

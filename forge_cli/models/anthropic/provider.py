@@ -85,7 +85,7 @@ class AnthropicModel:
             yield delta
 
     def _last(self, answer: MessageAnswer, said: list[Block], usage: Usage) -> list[Delta]:
-        """What follows the text: the calls, and how the turn ended."""
+        """The end of a turn, behind its text: the calls, and how the turn ended."""
         native = kept(self._model, said)
         match answer.stop:
             case "refusal":
@@ -156,7 +156,7 @@ def make_model(name: str, transport: Transport, env: ModelEnv, *, moves_cache: b
 
 
 def missing() -> str | None:
-    """What is not there; None where all is."""
+    """The missing part; None where all is there."""
     try:
         Credentials.find("anthropic:MODEL")
     except ModelError as error:

@@ -15,7 +15,7 @@ from forge_cli.models.http import EventReader, HttpAnswer, HttpClient, Timeouts,
 from forge_cli.sandbox.secrets import own_redactor
 
 VERSION = "2026-10-21"
-"""What ``anthropic-version`` says, as the SDK does."""
+"""The value of ``anthropic-version``, as the SDK does."""
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 _PATH = "/v1/messages"
 _STATUS_OF = {"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529}
@@ -99,7 +99,7 @@ class HttpTransport:
 
 
 def messages_url(base: str) -> str:
-    """Where conversations are held, behind the address of a server."""
+    """The path of conversations, behind the address of a server."""
     parts = urlsplit(base)
     return parts._replace(path=parts.path.rstrip("/") + _PATH, fragment="").geturl()
 

@@ -42,7 +42,7 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
 
 
 def _fields(options: Mapping[str, Any], official: bool) -> JsonObject:
-    """What the config says of answers, as fields of a request; only OpenAI's own server has another name for one."""
+    """The config of answers, as fields of a request; only OpenAI's own server has another name for one."""
     names = {
         "temperature": "temperature",
         "max_tokens": "max_completion_tokens" if official else "max_tokens",

@@ -44,7 +44,7 @@ class Slot:
 
 @dataclass
 class ChatAnswer:
-    """What has come so far; ``stop`` and the calls count once the stream has ended well."""
+    """The answer so far; ``stop`` and the calls count once the stream has ended well."""
 
     finish: str | None = None
     usage: Usage = field(default_factory=Usage)
@@ -188,7 +188,7 @@ def _choice(chunk: JsonObject) -> JsonObject:
 
 
 def _delta(choice: JsonObject) -> JsonObject:
-    """What is new in it; of an answer that is no stream, all of it."""
+    """The new part of it; all of an answer that is not a stream."""
     return _dict(choice.get("delta") or choice.get("message"))
 
 

@@ -35,7 +35,7 @@ def _is_chat(model: Any) -> bool:
 
 
 async def ask_server(server: Server) -> Sequence[ListedModel]:
-    """What the server answers to ``/models``, soon or never."""
+    """The answer of the server to ``/models``, within a short time."""
     try:
         with anyio.fail_after(PATIENCE):
             text = await server.get("/models")

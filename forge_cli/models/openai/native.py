@@ -45,7 +45,7 @@ class NativeDialect:
 
 
 def user_content(message: Message) -> str | list[JsonObject]:
-    """What the user says: plain text, or text and files in parts."""
+    """The message of the user: plain text, or text and files in parts."""
     if not message.attachments:
         return message.text
     said: list[JsonObject] = [{"type": "text", "text": message.text}] if message.text else []

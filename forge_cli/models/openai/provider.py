@@ -43,7 +43,7 @@ class Dialect(Protocol):
         ...
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
-        """What a finished answer says and calls; the ids in ``taken`` are used up."""
+        """The text and the calls of a finished answer; the ids in ``taken`` are used up."""
         ...
 
 

@@ -28,7 +28,7 @@ WANTS_PROGRESS, PROGRESS = "return_progress", "prompt_progress"
 
 @dataclass(kw_only=True)
 class Server:
-    """Where to ask, and with which key."""
+    """The address of the server, and the key for it."""
 
     url: str = field(repr=False)
     endpoint: Endpoint
@@ -126,7 +126,7 @@ class Server:
         return self.endpoint.refused(status, message, code=code, model=model)
 
     async def get(self, path: str) -> str:
-        """What the server says at a path beside that of the conversations; what goes wrong is a ProviderFailure."""
+        """Get a path beside that of the conversations; a problem is a ProviderFailure."""
         parts = urlsplit(self.url)
         url = parts._replace(path=parts.path.removesuffix(_PATH) + path).geturl()
         async with self._client.request("GET", url) as response:
@@ -147,7 +147,7 @@ class Server:
 
 
 class _Address(NamedTuple):
-    """Where conversations are held, and the address of the server as people may see it."""
+    """The address of conversations, and the address of the server as people may see it."""
 
     url: str
     shown: str
@@ -156,7 +156,7 @@ class _Address(NamedTuple):
 
 
 def _read_address(base: str) -> _Address | None:
-    """What a base URL says; None where it is no address of a server."""
+    """The parts of a base URL; None where it is not the address of a server."""
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

@@ -70,7 +70,7 @@ def name_in(sandbox: Sandbox, real: Path) -> str | None:
 
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
-    """Whether a worker could have written a file, or the link that leads to it, with nobody asked."""
+    """Whether a worker could have written a file, or the link that leads to it, without asking."""
     names = {name_in(sandbox, real) for real in (path.resolve(), path.parent.resolve() / path.name)}
     return any(_is_silent(sandbox, name, access) for name in names if name for access in (Access.WRITE, Access.DELETE))
 

@@ -63,7 +63,7 @@ class ChangeKeeper(Protocol):
 
 @dataclass(frozen=True)
 class HeldFile:
-    """What a path led to; every method acts on that very place, even if the path leads elsewhere meanwhile."""
+    """The target of a path; every method acts on that place, even if the path leads elsewhere meanwhile."""
 
     asked: ParsedPath
     place: Place

@@ -1,4 +1,4 @@
-"""What is protected among places: the names on the way to one, and the files of the worker itself."""
+"""Protected places: the names on the way to one, and the files of the worker itself."""
 
 from __future__ import annotations
 

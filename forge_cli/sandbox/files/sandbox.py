@@ -44,7 +44,7 @@ class JudgedPath:
     place: str
     """The virtual path of the real file."""
     state: FileState | None
-    """What was there on disk; None where there was nothing."""
+    """The content on disk; None where there was none."""
     verdict: Verdict
 
 
@@ -59,7 +59,7 @@ class ListedName(NamedTuple):
 class Sandbox:
     """The zones of one worker.
 
-    ``judge`` says whether somebody has to consent; the other methods act. Each of them walks to the file anew and
+    ``judge`` says whether somebody has to consent; the other methods act. Each of them walks to the file again and
     checks the capability again, so a tree that changed since ``judge`` does not lead outside. This object acts without
     asking for consent: tools get a ``view`` of it, which checks consent on the very place that it opens.
     """
@@ -76,7 +76,7 @@ class Sandbox:
     ) -> None:
         self._zones = tuple(zones)
         self.workspace = workspace
-        """What relative paths begin in."""
+        """The folder in which relative paths begin."""
         self.no_default = no_default
         """Why the working directory is not a zone, where it would be one elsewhere, and what to do."""
         self.protected = tuple(protected)
@@ -88,7 +88,7 @@ class Sandbox:
         self.open_changes: Callable[[], ChangeKeeper] | None = None
         self._own = own or OwnFiles(self.protected)
         self._parsed: dict[str, ParsedPath] = {}
-        """What paths mean by their text alone, which is always the same."""
+        """The meaning of paths by their text alone, which is always the same."""
 
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
@@ -166,14 +166,14 @@ class Sandbox:
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
-        """What a path leads to; without ``follow`` a link at its end is described itself."""
+        """The entry that a path leads to; without ``follow`` a link at its end is described itself."""
         if self.parse(path).base is None:
             return FileInfo("/", "/", "directory", 0, 0.0)
         with self.hold(path, Access.INFO, follow=follow) as held:
             return held.info()
 
     def list(self, path: str) -> list[FolderEntry]:
-        """What is in a folder, sorted; ``/`` holds the zones."""
+        """The entries of a folder, sorted; ``/`` holds the zones."""
         if self.parse(path).base is None:
             return sorted(FolderEntry(zone.name, "directory") for zone in self._zones)
         return sorted(self._entries(path, self._entry), key=attrgetter("name", "kind"))
@@ -203,7 +203,7 @@ class Sandbox:
             return held.digest()
 
     def attributes(self, path: str) -> os.stat_result | None:
-        """What a file has besides its content: its mode, and who owns it; None where there is no file."""
+        """The attributes of a file: its mode, and who owns it; None where there is no file."""
         with self.hold(path, Access.INFO) as held:
             return held.place.info if held.kind == "file" else None
 
@@ -374,6 +374,6 @@ class CallSandbox(Sandbox):
             raise Stale(f"{asked} has changed since it was judged")
 
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
-        """What the call itself made is what it was granted."""
+        """Grant the call what it made itself."""
         if place.virtual in self._granted:
             self._granted[place.virtual] = (files.place.state_of(info), self._granted[place.virtual][1])

@@ -55,7 +55,7 @@ def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
-    """Where a path leads; of a path of the host that ends in no zone nothing else is disclosed."""
+    """The place that a path leads to; of a path of the host that ends in no zone nothing else is disclosed."""
     if base != ROOT:
         return _follow(path, base, through_last=through_last)
     try:
@@ -68,7 +68,7 @@ def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
 
 def _follow(path: ParsedPath, base: Path, *, through_last: bool) -> _Trail:
-    """Where a path leads when every link is followed; what does not exist yet counts as plain names."""
+    """The place that a path leads to when every link is followed; names that do not exist yet count as plain."""
     real, links = str(base), list[Path]()
     pending = list(reversed(path.parts))
     while pending:

@@ -54,7 +54,7 @@ class Bubblewrap:
 
 
 def _host_by_parts() -> list[str]:
-    """What lies in ``/``, each by itself, in a root of the command's own, to which other names can be added."""
+    """The entries of ``/``, each by itself, in a root of the command's own, to which other names can be added."""
     options: list[str] = []
     with os.scandir("/") as found:
         for entry in sorted(found, key=lambda entry: entry.name):

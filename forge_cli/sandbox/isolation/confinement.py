@@ -42,7 +42,7 @@ _WORKTREE_NAMES = ("commondir", "config.worktree", "gitdir")
 
 
 class Reach(IntEnum):
-    """What a process can do with a path and what lies below it; of two rules for one path the later one counts."""
+    """The rights of a process to a path and all below it; of two rules for one path the later one counts."""
 
     HIDDEN = 0
     """It is empty."""
@@ -62,19 +62,19 @@ class Reach(IntEnum):
 
 @dataclass(frozen=True)
 class ReachRule:
-    """What holds from a path on downwards, until another rule begins."""
+    """A rule from a path on downwards, until another one begins."""
 
     path: Path
     reach: Reach
     seen_as: Path | None = None
-    """Where processes find it, if not by its own path; only for a mechanism that can show it elsewhere."""
+    """The path by which processes find it, if not its own; only for a mechanism that can show it elsewhere."""
     source: Path | None = None
-    """What they find there, if not what lies at the path; only for a mechanism with mounts of its own."""
+    """The content that they find there, if not that of the path; only for a mechanism with mounts of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandReach:
-    """What one command may reach."""
+    """The reach of one command."""
 
     rules: Sequence[ReachRule]
     network: bool
@@ -97,7 +97,7 @@ class Confinement:
     """Hidden even where one is the working directory."""
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
-    """What can be read although something hides it, for every command."""
+    """Paths that can be read although something hides them, for every command."""
     links: tuple[Path, ...] = ()
     """Links in hidden folders that lead to what can be read."""
     protected: tuple[Path, ...] = ()
@@ -185,14 +185,14 @@ class Confinement:
     def names(self) -> tuple[str, ...]:
         """The protected names in writable zones, as they are now.
 
-        What does not exist yet cannot be held back by them, nor what a process makes anew after it moved the folder
+        What does not exist yet cannot be held back by them, nor what a process makes again after it moved the folder
         around it elsewhere: that is found afterwards.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
         return (*self.lookout.names(map(str, self._writable()), apart), *self.made())
 
     def made(self) -> dict[str, None]:
-        """What somebody has made in place of an own file that was missing or a link: itself, or a link on its way."""
+        """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""
         made = (Path(place) for place, leads in self.loose.items() if _leads(place) not in (None, leads))
         ways = ((*reversed(place.parents), place) for place in made)
         return dict.fromkeys(str(next((way for way in each if way.is_symlink()), each[-1])) for each in ways)
@@ -291,7 +291,7 @@ def _is_visible(place: Path, real: Path, home: str, visible: tuple[str, ...]) ->
 
 
 def _prefix(path: Path) -> str:
-    """What the text of every path begins with that lies there, with a slash at its end."""
+    """The beginning of every path that lies there, with a slash at its end."""
     return f"{path}/" if path.name else str(path)
 
 
@@ -339,7 +339,7 @@ def way_to_hooks(folder: Path) -> Path:
 
 
 class KeptHooks:
-    """What cannot be mounted while a command runs, because it is a link or does not exist, as it was before."""
+    """Files that cannot be mounted while a command runs, since they are links or do not exist, as they were before."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         places: list[Path] = []

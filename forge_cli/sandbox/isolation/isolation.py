@@ -55,7 +55,7 @@ class Mechanism(Protocol):
 
     @property
     def weakness(self) -> str | None:
-        """What it does not hold although isolation promises it; None where it keeps the whole promise."""
+        """The promise of isolation that it does not keep; None where it keeps all of them."""
         ...
 
     def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> AbstractContextManager[Command]:
@@ -70,7 +70,7 @@ class Confined:
     mechanism: Mechanism
     confinement: Confinement
     readable: tuple[Path, ...] = ()
-    """What can be read although something hides it."""
+    """Paths that can be read although something hides them."""
     writable: tuple[Path, ...] = ()
     """Protected folders that can be written all the same, but for hooks and settings in them."""
     hooks: KeptHooks | None = None
@@ -89,7 +89,7 @@ class Confined:
     place: Callable[[ReachRule], ReachRule] | None = None
     """Puts something else in the place of a rule, such as a copy."""
     covers: tuple[ReachRule, ...] = ()
-    """What lies over all others."""
+    """Mounts over all others."""
     confined: ClassVar[bool] = True
 
     def appeared(self) -> list[str]:
@@ -159,7 +159,7 @@ def mechanism() -> Mechanism | None:
 
 
 def mechanisms() -> Iterator[Mechanism]:
-    """What this machine seems to have, the strongest first."""
+    """The mechanisms that this machine seems to have, the strongest first."""
     from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
     from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 
@@ -171,7 +171,7 @@ def mechanisms() -> Iterator[Mechanism]:
 
 
 def describe_confinement(found: Mechanism | None) -> str:
-    """What confines commands, as one line for people."""
+    """The confinement of commands, as one line for people."""
     if found is None:
         return f"{COMMANDS}not confined"
     weaker = f", weaker ({found.name}: {found.weakness})" if found.weakness else f" ({found.name})"

@@ -60,7 +60,7 @@ class PathGrant:
 
 
 def grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
-    """What may be read, and what may be written; where no rule holds, the host can be read."""
+    """Rules for reading and writing; where no rule holds, the host can be read."""
     reaches = {rule.path: rule.reach for rule in rules if rule.reach in _BOUND}
     tree = _Tree({_ROOT: Reach.READ, **reaches})
     return [*tree.allowed(lambda reach: reach >= Reach.SHOWN, write=False), *tree.allowed(_can_write, write=True)]
@@ -101,7 +101,7 @@ class _Tree:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """What lies in a folder, but for links: what they lead to is allowed on its own, or not."""
+    """The entries of a folder, but for links: their targets are allowed on their own, or not."""
     with suppress(OSError), os.scandir(folder) as entries:
         yield from (folder / entry.name for entry in entries if not entry.is_symlink())
 
@@ -129,7 +129,7 @@ class Landlock:
 
     @property
     def weakness(self) -> str:
-        """What bwrap would hold, and this does not."""
+        """Promises that bwrap keeps, and this does not."""
         return "protected names in zones, and modes and times of files, can be changed" + (
             "" if self.version >= _SCOPED else ", other processes be signalled"
         )
@@ -173,7 +173,7 @@ class Landlock:
 
 
 def _own(folder: Path) -> Iterator[ReachRule]:
-    """What every command has: a folder in place of the shared ``/tmp``, and devices that lead nowhere."""
+    """Mounts of every command: a folder in place of the shared ``/tmp``, and devices that lead nowhere."""
     yield ReachRule(folder, Reach.WRITE)
     yield ReachRule(Path("/dev"), Reach.HIDDEN)
     yield from (ReachRule(path, Reach.WRITE) for path in _DEVICES if path.exists())

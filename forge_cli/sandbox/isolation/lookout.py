@@ -25,7 +25,7 @@ REMOVED = "removed-by-forge"
 
 @dataclass(frozen=True)
 class _Folder:
-    """What was found in a folder, and when: nobody can change what is in it and keep the time of that."""
+    """The names found in a folder, and when: a change of them changes that time, too."""
 
     stamp: tuple[int, int, int]
     folders: tuple[str, ...]
@@ -66,7 +66,7 @@ class Lookout:
 
 
 def with_folders(names: Collection[str]) -> frozenset[tuple[str, int]]:
-    """Each name with the number of its folder: one that was moved away, and made anew in its place, has another."""
+    """Each name with the number of its folder: one that was moved away, and made again in its place, has another."""
     numbers = {folder: _number(folder) for folder in {os.path.dirname(name) for name in names}}
     return frozenset((name, numbers[os.path.dirname(name)]) for name in names)
 

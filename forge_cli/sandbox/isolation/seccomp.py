@@ -26,7 +26,7 @@ _NEW_NAMESPACES, _EVERY_BIT = 0x7E020000, 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the kernel calls a processor, and its numbers of the system calls that matter."""
+    """The kernel's name of a processor, and its numbers of the system calls that matter."""
 
     audit: int
     socket: int

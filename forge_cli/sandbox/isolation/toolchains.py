@@ -47,7 +47,7 @@ def _folders(search: str) -> Iterator[Path]:
 
 
 def _linked(folder: Path) -> Iterator[Path]:
-    """Where the links in a folder of programs lead, but for the system's own."""
+    """Targets of the links in a folder of programs, but for the system's own."""
     if str(folder) in _OF_THE_SYSTEM:
         return
     try:

@@ -48,7 +48,7 @@ NAMED = 10
 
 
 class StartOptions(TypedDict):
-    """What every command of a worker is started with."""
+    """The options of every command of a worker."""
 
     cwd: Path
     env: Mapping[str, str]
@@ -62,13 +62,13 @@ class Undoable:
     """How a command works on copies, so that what it does can be undone."""
 
     folder: Path
-    """Where the copies lie."""
+    """The folder of the copies."""
     keep: Callable[[ChangeSet], None]
     """Gets what will be changed, before it is."""
 
 
 class WorkerProcesses(Processes):
-    """What ``env.processes`` is, with what forge's own toolsets need besides.
+    """The type of ``env.processes``, with what forge's own toolsets need besides.
 
     How commands are confined is found out when the first toolset wants to know: a worker that starts nothing pays
     nothing for it, and gets no notice.
@@ -131,7 +131,7 @@ class WorkerProcesses(Processes):
         interrupted: Callable[[Finished], Exception] | None = None,
         undoable: Undoable | None = None,
     ) -> Finished:
-        """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names.
+        """The command asks for what ``pipes`` answers; with ``names`` it may make protected names.
 
         ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
         if that is possible.
@@ -219,7 +219,7 @@ class WorkerProcesses(Processes):
         input: str | bytes | None,
         wrap: Wrap,
     ) -> StartOptions:
-        """What a command is started with, once it is sure that there is a program: ``bwrap`` reports it badly."""
+        """The options of a command, once it is sure that there is a program: ``bwrap`` reports it badly."""
         folder, environment = self._workspace / (cwd or "."), self._environment(env)
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
@@ -277,7 +277,7 @@ class WorkerProcesses(Processes):
             if wanted.level is IsolationLevel.AUTO:
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
-        self._say("warning" if found.weakness else "info", describe_confinement(found))
+        self._say("warning" if found.weakness else "debug", describe_confinement(found))
         return Confined(found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy)
 
     def _confinement(self, read: Iterable[Path]) -> Confinement:
@@ -301,7 +301,7 @@ class WorkerProcesses(Processes):
 
     @cached_property
     def trials(self) -> Trials | None:
-        """What can be tried on copies; None where commands are not confined."""
+        """The trials on copies; None where commands are not confined."""
         wrap, wanted = self.wrap(), self._sandbox.isolation
         if isinstance(wrap, Unconfined):
             return None

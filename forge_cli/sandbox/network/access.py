@@ -50,7 +50,7 @@ class Internet:
         return [str(address[0]) for *_, address in found][:ADDRESSES_AT_MOST]
 
     def is_here(self, address: str) -> bool:
-        """What this machine would reach from the very same address is itself; nothing is sent to find that out."""
+        """Whether an address is this machine's own; nothing is sent to find that out."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, 9))
@@ -66,7 +66,7 @@ INTERNET = Internet()
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a command wants to go; the host is a name or an address."""
+    """The destination of a command; the host is a name or an address."""
 
     host: str
     port: int

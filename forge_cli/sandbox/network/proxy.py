@@ -72,7 +72,7 @@ class CommandProxy:
                 connections.start_soon(self._serve, await _accept(listener), slots, stop_clock)
 
     async def _listener(self) -> SocketListener | None:
-        """What listens in the command's network, as soon as it does; None where the command ended before."""
+        """The listener in the command's network, as soon as it listens; None where the command ended before."""
         try:
             await anyio.wait_readable(self._control)
             _, descriptors, _, _ = socket.recv_fds(self._control, 1, 1, socket.MSG_CMSG_CLOEXEC)
@@ -157,7 +157,7 @@ async def _say(client: SocketStream, status: str, sentence: str) -> None:
 
 
 def _listening_socket(descriptor: int) -> socket.socket | None:
-    """What was asked for, if it is that: whoever sent it may be another program than ours."""
+    """The request, if it is one: another program than ours may have sent it."""
     try:
         found = socket.socket(fileno=descriptor)
     except OSError:
@@ -235,13 +235,13 @@ class BadRequest(Exception):
 
 @dataclass(frozen=True)
 class ProxyRequest:
-    """Where a command wants to go, and what is sent there first."""
+    """The destination of a command, and the first bytes for it."""
 
     host: str
     """As it was written."""
     port: int
     head: bytes = b""
-    """What the other side gets to read; nothing for a tunnel."""
+    """The bytes for the other side; none for a tunnel."""
     length: int | None = None
     """Bytes of the body that follow; None for a tunnel, in which everything is passed on."""
 

@@ -1,4 +1,4 @@
-"""Rules for the network: the names and ports that a worker's commands reach with nobody asked."""
+"""Rules for the network: the names and ports that a worker's commands reach without asking."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class NetworkRules:
 
 
 Network = bool | NetworkRules
-"""What the commands of a worker reach: everything, nothing, or names."""
+"""The network of a worker's commands: everything, nothing, or names."""
 
 
 def narrowest(own: Network, parent: Network) -> Network:

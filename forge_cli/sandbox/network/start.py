@@ -34,7 +34,7 @@ class NetworkProxy:
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """What has to be seen in a sandbox for the port to be opened there."""
+        """Paths that a sandbox has to show for the port to be opened there."""
         return _interpreter()[1]
 
     @staticmethod

@@ -11,7 +11,7 @@ _FENCE = "```"
 
 
 class Lines:
-    """Where the reading is; ``number`` counts from 1, and beyond the end every line is None."""
+    """The position of the reader; ``number`` counts from 1, and beyond the end every line is None."""
 
     def __init__(self, text: str) -> None:
         lines = text.split("\n")

@@ -1,4 +1,4 @@
-"""Where a hunk belongs: the one place that has all of its lines, or a refusal that says what is there instead."""
+"""The place of a hunk: the one place that has all of its lines, or a refusal that says what is there instead."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def nearest(lines: Sequence[str], wanted: Sequence[str], start: int = 0, *, name
 
 
 def _best(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None:
-    """Where most lines of the hunk are at their place; else where its first line is nearly there."""
+    """The place that has most lines of the hunk; else the one that nearly has its first line."""
     places: dict[str, list[int]] = defaultdict(list)
     for at in range(start, len(lines)):
         if text := _folded(lines[at]):

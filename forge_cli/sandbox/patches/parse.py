@@ -14,7 +14,7 @@ _REMEDY = "start with '*** Begin Patch' (then '*** Add File: PATH', '*** Update 
 
 
 def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
-    """What a patch asks for; ``zones`` tell what ``a/ZONE/file`` in a diff means where no path is relative."""
+    """The changes of a patch; ``zones`` tell what ``a/ZONE/file`` in a diff means where no path is relative."""
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise ToolError("the patch has half of a surrogate pair, which no file can hold; leave it out")
     lines = Lines(text)

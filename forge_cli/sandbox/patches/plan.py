@@ -23,7 +23,7 @@ _TAB_WIDTHS = (4, 8, 2, 3)
 
 Shift = Callable[[str], str | None]
 Attributes = Mapping[str, os.stat_result | None]
-"""What the files had besides their content before anything was carried out."""
+"""The attributes of the files before anything was carried out."""
 
 
 def plan(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change, ...]:
@@ -227,7 +227,7 @@ def _indent(line: str) -> str:
 
 
 def reader(sandbox: Sandbox) -> Callable[[str], bytes | None]:
-    """What ``plan`` reads by: the content of a file, or None where there is none."""
+    """A reader for ``plan``: the content of a file, or None where there is none."""
 
     def read(path: str) -> bytes | None:
         return sandbox.read_bytes(path) if sandbox.exists(path) else None

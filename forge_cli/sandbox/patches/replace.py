@@ -57,7 +57,7 @@ def _plain(text: str) -> str:
 
 
 def _changed(old: str, new: str) -> tuple[str, str, str, str]:
-    """What both texts begin with, what differs in the old and in the new one, and what both end with."""
+    """The common beginning of both texts, the difference in the old and in the new one, and the common end."""
     head = _same_length(old, new)
     tail = _same_length(old[head:][::-1], new[head:][::-1])
     return old[:head], old[head : len(old) - tail], new[head : len(new) - tail], old[len(old) - tail :]
@@ -106,7 +106,7 @@ def _ending(text: str, match: re.Match[str]) -> str:
 
 
 def _misfit(text: str, old: str, quiet: bool) -> str:
-    """What is wrong with a text that is not in the file, as the rest of a sentence."""
+    """The problem of a text that is not in the file, as the rest of a sentence."""
     plain = text.replace("\r\n", "\n")
     if (bare := _NUMBERED.sub("", old)) != old and bare in plain:
         return " with the numbers that read_file puts before each line; leave them out"

@@ -60,7 +60,7 @@ def _operation(names: Names, hunks: tuple[Hunk, ...], number: int) -> Operation:
 
 
 def _content(hunks: tuple[Hunk, ...]) -> str:
-    """What a new file holds: nothing, or one hunk that only adds."""
+    """The content of a new file: nothing, or one hunk that only adds."""
     if not hunks:
         return ""
     if len(hunks) > 1 or hunks[0].old:

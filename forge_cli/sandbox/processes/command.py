@@ -1,4 +1,4 @@
-"""What is started: a command with what serves it, as it is or wrapped, and the clean environment that it gets."""
+"""A command to start, with its helpers, as it is or wrapped, and its clean environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIT_SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 
 
 class Companion(Protocol):
-    """What serves a command while it runs, such as its proxy."""
+    """The helpers of a command while it runs, such as its proxy."""
 
     async def serve(self, stop_clock: Callable[[], AbstractContextManager[None]]) -> None:
         """Work until this is cancelled; the time limit of the command stands still inside of ``stop_clock``."""
@@ -30,13 +30,13 @@ class Companion(Protocol):
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """What the command wanted in vain."""
+        """Things that the command wanted in vain."""
         ...
 
 
 @dataclass(frozen=True)
 class Command:
-    """What is started: an argv, and descriptors that stay open for it."""
+    """A program to start: an argv, and descriptors that stay open for it."""
 
     argv: Sequence[str]
     descriptors: Sequence[int] = ()

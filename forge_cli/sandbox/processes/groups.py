@@ -47,7 +47,7 @@ class ControlGroup:
                 self.add(child)
 
     def exceeded(self) -> str | None:
-        """What is, or was, more than allowed, in the same sentences as without a group."""
+        """The limit that is, or was, exceeded, in the same sentences as without a group."""
         limits = self._limits
         if limits.processes is not None:
             count = len(self._read("cgroup.procs").split()) - self._keepers

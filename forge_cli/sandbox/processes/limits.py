@@ -20,7 +20,7 @@ _KILOBYTE = 1024
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """What one command may use; None is as much as there is. Sizes are in bytes."""
+    """The limits of one command; None is no limit. Sizes are in bytes."""
 
     processes: int | None = None
     memory: int | None = None
@@ -35,7 +35,7 @@ class ProcessLimits:
         return ProcessLimits(**{name: _least(*values) for name, values in _pairs(self, other)})
 
     def exceeded(self, pids: Iterable[int]) -> str | None:
-        """What is more than allowed, as a sentence; it looks no further than it must."""
+        """The limit that is exceeded, as a sentence; it looks no further than it must."""
         seen: list[int] = []
         resident = 0
         for pid in pids:

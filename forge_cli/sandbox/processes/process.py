@@ -193,7 +193,7 @@ class Child:
             pause = min(2 * pause, 0.02)
 
     async def _end_background(self) -> None:
-        """What a confined command has started ends with it, also where no namespace sees to that."""
+        """End what a confined command has started, also where no namespace sees to that."""
         if self._wrap.confined and not self.tree.contained and self.tree.remains():
             await self.tree.end(politely=False)
 

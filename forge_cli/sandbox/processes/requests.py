@@ -33,7 +33,7 @@ class RequestPipes:
 
     def __init__(self, answer: AnswerRequest) -> None:
         self.failure: Exception | None = None
-        """What ended the answering."""
+        """The error that ended the answering."""
         self.refused: tuple[str, ...] = ()
         self._answer = answer
         self._served: anyio.Event | None = None
@@ -132,7 +132,7 @@ def _answer_lines(descriptor: int) -> Iterator[bytes]:
 
 
 def _read_object(line: bytes) -> JsonObject | None:
-    """What a line says; whoever writes there may have been cut off in the middle of one."""
+    """The content of a line; its writer may have been cut off in the middle of one."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -81,7 +81,7 @@ class Output:
         self._wake()
 
     def take(self, at_most: int | None = None) -> str:
-        """What has come since the last time, or the first bytes of it: the rest comes with later ones."""
+        """The output since the last time, or its first bytes: the rest comes later."""
         self._shorten()
         room = sys.maxsize if at_most is None else at_most
         text = ""
@@ -216,7 +216,7 @@ class Input:
 
 
 def locale_encoding() -> str:
-    """What programs read and write in the locale of this process; for C, which means ASCII, UTF-8 as in Python."""
+    """The encoding of programs in the locale of this process; for C, which means ASCII, UTF-8 as in Python."""
     try:
         found = codecs.lookup(locale.getencoding()).name
     except LookupError:

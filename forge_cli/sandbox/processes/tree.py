@@ -50,7 +50,7 @@ class Member:
 
 @cache
 def adopt_orphans() -> None:
-    """Where the kernel can do it, processes that lose their parent come to this process instead of getting lost."""
+    """Adopt processes that lose their parent, where the kernel can do it."""
     if _LINUX:
         import ctypes
 

@@ -25,7 +25,7 @@ LINES_MAX = 10_001
 Found = Callable[[bytes, list[int] | None], bool]
 """Told a file with matches and the numbers of their lines, or None for a binary one; False is enough."""
 Engine = Sequence[str | bytes]
-"""What is started, but for the files."""
+"""The process to start, but for the files."""
 
 _UNREADABLE_FILES = 2
 """The exit code of an engine that has searched all but some files."""
@@ -114,7 +114,7 @@ class _Answer:
                 if not self._found(_path(data["path"]), numbers if data["binary_offset"] is None else None):
                     return False
         except (ValueError, KeyError, TypeError):
-            raise EngineFailed("the search gave an answer that nobody understands") from None
+            raise EngineFailed("the search gave an answer that forge cannot read") from None
         return True if kind == "summary" else None
 
 

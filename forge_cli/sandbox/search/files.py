@@ -24,7 +24,7 @@ LARGE, UNREADABLE = "large", "unreadable"
 _BATCH_BYTES = 256 * 1024
 """Of the paths in one batch: they are arguments of a program."""
 _BATCH_NAMES = 10_000
-"""Names that are looked at for one batch: so long a walk goes on that nobody waits for any more."""
+"""Names that are looked at for one batch: how long a walk continues after its caller left."""
 SEEN_MAX = 20_000
 _CLOSED = frozenset({".git"})
 FILE = b".gitignore"
@@ -42,7 +42,7 @@ class FileBatch:
 
 @dataclass(frozen=True)
 class SearchStart:
-    """Where a search begins: a file or folder below the root of a zone."""
+    """The start of a search: a file or folder below the root of a zone."""
 
     root: Path
     below: str = ""

@@ -58,7 +58,7 @@ class ChangeSet:
         return list(dict.fromkeys(change.zone for change in self.changes))
 
     def source(self, change: PathChange, side: Side) -> Path:
-        """Where the content lies that a path is to get."""
+        """The file with the content that a path is to get."""
         if side == "after":
             return upper_folder(self.folder, change.zone).joinpath(*change.parts)
         return self.folder / BEFORE / sha256(os.fsencode(change.path)).hexdigest()
@@ -110,7 +110,7 @@ def check(changes: ChangeSet) -> None:
 
 
 def finish(folder: Path) -> str | None:
-    """Complete what a process that was killed began; a sentence about what came of it, None where nothing was begun."""
+    """Complete what a process that was killed began; a sentence about the result, None where nothing was begun."""
     if not (folder / _JOURNAL).exists():
         return None
     with _locked(folder, wait=False) as own:

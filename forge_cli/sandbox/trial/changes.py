@@ -1,4 +1,4 @@
-"""What a command did to a zone: the upper folder of its overlay, read as changes of single paths."""
+"""The changes of a command to a zone: the upper folder of its overlay, read as changes of single paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linke
 
 
 class UnknownChange(Exception):
-    """What a command left cannot be told, or not be done again, such as a device."""
+    """A change that cannot be told, or not be done again, such as a device."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PathChange:
 
 
 def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) -> Entry:
-    """What lies at a path, with the hash of a file unless its content does not matter."""
+    """The entry at a path, with the hash of a file unless its content does not matter."""
     kind = _kind(info)
     detail = ""
     if kind == "link":

@@ -33,19 +33,19 @@ _RUN_WITHOUT_NETWORK = (
     "import sys; sys.path.append(sys.argv[1]); import enter, destinations;"
     " enter.run(int(sys.argv[2]), destinations.Destinations())"
 )
-"""Imported, since Python compiles a file anew that it is started with."""
+"""Imported, since Python compiles a file again that it is started with."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the first program of a command saw of it."""
+    """The report of the first program of a command."""
 
     network: bool
     """It wanted a network."""
     exceeded: bool
     """It wrote more than it had room for, and was stopped."""
     reached: Sequence[str] = ()
-    """Where it wanted to go, as far as that is known: hosts, most of them with a port."""
+    """Its destinations, as far as they are known: hosts, most of them with a port."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ class Copies:
         return replace(rule, source=merged / rule.path.relative_to(zone))
 
     def report(self) -> Report | None:
-        """What was seen of it, once everything had ended; None where that never happened."""
+        """The report on it, once everything had ended; None where that never happened."""
         try:
             return Report(**marshal.loads((self.folder / _REPORT).read_bytes()))  # noqa: S302
         except FileNotFoundError:
             return None
 
     def read(self, *, scratch: bool = False) -> ChangeSet:
-        """What the command did, kept in the folder; with ``scratch`` also what can be dropped."""
+        """The changes of the command, kept in the folder; with ``scratch`` also those that can be dropped."""
         uppers = {zone: upper_folder(self.folder, str(zone)) for zone in self.zones}
         changes = [change for zone, upper in uppers.items() for change in read_changes(zone, upper, scratch=scratch)]
         roots = marshal.loads((self.folder / _START).read_bytes())  # noqa: S302

@@ -1,4 +1,4 @@
-"""Where a trial wants to go, by host and port: names that it asks for lead to addresses where nobody is.
+"""The destinations of a trial, by host and port: names that it asks for lead to addresses without a server.
 
 Whoever asks the resolver of this machine for a name gets an address of its own, on the loopback of a network with
 nothing else in it. What is refused there tells the port. A bare interpreter imports it, as it does ``enter``.
@@ -127,7 +127,7 @@ class Destinations:
         return asked[:2] + b"\x81\x80\0\1" + bytes([0, bool(record)]) + bytes(4) + question + record
 
     def reached(self) -> list[str]:
-        """What somebody wanted: host and port, or only the name where nobody went there."""
+        """A destination: host and port, or only the name where no connection followed."""
         while self.answer():
             pass
         places = dict.fromkeys(place for seen in self._seen for place in _refused(seen))

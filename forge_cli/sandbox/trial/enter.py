@@ -2,7 +2,7 @@
 
 It has a mount namespace of its own, and for a trial a network with nothing in it. When everything has ended it writes
 down whether the command wanted a network, and where to, or passed its room. A bare interpreter imports it, for each
-command anew: so it stands on what is built in, since ``ctypes`` and ``os`` alone take longer than all the mounts.
+command again: so it stands on what is built in, since ``ctypes`` and ``os`` alone take longer than all the mounts.
 """
 
 from __future__ import annotations

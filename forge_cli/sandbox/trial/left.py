@@ -1,4 +1,4 @@
-"""What processes that were killed left of trials: changes that were begun are completed at the next start."""
+"""Remains of trials of processes that were killed: changes that were begun are completed at the next start."""
 
 from __future__ import annotations
 

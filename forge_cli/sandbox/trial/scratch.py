@@ -33,7 +33,7 @@ def is_scratch(parts: Sequence[str]) -> bool:
 
 
 def may_be_refreshed(parts: Sequence[str]) -> bool:
-    """Whether a file is one that is written anew although it says the same."""
+    """Whether a file is one that is written again although it says the same."""
     return "/".join(parts[-2:]) in _table()["refreshed"]
 
 

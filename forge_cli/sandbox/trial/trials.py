@@ -46,7 +46,7 @@ class Tried:
     done: Finished
     changes: ChangeSet
     wanted: tuple[TriedWant, ...] = ()
-    """What it reached for that a trial does not have, and the command would."""
+    """Things that it reached for, and that the command would have, unlike a trial."""
     unsure: str | None = None
     """Why it may have ended otherwise than the command would, though nobody saw it reach for anything."""
 
@@ -81,12 +81,12 @@ def may_lack_rename(done: Finished) -> bool:
 
 
 def _destinations(reached: Sequence[str]) -> list[TriedWant]:
-    """What a trial wanted of the network, by host and port where that is known."""
+    """The destinations of a trial in the network, by host and port where that is known."""
     return [TriedWant("network", place) for place in reached[:LISTED] or ["an address that it knows"]]
 
 
 class Trials:
-    """What can be tried of one worker's commands."""
+    """The trials of one worker's commands."""
 
     def __init__(self, processes: WorkerProcesses, wrap: Confined, view: TrialView, *, room: int | None) -> None:
         self._processes = processes
@@ -98,7 +98,7 @@ class Trials:
     def problem(self) -> str | None:
         """Why nothing can be tried, as far as that is known before."""
         if any(path.is_socket() for path in self._view.named):
-            return "sandbox.read names a socket, and nobody could tell what a command does through it"
+            return "sandbox.read names a socket, and forge cannot tell what a command does through it"
         return copies_problem(self._wrap)
 
     async def run(
@@ -187,7 +187,7 @@ class Trials:
         return self._wrap.confinement.names()
 
     def _doubted(self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]) -> Tried:
-        """What was tried, with what its words show that it lacked."""
+        """The trial, with what its words show that it lacked."""
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))

@@ -1,4 +1,4 @@
-"""What a command sees while it is tried: no more than may be read without asking.
+"""The view of a command while it is tried: no more than may be read without asking.
 
 A trial's output goes to the model although nobody was asked. So it sees the zones, but for files that may hold secrets,
 and the programs and libraries of the system; other folders of the machine are hidden. What is hidden is watched.
@@ -34,12 +34,12 @@ _EVENT = struct.Struct("iIII")
 
 @dataclass
 class TrialView:
-    """What the trials of one worker see, and what they lack in comparison with a command that was approved."""
+    """The view of one worker's trials, and what they lack in comparison with a command that was approved."""
 
     around: Confinement
     """That of the worker's commands, but for ``sandbox.read``."""
     named: tuple[Path, ...] = ()
-    """What ``sandbox.read`` names."""
+    """The paths of ``sandbox.read``."""
     _lookout: Lookout = field(default_factory=Lookout)
 
     def confinement(self) -> Confinement:
@@ -88,7 +88,7 @@ def hidden_folders() -> tuple[Path, ...]:
 
 
 def _unreadable(folder: str, depth: int) -> Iterator[str]:
-    """What only its owner and some others may read: root is one of them, and no less curious."""
+    """Files that only their owner and some others may read: root is one of them, and no less curious."""
     try:
         entries = list(os.scandir(folder))
     except OSError:

@@ -85,7 +85,7 @@ class ZoneWalk:
         return descriptor
 
     def look(self, change: PathChange, *, content: bool = False) -> Entry | None:
-        """What is there now."""
+        """The state of now."""
         name = _name(change)
         try:
             with self.parent(change) as parent:

@@ -12,7 +12,7 @@ from forge_cli.files.places import require_folder
 
 
 def added_zone(text: str, workspace: Path | None = None) -> Zone:
-    """What ``--add-dir DIR[:ro]`` adds: a zone named after the folder, in which writing asks.
+    """The zone of ``--add-dir DIR[:ro]``: a zone named after the folder, in which writing asks.
 
     A relative DIR is looked for in ``workspace``, or where the caller stands.
     """

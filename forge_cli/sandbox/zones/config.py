@@ -46,7 +46,7 @@ Size = Annotated[int, BeforeValidator(read_size), Field(ge=LEAST), _WRITTEN]
 
 
 class LimitsConfig(Config):
-    """What one command may use, with everything it starts."""
+    """The limits of one command, with everything it starts."""
 
     processes: Annotated[int, Field(ge=1)] | None = None
     """How many processes; 512 by default."""
@@ -76,9 +76,9 @@ class ZoneConfig(Config):
     path: str | None = Field(default=None, min_length=1)
     """Its folder, from the working directory; by default the one called like the zone."""
     mode: ZoneMode = ZoneMode.RO
-    """What is possible at all: reading, or writing too."""
+    """The mode: reading, or writing too."""
     approval: ZoneApprovalConfig = ZoneApprovalConfig.empty()
-    """What needs consent."""
+    """The accesses that need consent."""
 
     @field_validator("name")
     @classmethod
@@ -106,7 +106,7 @@ NetworkConfig = Annotated[
     | Annotated[list[Annotated[str, AfterValidator(_read_rule)]], Tag("[names]")],
     Discriminator(_network_form),
 ]
-"""What is in brackets is not a part of the place that an error names."""
+"""Leave out of the place of an error what is in brackets."""
 
 
 class SandboxConfig(Config):
@@ -121,7 +121,7 @@ class SandboxConfig(Config):
     read: list[str] = Field(default=[])
     """Hidden parts of your home that confined processes may read."""
     limits: LimitsConfig = LimitsConfig.empty()
-    """What one command may use."""
+    """The limits of one command."""
 
     @field_validator("read")
     @classmethod

@@ -58,13 +58,13 @@ class IsolationLevel(Enum):
 
     @property
     def network(self) -> bool:
-        """What ``sandbox.network`` is when nobody says."""
+        """The default of ``sandbox.network``."""
         return self is not IsolationLevel.REQUIRED
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """What a worker wants for its child processes."""
+    """The wishes of a worker for its child processes."""
 
     level: IsolationLevel = IsolationLevel.AUTO
     network: Network = True
@@ -76,7 +76,7 @@ class Isolation:
 
     @property
     def limits(self) -> ProcessLimits:
-        """What one command may use."""
+        """The limits of one command."""
         return self.stated_limits or sandbox.processes.limits.DEFAULT_LIMITS
 
 
@@ -135,7 +135,7 @@ def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
 
 
 def _identity(root: Path) -> tuple[int, int] | Path:
-    """What a folder is on disk; before it is made, the path that it will have."""
+    """The folder on disk; before it is made, the path that it will have."""
     try:
         found = os.stat(root)
     except FileNotFoundError:
@@ -245,7 +245,7 @@ def _make(root: Path) -> str | None:
 
 
 def _unmakeable(root: Path) -> str | None:
-    """What would be in the way of making the folder, with nothing made."""
+    """The obstacle to making the folder, with nothing made."""
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)

@@ -1,4 +1,4 @@
-"""What was last approved of a tool: its files as they were when a call of it was let through.
+"""The last approved state of a tool: its files as they were when a call of it was let through.
 
 It lies in forge's own folder, outside the zone of the tools: whoever edits a tool cannot edit what was approved of it.
 """
@@ -63,7 +63,7 @@ class Approved:
                     _leave_only(file)
 
     def last(self, name: str) -> Snapshot | None:
-        """What was last approved of the tool of that name; None where nothing ever was."""
+        """The last approved state of the tool of that name; None where there is none."""
         try:
             newest = max((self._root / name).glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns)
             files = {path: File(**each) for path, each in json.loads(newest.read_bytes()).items()}

@@ -131,7 +131,7 @@ class GoBuilder:
 
 
 def _sources(program: Program) -> dict[str, bytes]:
-    """What is compiled: the entrypoint alone, or with a ``go.mod`` everything but ``tool.yaml``."""
+    """The sources to compile: the entrypoint alone, or with a ``go.mod`` everything but ``tool.yaml``."""
     home = Path(os.path.realpath(program.folder))
     try:
         if "go.mod" in program.files:
@@ -142,7 +142,7 @@ def _sources(program: Program) -> dict[str, bytes]:
 
 
 def _package(program: Program, sources: dict[str, bytes]) -> tuple[Path, str]:
-    """Where the compiler works, and on what: the folder of the entrypoint, or with no ``go.mod`` the file itself."""
+    """The compiler's folder, and its input: the folder of the entrypoint, or with no ``go.mod`` the file itself."""
     if "go.mod" not in sources:
         return Path(), program.entrypoint.name
     return program.entrypoint.relative_to(os.path.realpath(program.folder)).parent, "."

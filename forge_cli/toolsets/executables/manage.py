@@ -34,7 +34,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class ProgramChanges:
-    """What changed in a program since a call of it was last let through."""
+    """Changes of a program since a call of it was last let through."""
 
     since: datetime
     files: Sequence[FileChange]
@@ -82,7 +82,7 @@ class ExecutableManager:
         return found
 
     def problem(self, name: str) -> str | None:
-        """What is wrong with a folder of that name; None where there is no such folder, or nothing is."""
+        """The problem of a folder of that name; None where there is no folder, or no problem."""
         found = self.look(name) if name in self.names() else None
         return found if isinstance(found, str) else None
 
@@ -104,11 +104,11 @@ class ExecutableManager:
             return await language_of(program).build(program, Toolchain(self.home, processes))
 
     def lacks(self, program: Program) -> str | None:
-        """What this machine does not have and a sound program needs, with the remedy."""
+        """Things that a sound program needs and this machine lacks, with the remedy."""
         return language_of(program).lacks(program)
 
     def changes(self, name: str) -> ProgramChanges | None:
-        """What differs from the files as they were last approved; None for a program that never was."""
+        """The difference to the files as they were last approved; None for a program that never was."""
         folder = self.folder(name)
         try:
             after = read_files(folder, [path for path in walk(folder) if not path.endswith("/")])

@@ -1,4 +1,4 @@
-"""What ``tool.yaml`` says of a program: its name, its parameters, and how to start it."""
+"""A program as ``tool.yaml`` describes it: its name, its parameters, and how to start it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Parameter(Config):
     name: str
     type: ParameterKind = "string"
     access: Literal["read", "write", "delete"] = "read"
-    """What the program does to a ``path``: the gate asks its zone."""
+    """The access of the program to a ``path``: the gate asks its zone."""
     required: bool = False
     description: str = ""
     enum: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -117,7 +117,7 @@ class Parameter(Config):
 
 
 class ExampleExpectation(Config):
-    """What an example has to come to."""
+    """The expected result of an example."""
 
     exit: int = 0
     stdout_contains: str | None = None
@@ -163,7 +163,7 @@ class Manifest(Config):
         return name
 
     def input_schema(self) -> JsonObject:
-        """What the model sees of the parameters."""
+        """The parameters for the model."""
         return {
             "type": "object",
             "properties": {parameter.name: parameter.field() for parameter in self.parameters},
@@ -172,7 +172,7 @@ class Manifest(Config):
         }
 
     def text(self) -> str:
-        """What the model reads of the tool."""
+        """The description of the tool for the model."""
         usage = self.usage.strip()
         return f"{self.description.strip()}\n\n{usage}" if usage else self.description.strip()
 

@@ -49,7 +49,7 @@ class Program:
     files: tuple[str, ...]
     """Every file of the tool, relative to its folder."""
     script: Requirements | None = None
-    """What a source in Python says that it needs."""
+    """The requirements that a source in Python states."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ExecutableEntry:
-    """What was found in one folder: a program, or why there is none."""
+    """The find in one folder: a program, or why there is none."""
 
     stamp: Stamp
     settled: bool
@@ -134,7 +134,7 @@ def _read(folder: Path) -> ExecutableEntry:
 
 
 def _check_writers(folder: Path, paths: Iterable[str]) -> None:
-    """What other people can change is not a tool of this person's; of files, those that everybody can write."""
+    """Refuse a tool that other people can change; of files, those that everybody can write."""
     for path in paths:
         mode = os.stat(f"{folder}/{path}").st_mode
         if mode & (stat.S_IWGRP | stat.S_IWOTH if path.endswith("/") else stat.S_IWOTH):
@@ -245,7 +245,7 @@ class Requirements:
     requires_python: str = ""
 
     def missing(self) -> list[str]:
-        """What forge's own Python lacks; a requirement for some machines only is left to the program."""
+        """Packages that forge's own Python lacks; a requirement for some machines only is left to the program."""
         wanted = _AT_LEAST.search(self.requires_python)
         old = wanted is not None and sys.version_info < tuple(map(int, wanted[1].split(".")))
         packages = [each for each in self.dependencies if ";" not in each and not _is_installed(each)]

@@ -35,7 +35,7 @@ def outcome(name: str, done: Finished, seconds: float, hint: str | None = None) 
 
 
 def interrupted(done: Finished) -> ToolInterrupted:
-    """What is raised for a program that was stopped with its call: it carries what was printed until then, if any."""
+    """The error of a program that was stopped with its call: it carries what was printed until then, if any."""
     printed = done.stdout or done.stderr
     return ToolInterrupted("interrupted", value=_value(done, "interrupted", INTERRUPTED_CALL) if printed else None)
 
@@ -93,7 +93,7 @@ def _describe_end(done: Finished) -> str:
 
 
 def render(value: Custom) -> ResultValue:
-    """What a program said, and how it ended where that matters."""
+    """The output of a program, and how it ended where that matters."""
     data = value.data
     said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr")).removesuffix("\n")
     state = [] if data.get("exitCode") == 0 else [str(value.summary)]

@@ -43,10 +43,10 @@ class ProgramRun:
     done: Finished
     seconds: float
     hint: str | None = None
-    """What may have been the mistake, where it failed."""
+    """The likely mistake, where it failed."""
 
     def result(self) -> ResultValue:
-        """What the model reads of it; a failure is a ToolError with its output."""
+        """The result for the model; a failure is a ToolError with its output."""
         return outcome(self.program, self.done, self.seconds, self.hint)
 
 
@@ -104,7 +104,7 @@ class Runner:
 
     @contextmanager
     def _pipes(self, context: ToolContext) -> Iterator[RequestPipes | None]:
-        """Where the program can ask for calls of other tools, if the worker lets it call any."""
+        """The socket by which the program can ask for calls of other tools, if the worker lets it call any."""
         if not self._calls:
             yield None
             return
@@ -115,7 +115,7 @@ class Runner:
             pipes.close()
 
     async def _ready(self, program: Program) -> ProgramStart:
-        """What is started, once it is compiled or its packages are installed; a failure to do so is one of the tool."""
+        """The program to start, once it is compiled or its packages are installed; its failure is one of the tool."""
         try:
             return await language_of(program).start(program, self._tools)
         except ToolError:

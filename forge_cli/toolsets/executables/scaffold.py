@@ -24,7 +24,7 @@ from forge_cli.toolsets.executables.stats import Stats
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 EXAMPLE = Parameter(name="example", default="", description="Example parameter")
-"""What a tool takes that was made without parameters: it shows how they are declared and read."""
+"""The parameter of a tool that was made without any: it shows how they are declared and read."""
 _PACKAGES = {"py": ["   Packages that it needs stand in a '# /// script' comment (PEP 723) at its top."]}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORKSPACE = "Where the work is done: the working directory of the worker."
@@ -92,7 +92,7 @@ def scaffold(name: str, description: str, language: str, parameters: Sequence[Pa
 
 
 def next_steps(made: Scaffold, root: Path) -> str:
-    """What whoever made a tool does with it."""
+    """The commands for the author of a tool."""
     files = ", ".join(made.files)
     return "\n".join(
         [

@@ -122,7 +122,7 @@ class Stats:
 
 
 def _lines(descriptor: int) -> Iterator[Any]:
-    """What the lines say; one that nobody can read is left out."""
+    """The content of the lines; unreadable ones are left out."""
     with open(descriptor, "rb", closefd=False) as file:
         file.seek(0)
         for line in file.read(16 * LIMIT).splitlines():

@@ -19,7 +19,7 @@ from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.uv import Environments, check_installed, find_uv, missing_packages, places
 
 INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
-"""Where forge's own interpreter lives: it may be a venv in a folder that is hidden from programs, such as /tmp."""
+"""The folders of forge's own interpreter: it may be a venv in a folder that is hidden from programs, such as /tmp."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ProgramStart:
 
 
 class Toolchain:
-    """What makes the programs of one home ready: a compiler, environments with packages, interpreters."""
+    """The toolchain for the programs of one home: a compiler, environments with packages, interpreters."""
 
     def __init__(self, home: Path, processes: ChildProcesses) -> None:
         self.processes = processes
@@ -43,16 +43,16 @@ class Language(Protocol):
     """How programs with one kind of source are treated."""
 
     note: str
-    """What whoever approves a call should know of its start."""
+    """Notes on its start for the person who approves a call."""
 
     def lacks(self, program: Program) -> str | None:
-        """What this machine does not have and a sound program needs, with the remedy."""
+        """Things that a sound program needs and this machine lacks, with the remedy."""
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         """Make a program ready without starting it, and say what was done; a ToolError says what is wrong with it."""
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
-        """What is started, once the program is compiled or its packages are installed."""
+        """The program to start, once it is compiled or its packages are installed."""
 
 
 class GoLanguage:
@@ -158,7 +158,7 @@ def read_python(program: Program) -> None:
 
 
 async def install_packages(program: Program, environments: Environments) -> str:
-    """What a script asks for is installed by uv, or has to be there."""
+    """The packages of a script: uv installs them, or they have to be there."""
     sound = f"{program.entrypoint.name} is sound Python; there is nothing to compile"
     if program.script and (uv := find_uv()):
         return (

@@ -219,7 +219,7 @@ class ExecutablesToolset(Toolset):
         return run.result()
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
-        """What would be started; a call that cannot work is refused before anybody is asked."""
+        """The program that would be started; a call that cannot work is refused before anybody is asked."""
         argv = map(visible, self._runner.arguments(await self._current(program), args, context.sandbox, preview=True))
         version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
@@ -286,7 +286,7 @@ class ExecutablesToolset(Toolset):
         )
 
     def _count_creation(self, args: Args, status: OutcomeStatus) -> None:
-        """What was made is counted where it is written."""
+        """Count programs where they are written."""
         if status in ("denied", "blocked"):
             self._stats.not_created("denied")
         elif status in ("error", "timeout", "invalid"):

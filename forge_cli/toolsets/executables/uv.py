@@ -112,7 +112,7 @@ def _prune(newest: Path) -> None:
 
 
 def places(interpreter: Path) -> list[Path]:
-    """What a confined program has to see of its environment: the packages, and the Python behind it."""
+    """The parts of its environment that a confined program has to see: the packages, and the Python behind it."""
     return [interpreter.parent.parent, _behind(interpreter).parent.parent]
 
 

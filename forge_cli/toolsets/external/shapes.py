@@ -39,7 +39,7 @@ class ToolShape(NamedTuple):
 
 
 def adapt(thing: Any) -> Any:
-    """What has the shape of another framework's tool as Tool objects, in lists and dicts too; all else as it is."""
+    """Tool objects for tools of other frameworks, in lists and dicts too; all else as it is."""
     if isinstance(thing, dict):
         return {key: adapt(item) for key, item in thing.items()}
     if isinstance(thing, list | tuple):

@@ -76,7 +76,7 @@ class ExternalToolset(Toolset):
             raise WorkerError(self.config.where(key), problem, hint=hint) from error
 
     def _find(self, module: Any) -> tuple[Any, Any]:
-        """What the worker names, and the schema that stands beside it, if any."""
+        """The tool that the worker names, and the schema that stands beside it, if any."""
         *holders, name = self.config.import_.split(".")
         holder = module
         for attribute in holders:

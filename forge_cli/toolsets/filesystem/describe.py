@@ -1,4 +1,4 @@
-"""What the model is told of the file tools: how paths are written in this worker, and how a patch is."""
+"""Instructions on the file tools: how paths are written in this worker, and how a patch is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PathTexts:
 
     @property
     def default(self) -> str:
-        """What is listed and searched unless the call says otherwise: the working directory, or all zones."""
+        """The default folder to list and search: the working directory, or all zones."""
         return "/" if self.zones and self.here is None else "."
 
     def describe(self, access: Access) -> str:

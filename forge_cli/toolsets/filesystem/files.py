@@ -109,7 +109,7 @@ class Edit:
 
 
 async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere: bool) -> Edit:
-    """What becomes of a file; a ToolError where the old text is not there, or in more places than one."""
+    """The new content of a file; a ToolError where the old text is not there, or in more places than one."""
     if file.kind is None:
         raise ToolError(f"{shown(path)} does not exist; make a new file with write_file")
     data, quiet = file.read(), holds_secrets(path, file.virtual)
@@ -135,7 +135,7 @@ async def look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:
 
 
 def current(file: HeldFile) -> tuple[bytes | None, str]:
-    """What a file holds now, as far as a diff shows it, with a stamp; None where there is none, and for folders."""
+    """The content of a file now, as far as a diff shows it, with a stamp; None where there is none, and for folders."""
     if file.kind != "file":
         return None, ABSENT
     data = file.read(SHOWN_MAX + 1)
@@ -147,7 +147,7 @@ def entry_stamp(file: HeldFile) -> str:
 
 
 def not_restored(file: HeldFile) -> str | None:
-    """What whoever is asked for a change should know of a file that could not be restored."""
+    """A note on a file that could not be restored, for the person who is asked."""
     return f"forge undo will not restore it: {file.unkept}" if file.unkept else None
 
 

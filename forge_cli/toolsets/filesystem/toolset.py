@@ -131,7 +131,7 @@ class FilesystemToolset(Toolset):
     def _read_cached(
         self, path: str, offset: int, limit: int | None, numbered: bool, *, context: ToolContext
     ) -> FileContent | None:
-        """What ``read_file`` returns, where it need not wait for a disk."""
+        """The result of ``read_file``, where it need not wait for a disk."""
         whole = offset == 1 and limit is None
         return read_cached(context.sandbox, path, numbered=numbered) if whole else None
 

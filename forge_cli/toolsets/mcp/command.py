@@ -1,4 +1,4 @@
-"""``/mcp`` in a conversation: the servers as they are now, turned off and on, and connected to anew."""
+"""``/mcp`` in a conversation: the servers as they are now, turned off and on, and connected again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE = 20.0
 
 
 async def obey(connections: Sequence[Connection], args: Sequence[str]) -> list[str]:
-    """Do what the arguments say; returns what came of it, in lines."""
+    """Do what the arguments say; returns the result, in lines."""
     if not args:
         return [describe(each) for each in connections]
     if len(args) != 2 or args[0] not in ("off", "on", "reconnect"):

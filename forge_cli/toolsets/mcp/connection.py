@@ -73,7 +73,7 @@ class Connection:
         sample: Callback | None = None,
         elicit: Callback | None = None,
     ) -> None:
-        """``keep`` gets what it offers, whenever that is known anew.
+        """``keep`` gets what it offers, whenever that changes.
 
         ``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none.
         """
@@ -202,7 +202,7 @@ class Connection:
         self._wake.set()
 
     async def reconnect(self) -> None:
-        """Connect to it anew, whether or not it is connected, and wait for what comes of that."""
+        """Connect to it again, whether or not it is connected, and wait for the result."""
         self.off, self._wanted, self._settled = False, True, anyio.Event()
         self._drop()
         self._wake.set()
@@ -389,7 +389,7 @@ async def _pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list
 
 
 def first_line(error: BaseException) -> str:
-    """What is wrong, in one line; of a group, the first of them."""
+    """The error in one line; of a group, the first of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return _one_line(str(error) or type(error).__name__)

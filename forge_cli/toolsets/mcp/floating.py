@@ -26,7 +26,7 @@ class Launcher:
     words: tuple[str, ...]
     """How its command line begins."""
     pinned: re.Pattern[str]
-    """What a package looks like whose version is fixed."""
+    """The pattern of a package whose version is fixed."""
     spelling: str
     packages: tuple[str, ...] = ()
     """Options whose value is a package; where one is given, the first operand is not."""
@@ -35,7 +35,7 @@ class Launcher:
     values: tuple[str, ...] = ()
     """Other options that take the next word."""
     fetched: re.Pattern[str] = re.compile("")
-    """What an operand looks like that is fetched; others are files."""
+    """The pattern of an operand that is fetched; others are files."""
 
 
 _WITH = ("--with", "-w")
@@ -70,7 +70,7 @@ LAUNCHERS = (
     Launcher(("deno", "run"), _DENO, "@VERSION", fetched=re.compile("(npm|jsr|https?):"), values=("-c", "--config")),
 )
 _TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
-"""What stands before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
+"""Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 
 
 def pinned_spelling(command: str, args: Sequence[str]) -> str:

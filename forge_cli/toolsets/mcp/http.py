@@ -57,7 +57,7 @@ async def http_transport(
 
 
 def silence_sdk() -> None:
-    """What goes wrong is told where it is handled; the log of the SDK would repeat it on standard error."""
+    """Errors are told where they are handled; the log of the SDK would repeat it on standard error."""
     logger = logging.getLogger("mcp")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

@@ -52,7 +52,7 @@ class ServerTool:
 
 @dataclass(frozen=True)
 class ServerOffer:
-    """What a connected server offers, and since when that is known."""
+    """The offer of a connected server, and since when it is known."""
 
     tools: tuple[ServerTool, ...] = ()
     instructions: str | None = None

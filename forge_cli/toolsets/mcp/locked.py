@@ -48,7 +48,7 @@ def _files(words: Sequence[str], workspace: Path) -> Iterator[tuple[str, str]]:
 
 
 async def offered_entries(server: Connection) -> list[LockEntry]:
-    """What a connected server offers: the set of its tools, each of them, its instructions, resources and prompts."""
+    """The offer of a connected server: the set of its tools, each of them, its instructions, resources and prompts."""
     offer, found = server.offer, dict[str, str]()
     found["tools"] = hash_of(sorted(tool.name for tool in offer.tools))
     found |= {f"tools/{tool.name}": tool.definition for tool in offer.tools}

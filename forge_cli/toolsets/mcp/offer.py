@@ -75,7 +75,7 @@ def offered_tool(
 
 
 def _hinted_effects(tool: ServerTool) -> frozenset[Effect] | None:
-    """What a server says of a tool, where it says that it changes nothing; None is unknown."""
+    """The server's word on a tool that changes nothing; None is unknown."""
     if not tool.read_only:
         return None
     return frozenset({Effect.READ, Effect.NETWORK} if tool.open_world else {Effect.READ})

@@ -1,4 +1,4 @@
-"""What was approved of the tools of MCP servers is pinned: one that is described in other words since asks again."""
+"""Pins of approved tools of MCP servers: one that is described in other words since asks again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Pins:
         self._known = self._store.pins(self._key)
 
     def drift(self, tool: ServerTool) -> ToolChange | None:
-        """What changed of a tool that was approved; None where nothing did, or it never was."""
+        """The change of a tool that was approved; None where there is none, or it never was."""
         known, now = self._known.get(tool.name), self._describe(tool)
         return None if known is None or known == now else ToolChange(tool.name, known, now)
 

@@ -1,4 +1,4 @@
-"""What MCP servers ask of a session, where the worker allows it: sampling, and forms for the person to fill in."""
+"""Requests of MCP servers to a session, where the worker allows it: sampling, and forms for the person to fill in."""
 
 from __future__ import annotations
 

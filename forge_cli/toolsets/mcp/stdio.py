@@ -27,7 +27,7 @@ KEPT = 2 * LINE_MAX + 65536
 
 @dataclass(frozen=True)
 class ServerStreams:
-    """What becomes of the output of a server that is not a message."""
+    """Take the output of a server that is not a message."""
 
     garbage: Callable[[str], None]
     """Gets each line that is not one."""
@@ -102,7 +102,7 @@ async def child_transport(start: Callable[[], Child], told: ServerStreams) -> As
 
 
 class _Outgoing:
-    """Where the SDK sends messages: each goes on with what its sender wants to be called."""
+    """The channel of the SDK: each message carries the name that its sender wants."""
 
     def __init__(self, inner: ObjectSendStream[tuple[Callable[[], None], SessionMessage]]) -> None:
         self._inner = inner

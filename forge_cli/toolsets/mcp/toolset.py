@@ -116,7 +116,7 @@ class McpToolset(Toolset):
         return [server_entry(name, server, places.workspace) for name, server in servers.items()]
 
     async def parts(self) -> Iterable[LockEntry]:
-        """What each server offers that is there."""
+        """The offer of each connected server."""
         return [entry for each in self.connections if each.connected for entry in await offered_entries(each)]
 
     async def __aenter__(self) -> Self:
@@ -167,7 +167,7 @@ class McpToolset(Toolset):
                 raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
 
     def _auth(self, url: str) -> OAuthClientProvider | None:
-        """What authorises requests to a server where a person has logged in."""
+        """The authorisation of requests to a server where a person has logged in."""
         store = McpTokens(self.env.home)
         entry = store.find(url)
         return oauth_provider(url, KeptTokens(entry, partial(store.put, url))) if entry else None
@@ -314,7 +314,8 @@ class McpToolset(Toolset):
         processes = self.env.processes
         if not isinstance(processes, WorkerProcesses):
             raise TypeError(f"{processes!r} cannot keep a server")
-        return processes.serve([str(server.command), *server.args], env=env, confined=server.confined, kept=KEPT)
+        command = os.path.expanduser(str(server.command))
+        return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
 
     def _roots(self) -> list[str]:
         return [zone.path.as_uri() for zone in self.env.sandbox.zones]

@@ -1,4 +1,4 @@
-"""What a trial showed, for whoever is asked: what it said, what it changed, and what it lacked."""
+"""The report of a trial for the person who is asked: what it said, what it changed, and what it lacked."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def describe(tried: Tried, workspace: Path) -> Text:
 
 
 def recap(tried: Tried) -> str:
-    """What a yes means."""
+    """The meaning of a yes."""
     if tried.complete:
         return f"yes applies {counted(len(tried.changes.changes), 'change')}" if tried.changes.changes else "no effect"
     return "yes runs it for real; nothing of the trial is kept"

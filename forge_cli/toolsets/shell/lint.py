@@ -74,7 +74,7 @@ class OddRule(NamedTuple):
 
 
 def lint_rules(rules: Sequence[ShellRule]) -> list[OddRule]:
-    """What is odd about a list of rules."""
+    """Warnings about a list of rules."""
     return [
         OddRule(index, f"rules[{index}] {_shown(rule.pattern)}: {problem}")
         for index, rule in enumerate(rules)

@@ -36,13 +36,13 @@ def result(command: str, done: Finished, seconds: float, *, tools: Zone | None =
 
 
 def interrupted(command: str, done: Finished) -> ToolInterrupted:
-    """What is raised for a command that was stopped with its call: it carries what was printed until then, if any."""
+    """The error of a command that was stopped with its call: it carries what was printed until then, if any."""
     value = _value(command, done, "interrupted", INTERRUPTED_CALL) if done.stdout or done.stderr else None
     return ToolInterrupted("interrupted", value=value)
 
 
 def interrupted_session(output: str) -> ToolInterrupted:
-    """What is raised for a session that was stopped with the call that started it."""
+    """The error of a session that was stopped with the call that started it."""
     data = {"sessionId": None, "output": output, "running": False}
     value = Custom(SESSION, data, summary="interrupted", model_text=f"{INTERRUPTED_CALL}\n{output}")
     return ToolInterrupted("interrupted", value=value if output else None)
@@ -97,7 +97,7 @@ def describe_end(done: Finished) -> str:
 
 
 def render(value: Custom) -> ResultValue:
-    """What a command said, and how it ended where that matters."""
+    """The output of a command, and how it ended where that matters."""
     data = value.data
     said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr", "output")).removesuffix("\n")
     state = [] if data.get("exitCode") == 0 else [str(value.summary)]

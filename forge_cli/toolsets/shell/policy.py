@@ -48,7 +48,7 @@ class ShellConfig(ToolsetConfig):
     """``rules`` match the first words of each simple command; ``default`` is for what no rule covers."""
 
     rules: list[ShellRule] = Field(default=[])
-    """What to say of commands; blocked by any rule wins."""
+    """The verdict on commands; blocked by any rule wins."""
     default: Approval = Approval.ASK
     """For what no rule covers."""
     timeout: Annotated[float, Field(gt=0)] = 30
@@ -56,21 +56,21 @@ class ShellConfig(ToolsetConfig):
     env: list[str] = Field(default=[])
     """Variables that commands see besides those of every child process."""
     try_first: TrySetting = Field(default="auto", alias="try")
-    """Whether a command that would ask is done on a copy first; without an effect nobody is asked."""
+    """Whether a command that would ask is done on a copy first; without an effect it does not ask."""
 
 
 class UserRules(Config):
     """``policy.shell`` in the user's own config: rules that hold for every worker."""
 
     rules: list[ShellRule] = Field(default=[])
-    """What to say of commands, whatever the worker; the strictest match counts."""
+    """The verdict on commands, whatever the worker; the strictest match counts."""
     try_first: TrySetting = Field(default="auto", alias="try")
     """Whether commands are tried on a copy, whatever the worker."""
 
 
 @dataclass(frozen=True)
 class ShellPolicy:
-    """What is said of command lines for one worker; blocked by anybody wins, and the strictest match counts."""
+    """The policy on command lines for one worker; blocked by anybody wins, and the strictest match counts."""
 
     worker: ShellConfig
     user: UserRules
@@ -78,7 +78,7 @@ class ShellPolicy:
     workspace: Path
 
     def check(self) -> Iterator[str]:
-        """What is odd about the rules, a sentence each; an example that does not do what it says is an error."""
+        """Warnings about the rules, a sentence each; an example that does not do what it says is an error."""
         for name, section in self._sections():
             for wrong in check_examples(section.rules):
                 where = section.where("rules", wrong.rule, wrong.key, wrong.item)
@@ -88,7 +88,7 @@ class ShellPolicy:
                 yield f"{f'{where}: ' if where else ''}{name}: {odd.message}"
 
     def stated(self) -> Iterator[Verdict]:
-        """What is said, rule by rule, without a command: the reason of each is its pattern, and why."""
+        """The rules, one by one, without a command: the reason of each is its pattern, and why."""
         for name, section in self._sections():
             for index, rule in enumerate(section.rules):
                 what = f"{rule.title} ({rule.reason})" if rule.reason else rule.title

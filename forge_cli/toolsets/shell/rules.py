@@ -46,7 +46,7 @@ class ShellRule(Config):
     pattern: str = ""
     """The first tokens of a simple command."""
     approval: Approval = Approval.PRE_APPROVED
-    """What commands that match it need."""
+    """The approval of commands that match it."""
     use: SetName | None = None
     """A rule set that forge keeps: reading, testing or linting; it stands alone."""
     reason: str | None = None
@@ -104,15 +104,15 @@ class CommandPart:
     origin: str | None
     approval: Approval
     why: str | None = None
-    """What makes it more than its words say, if anything does."""
+    """The reason why it is more than its words say, if it is."""
     nested: bool = False
     row: str | None = None
-    """What matches it in the rule set that the rule uses."""
+    """The match in the rule set that the rule uses."""
 
 
 @dataclass(frozen=True)
 class LineVerdict:
-    """What the rules come to for one line; ``suggestion`` is a pattern that would cover the part that asks."""
+    """The verdict of the rules on one line; ``suggestion`` is a pattern that would cover the part that asks."""
 
     approval: Approval
     reason: str
@@ -135,7 +135,7 @@ class _Match:
     row: SetRow | None = None
     """Of the rule set that it uses."""
     start: int = 0
-    """Where the command begins that it matches, behind a time limit."""
+    """The beginning of the command that it matches, behind a time limit."""
 
     @property
     def reach(self) -> int:
@@ -212,7 +212,7 @@ class LineJudge:
         return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
 
     def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
-        """What is said of a line in which nothing is blocked, as far as it can be read."""
+        """The verdict on a line in which nothing is blocked, as far as it can be read."""
         try:
             place = place.after_lines(read_line(before)) if before else place
             return self._combine(read_line(command), place)
@@ -262,7 +262,7 @@ class LineJudge:
         return next(match for match in matches if match.rule.approval is approval), approval
 
     def _hazard(self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None) -> str | None:
-        """What a pattern of ``reach`` tokens does not cover of a command; a ``row`` has judged what nobody knows."""
+        """The rest of a command that a pattern of ``reach`` tokens leaves; a ``row`` has judged unknown words."""
         if not command.words:
             return _NOTHING
         if row is None and (unknown := next((word.unknown for word in command.words if word.unknown), None)):
@@ -318,7 +318,7 @@ class LineJudge:
         return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin, grantable)
 
     def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[str, ...]:
-        """What would cover each of these commands, by the same look as at those that a rule matches."""
+        """Rules that would cover each of these commands, by the same look as at those that a rule matches."""
         found: dict[str, None] = {}
         for command, place in asking:
             pattern = grantable_pattern(command.words) if command.words else None
@@ -376,7 +376,7 @@ def _first(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Matc
 
 
 def _first_inside(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
-    """What a rule set says of a command that only has its time limited or taken, or gets words by xargs."""
+    """The verdict of a rule set on a command that only has its time limited or taken, or gets words by xargs."""
     start = _behind_timer(words) if words[0] in _TIMED else _behind_xargs(words)
     found = _first(by_name, words[start:]) if start else None
     if found is None or found.row is None or start is None:
@@ -385,7 +385,7 @@ def _first_inside(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -
 
 
 def _behind_timer(words: tuple[str, ...]) -> int | None:
-    """Where the command begins that is timed; to bash, what stands behind ``time`` and is not ``-p`` is a command."""
+    """The beginning of the command that is timed; to bash, a word behind ``time`` other than ``-p`` is a command."""
     if words[0] != "time":
         wrapper = wrapper_named(words[0])
         return wrapper.inner(words, 0) if wrapper else None
@@ -394,7 +394,7 @@ def _behind_timer(words: tuple[str, ...]) -> int | None:
 
 
 def _behind_xargs(words: tuple[str, ...]) -> int | None:
-    """Where the command begins that xargs starts, if its options only say how often and where words are put."""
+    """The beginning of the command that xargs starts, if its options only say how often and where words are put."""
     options = _XARGS.match(" ".join(words)) if words[0] == "xargs" else None
     start = len(options[0].split()) if options else len(words)
     return start if start < len(words) and not words[start].startswith("-") else None
@@ -451,7 +451,7 @@ def _shown_redirect(redirect: Redirect) -> str:
 
 
 def _found_text(command: str, found: FoundCommand) -> str:
-    """The command as it stands in the line; long nested ones would repeat one another and are put together anew."""
+    """The command as it stands in the line; long nested ones would repeat one another and are put together again."""
     if found.nested and found.end - found.start > _NESTED_MAX:
         return visible(" ".join(_quoted(restore(word)) for word in found.words))
     return _without_padding(command[found.start : found.end])

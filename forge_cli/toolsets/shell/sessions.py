@@ -111,7 +111,7 @@ class ProcessSession:
         await self.child.stdin.write(data)
 
     def interrupt(self) -> None:
-        """What Ctrl+C does at a terminal: a bare shell continues with its next line, what it has started does not."""
+        """Interrupt as Ctrl+C does: a bare shell continues with its next line, what it has started does not."""
         contained = self.child.tree.contained
         if not contained and not self.shell:
             with suppress(ProcessLookupError):
@@ -140,7 +140,7 @@ def _name(char: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """What follows the last newline that surely ends a line: one behind a backslash may not."""
+    """The text behind the last newline that surely ends a line: one behind a backslash may not."""
     end = text.rfind("\n")
     while end > 0 and text[end - 1] == "\\":
         end = text.rfind("\n", 0, end)

@@ -88,7 +88,7 @@ class ShellToolset(Toolset):
         return self
 
     def _check_trials(self) -> None:
-        """Where commands have to be tried, see to it that they can be."""
+        """Make sure that commands can be tried, where they have to be."""
         if self._policy.try_first == "required" and (problem := self._no_trials or trial.copies.overlay_problem()):
             hint = "say 'try: auto', or see what forge doctor says of trials"
             raise WorkerError(self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint)
@@ -103,7 +103,7 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _keeper(self) -> ChangeKeeper | None:
-        """What keeps the files that calls change; None where the session is not kept."""
+        """The keeper of the files that calls change; None where the session is not kept."""
         open_changes = full_sandbox(self.env).open_changes
         return open_changes() if open_changes else None
 
@@ -126,7 +126,7 @@ class ShellToolset(Toolset):
                 self._keeper.trials.rmdir()
 
     async def tools(self) -> Sequence[Tool]:
-        """What a line did on a copy is dropped as soon as its call has an outcome."""
+        """Drop the effect of a line on a copy as soon as its call has an outcome."""
         found = await super().tools()
         return [replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found]
 
@@ -139,7 +139,7 @@ class ShellToolset(Toolset):
         return {"command": args["command"], "timeout": args.get("timeout")}
 
     def _shell_approval(self, args: Args) -> Verdict:
-        """What the rules say; only where lines are tried can a trial answer what they leave open."""
+        """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         verdict = self._line_approval(args)
         tries = self._policy.try_first != "off" and self._processes.can_try
         return verdict if tries or not verdict.unruled else replace(verdict, unruled=False)
@@ -153,7 +153,7 @@ class ShellToolset(Toolset):
         return replace(verdict, grants=())
 
     def verdict(self, command: str, *, moved: str = "", any_grammar: bool = False) -> Verdict:
-        """What the rules say of a line; what is blocked in a parent worker is blocked here."""
+        """The verdict of the rules on a line; what is blocked in a parent worker is blocked here."""
         verdict = self._policy.verdict(command, moved=moved, any_grammar=any_grammar)
         parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
@@ -163,7 +163,7 @@ class ShellToolset(Toolset):
         return verdict
 
     def rules(self) -> Iterator[Verdict]:
-        """What is said of commands, as it stands, and what parent workers block."""
+        """The policy on commands, as it stands, and what parent workers block."""
         yield from self._policy.stated()
         if isinstance(self.env.parent, ShellToolset):
             blocked = (rule for rule in self.env.parent.rules() if rule.approval is Approval.BLOCKED)
@@ -280,7 +280,7 @@ class ShellToolset(Toolset):
         return await self._news(session, yield_time_ms, context)
 
     async def _try(self, args: Args, context: ToolContext) -> Preview:
-        """What the line does on a copy, where that can be found out; else only where it would run."""
+        """The effect of the line on a copy, where that can be found out; else only where it would run."""
         place, command = await self._show_place(args, context), args["command"]
         if place.runs is None or self._may_hide_blocked(command):
             return place
@@ -326,7 +326,7 @@ class ShellToolset(Toolset):
         return place
 
     async def _show_place(self, args: Args, context: ToolContext) -> Preview:
-        """Where the command line would run; the line itself is among the args."""
+        """The folder in which the command line would run; the line itself is among the args."""
         folder = self._folder(args.get("workdir"))
         return Preview(None, runs=CommandRun(str(folder), self._processes.confined, "command"))
 
@@ -359,7 +359,7 @@ class ShellToolset(Toolset):
     async def _news(
         self, session: ProcessSession, milliseconds: int, context: ToolContext, at_most: int = outcome.READ_AT_ONCE
     ) -> Custom:
-        """What a session has said since the last time, and whether it still runs."""
+        """The output of a session since the last time, and whether it still runs."""
         await session.wait(milliseconds / 1000, context.show)
         output = session.child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
         if session.child.running or session.child.stdout.pending:

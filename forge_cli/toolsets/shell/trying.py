@@ -35,7 +35,7 @@ class KeptTrials:
 
     workspace: Path
     base: Path | None
-    """Where the session keeps them; without one they end with the process."""
+    """The place where the session keeps them; without one they end with the process."""
     _known: dict[str, Tried] = field(default_factory=dict)
 
     @cached_property
@@ -47,7 +47,7 @@ class KeptTrials:
             drop(self.folder)
 
     async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try) -> Preview:
-        """What a line did when it was tried, now or before the session was parked."""
+        """The effect of a line when it was tried, now or before the session was parked."""
         folder = self.folder / _key(args)
         tried = self._load(folder)
         if tried is None:
@@ -80,7 +80,7 @@ class KeptTrials:
             drop(self.folder / _key(args))
 
     def _load(self, folder: Path) -> Tried | None:
-        """What was tried before, if nothing of it has changed since."""
+        """The earlier trial, if nothing has changed since."""
         try:
             kept = json.loads((folder / _TRIED).read_bytes())
             changes = ChangeSet.load(folder)
@@ -101,7 +101,7 @@ def _key(args: Args) -> str:
 
 
 def told(tried: Tried, call_id: str, workspace: Path) -> CommandTried:
-    """What is put on record."""
+    """The event for the record."""
     outcome = "noEffect" if tried.no_effect else "effects" if tried.complete else "incomplete"
     return CommandTried(
         call_id,

@@ -110,7 +110,7 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
             warn(f"{error}; this skill is left out")
     if untrusted:
         names = ", ".join(untrusted)
-        warn(f"{around.path}: not used, because nobody has trusted it as it is: {names}; forge trust changes that")
+        warn(f"{around.path}: not used: you have not trusted it as it is: {names}. Run: forge trust")
 
 
 def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:
@@ -174,7 +174,7 @@ class SkillsToolset(Toolset):
         return Text("\n\n".join(filter(None, [f"Skill: {skill.name}", self._files(skill), self._text(skill)])))
 
     def _text(self, skill: Skill) -> str:
-        """What it says now; what was trusted must not have changed meanwhile."""
+        """The content of now; what was trusted must not have changed meanwhile."""
         if skill.around.needs_trust and not self._store.holds_folder(skill.folder):
             raise ToolError(f"the skill '{skill.name}' has changed since it was trusted, so it is not loaded")
         try:
@@ -183,7 +183,7 @@ class SkillsToolset(Toolset):
             raise ToolError(str(error)) from None
 
     def _files(self, skill: Skill) -> str:
-        """Where its files are; nothing where it has none, or where this worker cannot read them."""
+        """The folder of its files; nothing where it has none, or where this worker cannot read them."""
         place = name_in(full_sandbox(self.env), Path(os.path.realpath(skill.folder)))
         files = sorted(_files_in(skill.folder))
         if place is None or not files:

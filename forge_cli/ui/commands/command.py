@@ -26,7 +26,7 @@ class Chat(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What the events so far have told."""
+        """The facts of the events so far."""
         ...
 
     def show(self, shown: RenderableType) -> None:
@@ -37,8 +37,11 @@ class Chat(Protocol):
         """Show the result of that number whole; without one, list those that can be."""
         ...
 
-    async def ask(self, prompt: str, default: str = "") -> str | None:
-        """A line that the person types for this command alone; None where there is none."""
+    async def ask(self, prompt: str, instead: str) -> str | None:
+        """A line that the person types for this command alone.
+
+        Where none can be typed, ``instead`` is shown, which says what else to do.
+        """
         ...
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -87,13 +90,13 @@ class SlashCommand:
     summary: str
     act: Callable[[Chat, ParsedCommand], Awaitable[None]]
     complete: Callable[[Facts, str], Sequence[str]] = _nothing
-    """What the argument that begins so could become."""
+    """Completions of an argument."""
     most: int | None = 0
     """How many plain arguments it takes; None is any number."""
     least: int = 0
     options: frozenset[str] = frozenset()
     details: str = ""
-    """What ``/help NAME`` says beside the summary."""
+    """The text of ``/help NAME`` beside the summary."""
     free: bool = False
     """Does it read its arguments itself, such as those of a tool?"""
 

@@ -17,7 +17,7 @@ from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forwar
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
-from forge_cli.ui.transcript.entries import read_transcript
+from forge_cli.ui.transcript.entries import read_transcript, words_and_commands
 from forge_cli.ui.transcript.markdown import markdown
 
 SHORTEST = 6
@@ -82,7 +82,8 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
         listed = found or listed
         if not found and not search:
             return
-        answer = (await chat.ask("number, id, or text to search for (Enter: stay) > ") or "").strip()
+        instead = "open one under Sessions, at the top of the page"
+        answer = await chat.ask("number, id, or text to search for (Enter: stay) > ", instead)
         if not answer:
             return
         search = answer
@@ -113,17 +114,17 @@ def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
 
 
 def _session_list(found: Sequence[Overview]) -> Table:
-    table = Table.grid(padding=(0, 1, 0, 0))
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, seen in enumerate(found, 1):
         table.add_row(f"{number}.", Text(local_time(seen.ended, "%b %d %H:%M")), Text(visible(_about(seen))))
     return table
 
 
 def _about(seen: Overview) -> str:
-    return " ".join((seen.title or seen.task or seen.session).split())
+    return " ".join((seen.title or words_and_commands(seen.task)[0] or seen.session).split())
 
 
 def _picked(found: Sequence[Overview], answer: str) -> str | None:
@@ -188,13 +189,15 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
     if not said:
         chat.show("nothing has been said yet")
         return
-    table = Table.grid(padding=(0, 1, 0, 0))
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, message in list(enumerate(said, 1))[-SHOWN:]:
-        table.add_row(f"{number}.", Text(visible(" ".join(message.text.split()))))
+        table.add_row(f"{number}.", Text(visible(" ".join(words_and_commands(message.text)[0].split()))))
     chat.show(table)
-    answer = await chat.ask("number of the message to go back to (Enter: stay) > ")
+    answer = await chat.ask(
+        "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
+    )
     if answer:
         chat.bus.emit(CommandEvent("rewind", (answer,)))
 
@@ -236,7 +239,7 @@ COMMANDS = (
         "restore files that were changed",
         undo,
         options=frozenset({"list", "call", "turn"}),
-        details="What file tools and commands of this session, or its Nth call or turn, changed and nobody else has"
+        details="It restores what this session, or its Nth call or turn, changed, unless somebody changed it"
         " since; --list only says what would be done. What a command did over the network is not undone.",
     ),
     SlashCommand(

@@ -64,7 +64,7 @@ async def run_line(chat: Chat, text: str) -> None:
 
 
 def unknown_command(name: str, facts: Facts) -> UsageError:
-    """What to say of a command that there is not, with the nearest one."""
+    """A sentence for an unknown command, with the nearest one."""
     known = [f"/{each}" for each in (*COMMANDS, *facts.manual_tools, *facts.prompts)]
     hint = did_you_mean(f"/{name}", known, "/help lists the commands")
     return UsageError(f"there is no command '/{visible(name)}'", hint=hint)

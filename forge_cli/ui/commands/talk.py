@@ -62,7 +62,7 @@ COMMANDS = (
         "",
         "forget what was said so far",
         forward("clear"),
-        details="The model begins anew; the record keeps all of it.",
+        details="The model starts over; the record keeps everything.",
     ),
     SlashCommand(
         "compact",
@@ -97,7 +97,7 @@ async def model(chat: Chat, parsed: ParsedCommand) -> None:
     if parsed.args:
         chat.bus.emit(CommandEvent("model", parsed.args))
     else:
-        chat.show(f"the model is {visible(chat.facts.model)}")
+        chat.show(f"the model is {visible(chat.facts.model)}; /model NAME changes it")
 
 
 async def attach(chat: Chat, parsed: ParsedCommand) -> None:
@@ -137,7 +137,7 @@ SURROUNDINGS = (
         complete_mcp,
         most=2,
         details="One that is off has no tools, from the next turn on, until it is on again or the conversation ends."
-        " reconnect starts a server anew; one that crashed is started again by itself.",
+        " reconnect restarts a server; one that crashed is started again by itself.",
     ),
     SlashCommand(
         "add-dir",

@@ -1,1 +1,1 @@
-"""What a session shows as HTML: results, entries of a transcript and requests, escaped and without style or script."""
+"""A session as HTML: results, entries of a transcript and requests, escaped and without style or script."""

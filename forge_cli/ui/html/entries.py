@@ -7,7 +7,15 @@ from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.markdown import draw_markdown
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
 from forge_cli.ui.terminal.calls import short_args
-from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, TranscriptEntry, split_args
+from forge_cli.ui.transcript.entries import (
+    ArgumentBlock,
+    Called,
+    Noted,
+    Said,
+    TranscriptEntry,
+    split_args,
+    words_and_commands,
+)
 from forge_cli.ui.views import FindRenderer, View, no_renderers
 
 SHORT = 160
@@ -33,14 +41,19 @@ def draw_said(entry: Said) -> str:
     if not entry.text.strip():
         return head + files
     words = entry.text.strip("\n")
-    is_person = entry.who in ("user", "summary")
-    shown = element("div", many_lines(words), "words", "plain") if is_person else draw_markdown(words)
+    if entry.who in ("user", "summary"):
+        words, commands = words_and_commands(words)
+        shown = element("div", many_lines(words), "words", "plain")
+        if commands:
+            shown += f'<details class="fold"><summary>and what you ran</summary>{draw_code(commands, "text")}</details>'
+    else:
+        shown = draw_markdown(words)
     cut = element("p", "It ended here: the answer is not complete.", "quiet", "cut") if entry.cut_off else ""
     return head + shown + files + cut
 
 
 def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
-    """A call as one line, which opens to its args, its verdict and its result."""
+    """A call as one line, which opens to its args, its verdict and its result; it is open where a person called."""
     unfinished = "unfinished" if not live else "waiting" if entry.waits else "running"
     status = entry.status or unfinished
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
@@ -50,7 +63,8 @@ def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = 
     state = element("span", one_line(status), "state")
     sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
     line = f"<summary>{sign} {title} {args} {state}</summary>"
-    return f'<details class="call {one_line(status)}">{line}{draw_call_body(entry, find)}</details>'
+    opened = " open" if entry.by_person else ""
+    return f'<details class="call {one_line(status)}"{opened}>{line}{draw_call_body(entry, find)}</details>'
 
 
 def draw_call_body(entry: Called, find: FindRenderer = no_renderers) -> str:

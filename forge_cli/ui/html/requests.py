@@ -16,13 +16,13 @@ from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
 from forge_cli.ui.terminal.grants import edits_offer, session_offer
 from forge_cli.ui.terminal.prompts import RISKS
-from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
 
 _LABELS = {"edits": "Allow edits", "session": "Allow for session"}
 
 
 def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers, tried: CommandTried | None = None) -> str:
-    """What would be called, what it would do, or did when it was tried, and why it asks."""
+    """The call, what it would do or did when it was tried, and why it asks."""
     return "".join(
         [
             *_draw_args(request),
@@ -47,7 +47,7 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
 
 
 def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
-    """What a yes may be remembered as, by the name of the choice."""
+    """Grants that a yes may give, by the name of the choice."""
     offers = {"edits": edits_offer(request), "session": session_offer(request)}
     return {name: offer for name, offer in offers.items() if offer}
 
@@ -106,7 +106,7 @@ def _draw_place(runs: CommandRun) -> str:
 
 
 def _draw_parts(parts: Sequence[JudgedPart]) -> str:
-    """What is said of each command, by the rule that it met."""
+    """The verdict on each command, by the rule that it met."""
     rows = "".join(
         f'<tr class="{one_line(part.approval)}"><td><code>{one_line(part.text)}</code></td>'
         f"<td>{one_line(part.approval)}</td><td>{one_line(part.reason)}{_where(part.where)}</td></tr>"
@@ -118,7 +118,7 @@ def _draw_parts(parts: Sequence[JudgedPart]) -> str:
 
 
 def _draw_preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[str]:
-    """What the call would do, and how much that is."""
+    """The effect of the call, and how much that is."""
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)
@@ -141,4 +141,4 @@ def _draw_why(request: ApprovalRequest) -> Iterator[str]:
 
 
 def _where(where: object) -> str:
-    return f" ({one_line(str(where))})" if where else ""
+    return f" ({one_line(short_place(where))})" if where else ""

@@ -44,7 +44,7 @@ def draw_view(view: View, *, fold: bool = True) -> str:
 
 
 def fold_away(drawn: str, lines: int, view: View) -> str:
-    """What is long behind a line that opens it."""
+    """Put long content behind a line that opens it."""
     folded = lines > LONG if view.collapsed is None else view.collapsed
     if not folded:
         return drawn

@@ -1,4 +1,4 @@
-"""Calls on a terminal: one line each, which says what is called, and becomes what came of it."""
+"""Calls on a terminal: one line each, which names the call, and becomes its result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BODY_LINES, TAIL_LINES, DRAWING_LINES, DEBUG_LINES = 8, 5, 20, 20
 SLOW = 1000
 """Milliseconds from which on it is said how long a call took."""
 NO_OUTPUT = "(no output)"
-"""What stands for the output of a command that has printed nothing."""
+"""A text for the output of a command that has printed nothing."""
 SEPARATOR = " · "
 MAIN = ("path", "command", "pattern", "url", "query", "name", "tool_name")
 """Args that need no name."""
@@ -48,7 +48,7 @@ _FAILED = ("✗", "red")
 
 
 def call_key(event: Event, call: str) -> CallKey:
-    """What tells a call from those of other workers, whose models may give the same ids."""
+    """An id that tells a call from those of other workers, whose models may give the same ids."""
     return event.origin.delegation if event.origin else None, call
 
 
@@ -66,7 +66,7 @@ class OpenCall:
     announced: bool = False
     """Does a line of its own say already that it was taken up?"""
     by_mode: str = ""
-    """What approved it without asking, such as ``-y``."""
+    """The mode that approved it without asking, such as ``-y``."""
     progress: str = ""
     output: tuple[str, ...] = ()
     result: ToolResult | None = None
@@ -132,7 +132,7 @@ def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
 
 
 def fit_line(call: OpenCall, facts: Sequence[str], width: int | None) -> tuple[str, list[str], list[str]]:
-    """What stands on the line of a call: as much of its args as has room, and which facts; the others come below it."""
+    """The line of a call: as much of its args as has room, and which facts; the others come below it."""
     if width is None:
         return call.args, list(facts), []
     room = width - cell_width(f"{call.who}✓ {call.name} ")
@@ -151,7 +151,7 @@ def call_duration(milliseconds: int) -> str:
 
 
 def is_command(value: ResultValue) -> bool:
-    """Is it what came of a command, whose last lines matter most?"""
+    """Is it the output of a command, whose last lines matter most?"""
     return (
         isinstance(value, Custom) and isinstance(value.data, dict) and bool({"exitCode", "running"} & set(value.data))
     )
@@ -171,7 +171,7 @@ def describe_error(event: ToolResult, error: str) -> str:
 
 
 def describe_value(value: ResultValue, view: View) -> str:
-    """What came of a call in a few words; empty where only the result itself can say that."""
+    """The result of a call in a few words; empty where only the result itself can say that."""
     match value:
         case FileContent(content=content):
             return counted(len(content.splitlines()), "line")

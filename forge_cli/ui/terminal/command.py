@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from forge_cli.core.approval import CommandRun, JudgedPart
 from forge_cli.core.text import counted, visible
 from forge_cli.ui.terminal.render import Indented, plain
+from forge_cli.ui.views import short_place
 
 PARTS = 20
 """Commands of a line that are listed at the prompt."""
@@ -33,7 +34,7 @@ def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterat
 
 
 def draw_place(runs: CommandRun) -> RenderableType:
-    """Where it would run, and whether confined."""
+    """The folder in which it would run, and whether confined."""
     home, folder = os.path.expanduser("~"), runs.folder
     if folder == home or folder.startswith(os.path.join(home, "")):
         folder = f"~{folder.removeprefix(home)}"
@@ -42,10 +43,10 @@ def draw_place(runs: CommandRun) -> RenderableType:
 
 
 def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
-    """What is said of each command, by the rule that it met."""
+    """The verdict on each command, by the rule that it met."""
     width = max(len(part.approval) for part in parts)
     for part in parts[:PARTS]:
-        where = f", {part.where}" if part.where else ""
+        where = f", {short_place(part.where)}" if part.where else ""
         line = f"{part.approval:{width}}  {part.text}  ({part.reason}{where})"
         yield Indented(plain(visible(line), style=_VERDICTS.get(part.approval, "")), 2, hang=width + 2)
     if len(parts) > PARTS:

@@ -1,4 +1,4 @@
-"""Where people read: plain wherever ``NO_COLOR`` says so, and as large as the terminal really is."""
+"""Consoles for people: plain wherever ``NO_COLOR`` says so, and as large as the terminal really is."""
 
 from __future__ import annotations
 

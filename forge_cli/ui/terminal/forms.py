@@ -114,7 +114,7 @@ class _Form:
                 raise InvalidInput(*own) from None
 
     async def _read(self, field: FormField) -> str | None:
-        """What was typed: one line, or as many as its quotes or its brackets take."""
+        """A value that was typed: one line, or as many as its quotes or its brackets take."""
         line = await self._lines.read(visible(_question(field)))
         if line is None:
             return None
@@ -133,7 +133,7 @@ class _Form:
 
 
 def _is_open(field: FormField, text: str) -> bool:
-    """Does it go on in the next line?"""
+    """Does it continue in the next line?"""
     if field.type == "json":
         return text.strip() != "" and not _is_json(text) and text.lstrip()[:1] in "[{"
     return text.startswith(QUOTES) and not text.endswith(QUOTES, len(QUOTES))
@@ -148,7 +148,7 @@ def _is_json(text: str) -> bool:
 
 
 def _value(field: FormField, text: str) -> Any:
-    """What a line means for a field; InvalidInput where it means nothing."""
+    """The value of a line for a field; InvalidInput where it has none."""
     if not text.strip():
         if field.required:
             empty = ', "" is an empty text' if field.type == "text" else ""

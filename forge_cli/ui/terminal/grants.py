@@ -1,4 +1,4 @@
-"""What a yes may be remembered as: edits in a zone, a rule for the session, or one that is written into a file."""
+"""The grants of a yes: edits in a zone, a rule for the session, or one that is written into a file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WRITE = "Enter writes it, Esc goes back > "
 
 
 def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """What ``e`` remembers: that edits in a zone are accepted."""
+    """The grant of ``e``: edits in a zone."""
     return next((offer for offer in request.offers or () if offer.rules and all(map(_is_of_zone, offer.rules))), None)
 
 
 def session_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """What ``s`` remembers: a folder, else the narrowest rule, or this very call where there is none."""
+    """The grant of ``s``: a folder, else the narrowest rule, or this exact call where there is none."""
     if request.offers is None:
         return None if request.once else THIS_CALL
     others = [offer for offer in request.offers if offer != edits_offer(request)]
@@ -35,7 +35,7 @@ def session_offer(request: ApprovalRequest) -> GrantOffer | None:
 
 
 def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """What ``a`` writes into a file: a rule, where there is a file for it."""
+    """The rule that ``a`` writes into a file, where there is a file for it."""
     offers = [each for each in (edits_offer(request), session_offer(request), *(request.offers or ())) if each]
     return next((offer for offer in offers if any(True for _ in _files(request, offer))), None)
 
@@ -45,7 +45,7 @@ def _is_of_zone(rule: GrantRule) -> bool:
 
 
 def say_offers(request: ApprovalRequest) -> Iterator[str]:
-    """What ``e`` and ``s`` would remember, a line each."""
+    """The grants of ``e`` and ``s``, a line each."""
     for letter, offer in (("e", edits_offer(request)), ("s", session_offer(request))):
         if offer:
             covered = f" (would have covered {counted(offer.covers, 'call')} so far)" if offer.covers else ""
@@ -53,7 +53,7 @@ def say_offers(request: ApprovalRequest) -> Iterator[str]:
 
 
 def explain_grants(request: ApprovalRequest) -> Iterator[str]:
-    """What ``e``, ``s`` and ``a`` would do, a line each."""
+    """The effects of ``e``, ``s`` and ``a``, a line each."""
     edits, session, lasting = edits_offer(request), session_offer(request), lasting_offer(request)
     if not (edits or session):
         yield "(a yes to this call is good for once, and cannot be remembered)"

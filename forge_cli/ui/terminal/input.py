@@ -212,10 +212,10 @@ class PlainInput:
         """Standard input, as it is when it is read, unless a ``stream`` is given."""
         self._stream = stream
         self._rest = b""
-        """What came with the line before; there is none on a terminal, which gives line by line."""
+        """Text that came with the line before; there is none on a terminal, which gives line by line."""
 
     def forget_typed(self) -> None:
-        """What was typed on a terminal so far does not count; what a program wrote is still to be read."""
+        """Forget what was typed on a terminal so far; what a program wrote is still to be read."""
         with suppress(termios.error, ValueError, OSError):
             termios.tcflush(self._file.fileno(), termios.TCIFLUSH)
             self._rest = b""

@@ -102,7 +102,7 @@ class KeyReader:
                 return
 
     async def _piece(self) -> bytes:
-        """What came at once; what comes behind a Ctrl+C is for whoever reads next."""
+        """Keys that came at once; those behind a Ctrl+C are for the next reader."""
         piece = b""
         while (
             len(piece) < 4096 and not piece.endswith(_STOP) and (not piece or select.select([self._fd], [], [], 0)[0])
@@ -148,7 +148,7 @@ class KeyReader:
 
 
 async def read_piece(fd: int, size: int = 4096) -> bytes:
-    """What is there to be read, waited for without a thread; nothing at the end of input."""
+    """The bytes to be read, waited for without a thread; none at the end of input."""
     try:
         with suppress(PermissionError):  # a file and /dev/null cannot be waited for: they are always ready
             await anyio.wait_readable(fd)

@@ -170,7 +170,7 @@ class LiveLines:
 
 
 def drawing(lines: Sequence[str], *, in_line: bool) -> str:
-    """What draws lines from the cursor on, or under its line, and brings the cursor back.
+    """A text that draws lines from the cursor on, or under its line, and brings the cursor back.
 
     First the room is made, by moving down and up again: at the bottom that scrolls, and the cursor with the text.
     """
@@ -180,7 +180,7 @@ def drawing(lines: Sequence[str], *, in_line: bool) -> str:
 
 
 def column_after(text: str, column: int) -> int:
-    """Where the cursor stands after a text, in cells from the beginning of the line, however often that is wrapped."""
+    """The column of the cursor after a text, in cells from the beginning of the line, however often that is wrapped."""
     _, newline, last = text.rpartition("\n")
     _, back, last = last.rpartition("\r")
     return cell_width(last) + (0 if newline or back else column)

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
+from typing import cast
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, Paragraph
+from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableElement
 from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text as Styled
 from rich.theme import Theme
 
@@ -129,7 +131,7 @@ class DrawnMarkdown:
         options = options.update(no_wrap=False, overflow="fold")
         first = True
         for block in _blocks(_parser().parse(self.text)):
-            shown = _ParsedMarkdown([*_prepared(block, joined=self.joined)])
+            shown = _ParsedMarkdown([*_prepared(block, joined=self.joined, marked=not console.color_system)])
             with console.use_theme(THEME):
                 rows = [_trimmed(row) for row in console.render_lines(shown, options, pad=False)]
             while rows and not rows[-1]:
@@ -199,15 +201,18 @@ def _blocks(tokens: Iterable[Token]) -> Iterator[list[Token]]:
             block = []
 
 
-def _prepared(tokens: Iterable[Token], *, joined: bool) -> Iterator[Token]:
-    """Tokens as rich shall draw them: links with their address, line ends as they are, no escapes out of entities."""
+def _prepared(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[Token]:
+    """Tokens as rich shall draw them: links with their address, line ends as they are, no escapes out of entities.
+
+    With ``marked`` the marks of bold, struck and quoted words stay, because no style tells them from the others.
+    """
     for token in tokens:
         if token.children is not None:
-            token.children = [*_inline(token.children, joined=joined)]
+            token.children = [*_inline(token.children, joined=joined, marked=marked)]
         yield token
 
 
-def _inline(tokens: Iterable[Token], *, joined: bool) -> Iterator[Token]:
+def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[Token]:
     link, words = "", ""
     for token in tokens:
         token.content = readable(token.content)
@@ -222,6 +227,10 @@ def _inline(tokens: Iterable[Token], *, joined: bool) -> Iterator[Token]:
                 yield Token("words_close", "link", -1)
                 if link.removeprefix("mailto:") != words:
                     yield Token("text", "", 0, content=f" ({link})")
+            case "code_inline" if marked:
+                yield Token("text", "", 0, content=f"{token.markup}{token.content}{token.markup}")
+            case "strong_open" | "strong_close" | "em_open" | "em_close" | "s_open" | "s_close" if marked:
+                yield Token("text", "", 0, content=token.markup)
             case _:
                 yield token
 
@@ -261,12 +270,23 @@ class _Code(CodeBlock):
         yield from (fence,) if fence else ()
 
 
+class _Table(TableElement):
+    """A table whose cells show long words whole."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            for column in cast(Table, table).columns:
+                column.overflow = "fold"
+            yield table
+
+
 class _ParsedMarkdown(Markdown):
     elements = Markdown.elements | {
         "paragraph_open": _Words,
         "heading_open": _LeftHeading,
         "fence": _Code,
         "code_block": _Code,
+        "table_open": _Table,
     }
     inlines = Markdown.inlines | {"link"}
 

@@ -34,7 +34,7 @@ from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
-from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
 
 AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "why"]
 ANSWERS: dict[AnswerKind, str] = {
@@ -46,7 +46,7 @@ ANSWERS: dict[AnswerKind, str] = {
     "text": "[t]ell why not",
     "why": "[?] why",
 }
-"""What may be answered, as the question offers it: by the letter in brackets, or by the word where lines are read."""
+"""Answers as the question offers them: by the letter in brackets, or by the word where lines are read."""
 TELL = "no, because > "
 TRIES = 3
 """Lines in a row that nobody understands; the last one is a no."""
@@ -65,7 +65,7 @@ RISKS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody typed at the prompt, understood; a ``note`` is told to the model."""
+    """The meaning of what was typed at the prompt; a ``note`` is told to the model."""
 
     kind: AnswerKind
     note: str | None = None
@@ -142,7 +142,7 @@ class _Prompt:
         return ApprovalDecision(False)
 
     async def _take(self, answer: Answer) -> ApprovalDecision | None:
-        """What an answer decides; None where the question is asked again."""
+        """The decision of an answer; None where the question is asked again."""
         match answer.kind:
             case "yes":
                 return ApprovalDecision(True)
@@ -216,13 +216,13 @@ class _Prompt:
 
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
-    """What makes sense as an answer."""
+    """Answers that make sense."""
     offers = {"edits": edits_offer, "session": session_offer, "always": lasting_offer}
     return [kind for kind in ANSWERS if kind not in offers or offers[kind](request)]
 
 
 def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
-    """What a key or a line means: an empty line is no, text after ``n`` is for the model, None is not understood."""
+    """The meaning of a key or a line: an empty line is no, text after ``n`` is for the model, None has no meaning."""
     answer = line.strip()
     if not answer:
         return Answer("no")
@@ -248,8 +248,8 @@ def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
 
 
 def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
-    """What would be called, what it would do, and why it asks."""
-    where = f" ({request.where})" if request.where else ""
+    """The call, what it would do, and why it asks."""
+    where = f" ({short_place(request.where)})" if request.where else ""
     return Group(
         plain(""),
         _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),
@@ -296,7 +296,7 @@ def _argument(name: str, value: object) -> Iterator[RenderableType]:
 
 
 def _preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[RenderableType]:
-    """What the call would do, and how much that is."""
+    """The effect of the call, and how much that is."""
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)

@@ -45,14 +45,14 @@ class ParsedCommand:
     args: tuple[str, ...] = ()
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     columns: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
-    """Where each option stands in the line."""
+    """The position of each option in the line."""
     argv: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """What follows the name, token by token."""
+    """The tokens behind the name."""
 
 
 @dataclass(frozen=True)
 class ClassifiedCommand:
-    """What a line that begins with a slash means: a command, a tool, or neither."""
+    """The meaning of a line that begins with a slash: a command, a tool, or neither."""
 
     type: Literal["builtin", "tool", "unknown"]
     parsed: ParsedCommand
@@ -164,7 +164,7 @@ def _is_option(item: str) -> bool:
 
 
 def _value(rest: list[Token], *, is_flag: bool) -> str | bool:
-    """What follows an option, if that is its value; without one it is a flag."""
+    """The value behind an option; without one it is a flag."""
     if not rest or _is_option(rest[0].text) or (is_flag and rest[0].text not in ("true", "false")):
         return True
     return rest.pop(0).text

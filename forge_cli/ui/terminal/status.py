@@ -1,4 +1,4 @@
-"""The status line: which model, what goes on, for how long, and how much it has read and written so far.
+"""The status line: which model, what it does, for how long, and how much it has read and written so far.
 
 Imported before anything else of a command, so it imports little.
 """
@@ -53,7 +53,7 @@ def compact(number: int) -> str:
 
 
 class Status:
-    """What the status line says; whoever knows more sets its fields."""
+    """The content of the status line; those who know more set its fields."""
 
     def __init__(self, activity: str = "starting") -> None:
         self.model = ""
@@ -67,7 +67,7 @@ class Status:
 
     @property
     def doing(self) -> str:
-        """What goes on; before another try, how long it is until then."""
+        """The activity; before another try, how long it is until then."""
         if self._retry is None:
             return self.activity
         retry, until = self._retry

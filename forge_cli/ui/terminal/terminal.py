@@ -110,7 +110,7 @@ class TerminalUI:
         self._open_line = False
         self._streamed = ""
         self._markdown: MarkdownStream | None = None
-        """What draws the answer on a terminal, once there is some of it."""
+        """The drawer of the answer on a terminal, once there is some of it."""
         self._last_text = float("-inf")
 
     async def __aenter__(self) -> Self:
@@ -256,7 +256,7 @@ class TerminalUI:
         return self._markdown.open_lines() if self._markdown else []
 
     def _wait_for(self, model: str) -> None:
-        """Where no status line can be drawn, one plain line says after a while what is waited for."""
+        """Say in one plain line what is waited for, where no status line can be drawn."""
         self._stop_waiting()
         if self._says_that_it_waits:
             loop = asyncio.get_running_loop()

@@ -69,7 +69,7 @@ from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.terminal.status import compact, duration
-from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, short_place, view_of
 
 _LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
@@ -220,7 +220,7 @@ class Trace:
 
     @property
     def _indent(self) -> str:
-        """What a child worker does is indented further than what its parent does."""
+        """Indent what a child worker does further than what its parent does."""
         return "  " * self._from.depth if self._from else ""
 
     def _start_call(self, event: ToolStarted) -> None:
@@ -260,7 +260,7 @@ class Trace:
             call.since = time.monotonic()
         if call and event.by == "mode" and event.approved:
             call.by_mode = event.via or "-y"
-        place = f" ({event.where})" if event.where else ""
+        place = f" ({short_place(event.where)})" if event.where else ""
         answer = "yes" if event.approved else "no"
         via = f" ({event.via})" if event.via else ""
         self._line(3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim")
@@ -309,7 +309,7 @@ class Trace:
             self._show_value(value, view, inline=not error and bool(reason), margin=margin)
 
     def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
-        """What a call gave back, as far as its line does not say it."""
+        """Show the result of a call, as far as its line does not say it."""
         is_drawn = isinstance(value, FileList) and view.form != "text"
         folded = not is_drawn and (inline or isinstance(value, FileContent | FileList))
         if is_hidden(value) or (folded and not self._debug and not isinstance(value, Diff)):
@@ -369,7 +369,7 @@ def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width
 
 
 def format_tokens(usage: Mapping[str, int]) -> str:
-    """What was sent and received; what the provider's cache knew counts as sent. Empty where nothing was."""
+    """The tokens sent and received; those of the provider's cache count as sent. Empty where there are none."""
     cached = usage.get("cache_read_tokens", 0)
     sent = usage.get("input_tokens", 0) + cached + usage.get("cache_write_tokens", 0)
     of_it, received = f" ({compact(cached)} cached)" if cached else "", usage.get("output_tokens", 0)

@@ -1,4 +1,4 @@
-"""What a conversation consists of, read from the lines of a log, also of one that somebody has changed."""
+"""The entries of a conversation, read from the lines of a log, also of one that somebody has changed."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.phrases import COMMAND_OF_USER
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.wire import jsonable
 from forge_cli.record.line import BadLine, Line
-from forge_cli.ui.views import is_hidden
+from forge_cli.ui.queue import MANUAL
+from forge_cli.ui.views import is_hidden, short_place
 
 DEEPEST = 10
 LONG = 100
@@ -66,7 +68,7 @@ class Said:
 
 @dataclass
 class Called:
-    """A call with everything that came of it."""
+    """A call with its verdict and its result."""
 
     tool: str
     args: Mapping[str, Any]
@@ -77,6 +79,8 @@ class Called:
     value: ResultValue | None = None
     distribution: str | None = None
     """That of the tool, where it is known."""
+    by_person: bool = False
+    """Was it called by hand?"""
 
     @property
     def waits(self) -> bool:
@@ -97,6 +101,12 @@ class Called:
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
 
 
+def words_and_commands(text: str) -> tuple[str, str]:
+    """The words of a message of the user, and the commands behind them."""
+    words, _, commands = f"\n\n{text}".partition(f"\n\n{COMMAND_OF_USER}")
+    return words[2:], f"{COMMAND_OF_USER}{commands}" if commands else ""
+
+
 @dataclass(frozen=True)
 class Noted:
     """Something else that a reader should know; ``level`` is that of a warning or an error."""
@@ -108,7 +118,7 @@ class Noted:
 
 @dataclass
 class _Grant:
-    """A rule that was allowed for the session, or a very call, and how many calls it has allowed."""
+    """A rule that was allowed for the session, or one exact call, and how many calls it has allowed."""
 
     text: str
     depth: int
@@ -265,14 +275,14 @@ class TranscriptReader:
         return "summary" if event.summary_of is not None else self.parents.get(line.delegation, event.message.role)
 
     def call(self, line: Line, id: str, tool: str, args: Mapping[str, Any]) -> Called:
-        called = self.calls[line.delegation, id] = Called(tool, args, _depth(line))
+        called = self.calls[line.delegation, id] = Called(tool, args, _depth(line), by_person=id.startswith(MANUAL))
         self.add(called)
         return called
 
     def required(self, line: Line, request: ApprovalRequest) -> None:
         if called := self.calls.get((line.delegation, request.tool_call_id)):
             self.asked[request.request_id] = called
-            place = f" ({request.where})" if request.where else ""
+            place = f" ({short_place(request.where)})" if request.where else ""
             called.verdict = f"asks: {request.reason}{place}; {request.request_id} {WAITS}"
             self._touched.append(called)
 
@@ -285,7 +295,7 @@ class TranscriptReader:
 
     def decided(self, line: Line, event: ApprovalDecided) -> None:
         if called := self.calls.get((line.delegation, event.tool_call_id)):
-            place = f" ({event.where})" if event.where else ""
+            place = f" ({short_place(event.where)})" if event.where else ""
             via = f" ({event.via})" if event.via else ""
             settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}{via}"
             called.verdict = f"{settled}: {event.reason}{place}"
@@ -323,7 +333,7 @@ def _yes_or_no(approved: bool) -> str:
 
 def _room(event: ContextUsage) -> str | None:
     if event.cleared:
-        return "the conversation begins anew"
+        return "the model starts over"
     if event.rewound is not None:
         return f"the conversation goes back to line {event.rewound}: the model does not read what came since"
     if event.elided:

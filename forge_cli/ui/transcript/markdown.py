@@ -53,7 +53,7 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
 
 
 def _language(view: View) -> str:
-    """What a fence says of what is in it."""
+    """The language that a fence names."""
     if view.form == "code" and _LANGUAGE.fullmatch(view.language):
         return view.language
     return "diff" if view.form == "diff" else "text"

@@ -18,7 +18,7 @@ from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import DrawnMarkdown
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, Transcript, split_args
-from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
 
 LINES, LETTERS = 200, 20_000
 """How much of what somebody said is shown."""
@@ -60,7 +60,7 @@ class _Page:
             self.line(entry.depth + 1, f"with {name}", "dim")
 
     def _text(self, entry: Called) -> str:
-        """What is shown of a call that failed."""
+        """The lines of a call that failed."""
         if entry.error is None or entry.shown is None:
             return ""
         return render_text(view_of(entry.shown, self._find, entry.distribution))
@@ -119,7 +119,7 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
         console.print(Indented(render(preview, find, row["distribution"], exact=True), 4, bar=True), end="")
     if recap := row.get("recap"):
         line(f"  {recap}")
-    place = f" ({row['where']})" if row["where"] else ""
+    place = f" ({short_place(row['where'])})" if row["where"] else ""
     line(f"  why: {row['reason']}{place}", "dim")
     if row["held_secret"] and row["pid"] is None:
         line(f"  {LOST}", "red")

@@ -87,7 +87,7 @@ from forge_cli.hooks import ModelFactory, TextDelta, TurnEnd
 
 
 class Drawn:
-    """``KEY TOOL...``: calls the tools, one a turn, then says what came of the last call.
+    """``KEY TOOL...``: calls the tools, one a turn, then says the result of the last call.
 
     ``hang`` waits until everybody is released, ``flaky`` fails the first time.
     """

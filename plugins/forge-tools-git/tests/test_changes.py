@@ -1,4 +1,4 @@
-"""Staging, committing and pushing: who may, what is shown before, and what comes of it."""
+"""Staging, committing and pushing: who may, what is shown before, and the result."""
 
 from __future__ import annotations
 

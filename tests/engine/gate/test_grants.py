@@ -134,7 +134,7 @@ async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) 
     assert decided["grant"] == {"text": "every call of act", "rules": [rule]}
     assert response["grant"] == {"text": "every call of act", "rules": [rule], "covers": 0}
     assert required["offers"] == [
-        {"text": "this very call", "rules": [], "covers": 0},
+        {"text": "this exact call", "rules": [], "covers": 0},
         {"text": "every call of act", "rules": [rule], "covers": 0},
     ]
     for event in opened.events:
@@ -243,7 +243,7 @@ async def test_a_rule_that_was_written_keeps_what_was_given_before(gate: OpenGat
 def test_commands_that_begin_alike(coder: Project) -> None:
     made = [shell("ls -l | tail -1"), shell("tail -2 a.txt"), shell("ls; ls -a"), shell("wc -l a.txt")]
     seen = run(coder, *made, choose=[1, None])
-    assert texts(seen.asked[0]) == ["this very call", "commands that begin with ls and commands that begin with tail"]
+    assert texts(seen.asked[0]) == ["this exact call", "commands that begin with ls and commands that begin with tail"]
     assert seen.statuses == ["success", "success", "success", "denied"]
     memory = [event for event in seen.of(ApprovalDecided) if event.by == "memory"]
     assert [str(rule) for event in memory for rule in (event.grant or THIS_CALL).rules] == [
@@ -256,8 +256,8 @@ def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
     made = [shell("git status"), shell("git push"), shell("git tag x"), shell("git status; git push"), shell("git $x")]
     seen = run(coder, *made, choose=[1, None, None, None])
     assert [texts(request) for request in seen.asked] == [
-        ["this very call", "commands that begin with git status"],
-        *[["this very call"]] * 3,
+        ["this exact call", "commands that begin with git status"],
+        *[["this exact call"]] * 3,
     ]
     assert seen.statuses[1:] == ["denied", "blocked", "denied", "denied"]
 
@@ -265,7 +265,7 @@ def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
 def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
     made = [shell("ls a.txt"), shell("ls .git/config"), shell("ls --x=.env"), shell("ls .e*"), shell("ls worker.yaml")]
     seen = run(coder, *made, choose=[1, None, None, None, None])
-    assert [texts(request) for request in seen.asked[1:]] == [["this very call"]] * 4
+    assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 4
 
 
 def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None:
@@ -274,7 +274,7 @@ def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None
     typed = call("write_stdin", session_id=1, chars="ls\n")
     started = call("exec_command", command="bash", yield_time_ms=250)
     seen = run(coder, shell("ls"), elsewhere, started, typed, choose=[1, None, 0, None])
-    assert [texts(request) for request in seen.asked[1:]] == [["this very call"], ["this very call"], []]
+    assert [texts(request) for request in seen.asked[1:]] == [["this exact call"], ["this exact call"], []]
 
 
 def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
@@ -282,7 +282,7 @@ def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
     made = [patch, write("/code/b.txt"), call("apply_patch", input=PATCH.replace("-one", "-two").format("three"))]
     seen = run(coder, *made, write("/other/c.txt"), choose=[0, None])
     assert texts(seen.asked[0]) == ["edits in zone code"], "the patch itself is good for once"
-    assert texts(seen.asked[1]) == ["this very call", "edits in zone other"]
+    assert texts(seen.asked[1]) == ["this exact call", "edits in zone other"]
     assert seen.statuses == ["success", "success", "success", "denied"]
     assert coder.read("a.txt") == "three\n"
 
@@ -291,14 +291,14 @@ def test_deletions_are_another_rule(coder: Project) -> None:
     delete = call("delete_file", path="/code/a.txt")
     move = "*** Begin Patch\n*** Update File: /code/a.txt\n*** Move to: /code/c.txt\n-one\n+two\n*** End Patch"
     seen = run(coder, write("/code/b.txt"), delete, call("apply_patch", input=move), choose=[1, None, None])
-    assert texts(seen.asked[1]) == ["this very call", "deletions in zone code"]
+    assert texts(seen.asked[1]) == ["this exact call", "deletions in zone code"]
     assert texts(seen.asked[2]) == ["deletions in zone code"], "edits are allowed already"
 
 
 def test_protected_names_always_ask_and_blocked_zones_stay_blocked(coder: Project) -> None:
     made = [write("/code/b.txt"), write("/code/.env"), write("/code/worker.yaml"), write("/closed/x")]
     seen = run(coder, *made, choose=[1, None, None])
-    assert [texts(request) for request in seen.asked[1:]] == [["this very call"]] * 2
+    assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 2
     assert seen.statuses == ["success", "denied", "denied", "blocked"]
 
 

@@ -36,7 +36,7 @@ toolsets:
 HOST = "unlisted.invalid"
 LINE = f"python3 get.py http://{HOST}/"
 WHY = "no rule of sandbox.network covers it"
-NOBODY = "nobody could be asked (not interactive)"
+NOBODY = "forge could not ask (not interactive)"
 
 
 @pytest.fixture

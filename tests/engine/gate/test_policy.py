@@ -126,12 +126,12 @@ ASKED = {
     "interactive, no": ("denied", "user", "not today"),
     "approve_all": ("success", "mode", "approval mode approve_all"),
     "auto_deny": ("denied", "mode", "approval mode auto_deny"),
-    "headless": ("denied", "headless", "nobody could be asked (not interactive)"),
+    "headless": ("denied", "headless", "forge could not ask (not interactive)"),
 }
 DENIED = {
     "interactive, no": "act was not called; the user said no: not today",
     "auto_deny": "act was not called; denied: approval mode auto_deny",
-    "headless": "act was not called; denied: nobody could be asked (not interactive)",
+    "headless": "act was not called; denied: forge could not ask (not interactive)",
 }
 
 Case = tuple[Approval | None, Approval | None, str]

@@ -492,7 +492,7 @@ def test_a_session_without_a_log_is_observed_too(hooked: Project, lines: list[di
     ("name", "problem"),
     [
         ("crash", "ValueError: it broke"),
-        ("wait", "it is async, and nobody waits for what is told of the record"),
+        ("wait", "it is async, and the record waits for no hook"),
         ("block", "it says blocked, and the record tells what has happened already"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A session read to be repeated: its parts, the turns of each worker, and what came of every call."""
+"""A session read to be repeated: its parts, the turns of each worker, and the result of every call."""
 
 from pathlib import Path
 

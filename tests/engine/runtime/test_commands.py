@@ -165,7 +165,7 @@ def test_there_may_be_nothing_to_compact(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "compact")))
-    assert statuses(ui, "info") == ["nothing was taken out of the conversation"]
+    assert statuses(ui, "info") == ["nothing to compact yet"]
 
 
 def test_an_edited_worker_is_opened_before_the_next_task(worker: Project) -> None:
@@ -449,7 +449,7 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     said = statuses(ui, "info")
     assert f"{worker.folder}/new.txt would be removed" in said
     assert f"{worker.folder}/old.txt restored" in said
-    assert said[-1] == "this session changed no file that is not as it was"
+    assert said[-1] == "nothing to undo: every file is as it was before"
 
 
 def test_what_changes_after_an_undo_is_undone_as_well(worker: Project) -> None:

@@ -179,10 +179,10 @@ def test_grants_neither_go_down_nor_come_back(tree: Tree) -> None:
     ("root", "own", "said"),
     [
         ("approve_all", "auto_deny", "auto_deny"),
-        ("approve_all", "interactive", "nobody could be asked"),
+        ("approve_all", "interactive", "forge could not ask"),
         ("approve_all", None, "noted x"),
         ("auto_deny", "interactive", "auto_deny"),
-        ("interactive", None, "nobody could be asked"),
+        ("interactive", None, "forge could not ask"),
     ],
 )
 def test_the_stricter_approval_mode_counts(tree: Tree, root: str, own: str | None, said: str) -> None:

@@ -97,7 +97,7 @@ def test_nobody_there_the_second_time_either(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     lines = recorded(seen)
     again = chain.run(*TURNS, task="", resume=Resumed(read_past(lines), lines[-1]))
-    assert "risky was not called; denied: nobody could be asked" in again.result.response
+    assert "risky was not called; denied: forge could not ask" in again.result.response
 
 
 def test_the_other_calls_of_the_turn_wait_too(tree: Tree) -> None:
@@ -147,7 +147,7 @@ def test_a_worker_whose_file_changed_meanwhile_asks_again(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     chain.project.write("tools.py", chain.project.read("tools.py") + "\n# changed\n")
     again = chain.go_on(seen, *TURNS)
-    assert "nobody could be asked" in again.result.response
+    assert "forge could not ask" in again.result.response
     assert any("no longer what was approved" in line.get("message", "") for line in again.lines if "level" in line)
 
 
@@ -196,7 +196,7 @@ def cut(seen: Seen, worker: str, kind: str) -> list[Line]:
 
 @pytest.fixture
 def noted(tree: Tree) -> Tree:
-    """helper calls leaf, which notes something with nobody asked."""
+    """helper calls leaf, which notes something without asking."""
     tree.worker("leaf", calls(call("note", text="x")), "leaf: {result}", toolsets=(custom("note"),))
     tree.worker("helper", calls(call("leaf", input="{task}")), "helper: {result}", toolsets=(allowed("leaf"),))
     return tree

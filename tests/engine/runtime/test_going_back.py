@@ -74,7 +74,7 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
     assert not (worker.folder / "new").exists()
     told = [*statuses(ui, "info"), *statuses(ui, "warning")]
     assert {"1. one", "2. two", "3. three"} <= set(told)
-    assert "back to where message 2 was not sent yet: two" in told
+    assert "back to before message 2: two" in told
     assert "not undone, whatever they did beyond these files: shell touch made" in told
     assert said(session) == ["one", "four"]
     lines = read_readable(find_kept(session)).lines

@@ -85,7 +85,7 @@ def test_a_function_and_a_task_are_enough() -> None:
 async def test_without_approval_they_ask_and_blocked_stays_blocked() -> None:
     made = call("greet", name="Ana")
     assert await outcomes(Worker.of(name="w", tools=[greet]), made) == [
-        "denied: greet was not called; denied: nobody could be asked (not interactive)"
+        "denied: greet was not called; denied: forge could not ask (not interactive)"
     ]
     assert await outcomes(Worker.of(name="w", tools=[greet]), made, asked=lambda request: ApprovalDecision(True)) == [
         "success: Hello, Ana!"
@@ -271,7 +271,7 @@ async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime()
     assert [result.status for result in seen] == ["interrupted"]
     assert runtime.result is not None
     assert runtime.result.status == "interrupted"
-    assert signal.reason == "nobody reads its events any more"
+    assert signal.reason == "its events are no longer read"
 
 
 async def test_a_worker_without_a_file_has_sessions_too() -> None:

@@ -44,7 +44,7 @@ toolsets:
     tools: [look, write, never, hang]
     approval: {default: ask, tools: {look: preApproved, hang: preApproved}}
 """
-HEADLESS = "write was not called; denied: nobody could be asked (not interactive)"
+HEADLESS = "write was not called; denied: forge could not ask (not interactive)"
 
 
 @pytest.fixture

@@ -164,5 +164,5 @@ def test_parked_answered_and_resumed(api: Api, worker: Project, forge) -> None:
     assert [(block["content"], block.get("is_error", False)) for block in sent(api)[2][1]] == [
         ("changed 0", False),
         ("risk was not called; the user said no: too early", True),
-        ("risk was not called; denied: nobody could be asked (not interactive)", True),
+        ("risk was not called; denied: forge could not ask (not interactive)", True),
     ]

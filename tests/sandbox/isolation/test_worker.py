@@ -71,7 +71,7 @@ def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]
     said: list[str] = []
 
     def notify(level: str, sentence: str) -> None:
-        if (level, sentence) != ("info", "commands: confined (bwrap)"):
+        if (level, sentence) != ("debug", "commands: confined (bwrap)"):
             said.append(f"{level}: {sentence}")
 
     return WorkerProcesses(wanted, workspace=place / "project", home=place / ".forge", notify=notify), said
@@ -295,7 +295,7 @@ def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
         made.warn_of_rules()
         assert made.confined
     weaker = ("warning", f"commands: confined, weaker (Landlock: {only.weakness})")
-    assert lines == [weaker if only.weakness else ("info", "commands: confined (bwrap)")]
+    assert lines == [weaker if only.weakness else ("debug", "commands: confined (bwrap)")]
 
 
 def test_a_list_of_names_needs_a_network_of_its_own(place: Path, only: Mechanism) -> None:

@@ -150,7 +150,7 @@ async def test_the_clock_stands_still_while_somebody_is_asked() -> None:
 
 
 async def test_without_a_gate_nothing_is_asked() -> None:
-    sentence = "no rule covers it; nobody could be asked (not interactive) by headless"
+    sentence = "no rule covers it; forge could not ask (not interactive) by headless"
     assert await why_not(check(NOBODY), "other.example.com") == sentence
 
 

@@ -143,11 +143,11 @@ def test_what_a_project_brings_needs_trust_and_needs_it_again(project: Project) 
     script = project.write(".forge/skills/b/run.sh", "echo\n")
     seen = load(project, "a")
     folder = project.folder / ".forge" / "skills"
-    reason = "not used, because nobody has trusted it as it is"
-    assert told(seen) == [f"{folder}: {reason}: a, b; forge trust changes that"]
+    reason = "not used: you have not trusted it as it is"
+    assert told(seen) == [f"{folder}: {reason}: a, b. Run: forge trust"]
     assert seen.statuses == ["error"]
     assert project.forge("trust", ".forge/skills/a").stdout == f"trusted: {folder}/a (skill)\n"
-    assert told(load(project, "a")) == [f"{folder}: {reason}: b; forge trust changes that"]
+    assert told(load(project, "a")) == [f"{folder}: {reason}: b. Run: forge trust"]
     done = project.forge("trust")
     assert done.stdout == f"trusted: {folder}/a (skill)\ntrusted: {folder}/b (skill)\n"
     assert load(project, "a", "b").statuses == ["success", "success"]

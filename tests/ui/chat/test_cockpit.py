@@ -45,7 +45,7 @@ def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talk
     window.say("go")
     window.see("warning: the answer of the model is empty")
     window.ready().say("/clear")
-    window.see("the conversation begins anew; the session keeps what was said")
+    window.see("the model starts over; the session keeps everything")
     window.ready().say("/exit")
     assert window.end() == 0
     [before] = json.loads(talker.forge("sessions", "list", "--json").stdout)
@@ -54,6 +54,10 @@ def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talk
     assert window.end() == 0
     [after] = json.loads(talker.forge("sessions", "list", "--json").stdout)
     assert before["status"] == after["status"] == "completed"
+    window = chat().ready()
+    window.say("/exit")
+    assert window.end() == 0
+    assert [after] == json.loads(talker.forge("sessions", "list", "--json").stdout)  # nothing was said
 
 
 def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> None:

@@ -73,7 +73,7 @@ class Screen:
     def show(self, shown: RenderableType) -> None:
         self.console.print(shown, markup=False, highlight=False)
 
-    async def ask(self, prompt: str, default: str = "") -> str | None:
+    async def ask(self, prompt: str, instead: str) -> str | None:
         return self.lines.pop(0) if self.lines else None
 
     async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -288,7 +288,7 @@ def test_the_trace_level_is_shown_and_set(screen: Screen) -> None:
 
 
 def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
-    assert screen.type("/model") == "the model is m:1\n"
+    assert screen.type("/model") == "the model is m:1; /model NAME changes it\n"
     assert screen.type("/name").startswith("this session has no title yet")
     assert screen.type("/tools").rstrip() == "/push  Push a branch."
 
@@ -345,6 +345,10 @@ def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project:
     assert typed(screen, "/resume", tax[-8:]) == [CommandEvent("resume", (tax,))]
     assert typed(screen, "/sessions", "") == []
     assert typed(screen, "/sessions nothing like it") == []
+    long = past_session(project, f"one {'word ' * 99}\n\n<command-run-by-user>\n$ ls\n</command-run-by-user>")
+    assert [line[:2] for line in screen.type("/sessions").splitlines()] == ["1.", "2.", "3."]
+    screen.facts.session = long
+    assert screen.type("/rewind").startswith("1. one word word")
     (choice,) = COMMANDS["resume"].complete(screen.facts, sheep[-8:])
     assert choice.note == "Counting sheep"  # type: ignore[attr-defined]
 

@@ -17,6 +17,7 @@ from forge_cli import ApprovalRequest, Custom, Diff, Image, Json, Text
 from forge_cli.core.approval import CommandRun, GrantOffer, GrantRule, JudgedPart
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
+from forge_cli.files.lookup import SHIPPED
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.html.code import HIGHLIGHTED, draw_code
 from forge_cli.ui.html.entries import draw_entry
@@ -351,13 +352,15 @@ def test_a_request_has_the_parts_of_the_terminal() -> None:
     for words in ("ls && rm x\\x1b[2J", "in /work, confined", "timeout", "w.yaml:3:1", "no rule", "high (it can start"):
         assert words in drawn
     assert "shown as an escape" in drawn
+    shipped = Mark(str(SHIPPED / "coder.yaml"), 34, 14)
+    assert "(coder.yaml:34:14)" in Checked(draw_request(request("it asks", where=shipped))).text
     diff = request("x", args={"path": "a"}, preview=Diff.of("a", "1\n", "2\n"))
     assert "1 file, +1 -1" in draw_request(diff)
 
 
 def test_the_choices_are_those_that_make_sense() -> None:
     rule = GrantRule(("toolsets", "shell", "-"), "ls", "commands that begin with ls")
-    offers = (GrantOffer("this very call"), GrantOffer.of([rule]))
+    offers = (GrantOffer("this exact call"), GrantOffer.of([rule]))
     choices = list_choices(request("x", offers=offers))
     assert [choice["value"] for choice in choices] == ["once", "session", "no"]
     assert (choices[1]["key"], choices[1]["rule"]) == ("s", "toolsets.shell: [ls]")

@@ -87,7 +87,7 @@ def test_the_end_of_input_is_a_no(terminal, script, coder, keys) -> None:
 def test_where_nothing_wider_is_sound_this_very_call_is_offered(terminal, script, coder, command: str) -> None:
     script(*shell(command, command), "{text: done}")
     keyboard = terminal(*RUN)
-    assert "s  for this session: this very call" in keyboard.asked()
+    assert "s  for this session: this exact call" in keyboard.asked()
     assert keyboard.lines[-1] == "[y]es once, [s]ession, [n]o, [t]ell why not, [?] why > "
     keyboard.type("n\n")
     keyboard.asked()

@@ -114,6 +114,10 @@ def test_a_table_has_columns_and_is_wrapped_inside_of_them() -> None:
         " name",
         " 日本                      3",
     ]
+    long = "| a | b |\n|---|---|\n| ランプとペンと紙とランプとペンと紙 | a_name_that_is_longer_than_its_column |\n"
+    whole = re.sub(r"\s", "", drawn(long, width=30, styled=False))
+    assert "…" not in whole
+    assert sum(whole.count(letter) for letter in "ランプとペンと紙") >= len("ランプとペンと紙") * 2
 
 
 def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours() -> None:
@@ -121,6 +125,8 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
     assert re.sub(r"\x1b\[[\d;]*m", "", drawn(code)) == "def one():\n    return 1\n"
     assert drawn(code).count("\x1b[") > 4
     assert drawn(code, styled=False) == "```\ndef one():\n    return 1\n```\n"
+    marked = "**bold** *leaning* ~~struck~~ `code`"
+    assert drawn(marked, styled=False) == f"{marked}\n"
 
 
 @each_row(

@@ -81,7 +81,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
         "  1 file, +2 -0",
         "why: writing in zone 'output' needs your OK (worker.yaml:6:7)",
         "  e  for this session: edits in zone output",
-        "  s  for this session: this very call",
+        "  s  for this session: this exact call",
         CHOICES_ALWAYS,
     ]
     asked.type("y\n")
@@ -141,9 +141,9 @@ def test_a_session_covers_what_was_shown_and_nothing_else(terminal, script) -> N
     other = WRITE.replace("one", "other")
     script(WRITE, WRITE, other, "{text: done}")
     keyboard = terminal(*RUN)
-    assert "s  for this session: this very call" in keyboard.asked()
+    assert "s  for this session: this exact call" in keyboard.asked()
     keyboard.type("s\n")
-    keyboard.expect("granted for this session: this very call")
+    keyboard.expect("granted for this session: this exact call")
     assert "+ other" in keyboard.asked()
     keyboard.type("n\n")
     assert keyboard.end() == 0

@@ -115,10 +115,10 @@ def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
     assert in_loop(converse) == (True, "four words and more")
     shown = output.getvalue()
     assert shown.startswith(
-        "working\nHello!\n\nw wants to call push (risk: low)\nwhy: it asks\n  s  for this session: this very call\n"
+        "working\nHello!\n\nw wants to call push (risk: low)\nwhy: it asks\n  s  for this session: this exact call\n"
     )
     assert shown.count(CHOICES) == 2
-    assert "  s       yes, and for this session: this very call\n" in shown
+    assert "  s       yes, and for this session: this exact call\n" in shown
     assert shown.endswith("Your name? ")
     bus.emit(Streaming("s", "nobody looks any more", done=True))
     assert output.getvalue() == shown

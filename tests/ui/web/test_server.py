@@ -206,6 +206,7 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
         await enter("/undo")
         await tab.until("a.txt removed")
         other = await browser.start()
+        await browser.act(other, "input", text="/name Another")
         await browser.act(other, "close")
         await enter(f"/resume {other}")
         await tab.wait(lambda tab: "go" in tab.states)
@@ -397,6 +398,25 @@ def test_stop_interrupts_and_what_waits_is_taken_up(tester: Project) -> None:
 
     play(tester, story)
     assert "interrupt" in kinds(record(tester))
+
+
+def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(tester: Project) -> None:
+    script(tester, "", "again {task}")
+    file = {"name": "a.txt", "media_type": "text/plain", "data": base64.b64encode(b"hello").decode()}
+
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "retry", 400)
+        await browser.act(session, "input", text="look", attachments=[file])
+        await tab.until("the answer of the model is empty")
+        await browser.act(session, "retry")
+        await tab.until("again look")
+
+    play(tester, story)
+    said = [line.event.message for line in record(tester) if isinstance(line.event, MessageEvent)]
+    asked = [(each.text, [file.name for file in each.attachments]) for each in said if each.role == "user"]
+    assert asked == [("look", ["a.txt"])] * 2
 
 
 def test_a_tool_called_by_hand_is_checked_at_its_fields(tester: Project) -> None:

@@ -85,7 +85,7 @@ function showSession(event) {
   composer.offer({ ...about, models });
   composer.allow(live);
   showActions({ id, live }, go, (text) => composer.enter(text));
-  workerName = worker;
+  workerName = log.worker = worker;
   if (title === "Session") setTitle("");
 }
 
@@ -196,7 +196,7 @@ addEventListener("forge-waiting", (event) => {
   nameTab(event.detail);
   if (shown && isNew) refresh();
 });
-log.onRetry = (text) => composer.enter(text);
+log.onRetry = (button) => composer.retry(button);
 addEventListener("hashchange", route);
 const wide = matchMedia("(min-width: 60rem)");
 const fold = () => ($("margin").open = wide.matches);

@@ -4,13 +4,14 @@ import { $, act, announce, el, lasted, post, session } from "./dom.js";
 import { Completions } from "./completions.js";
 
 const LIMIT = 14_000_000; // bytes of all attachments: base64 makes a third more, and the server takes 20 MB
-const BUSY = new Set(["connecting", "thinking", "writing", "running", "waiting"]);
+const BUSY = new Set(["connecting", "thinking", "writing", "running", "retrying", "waiting"]);
 const WORDS = {
   idle: "Ready",
   connecting: "Connecting to the model",
   thinking: "Thinking",
   writing: "Writing",
   running: "Running",
+  retrying: "Waiting to try again",
   waiting: "Waiting for an answer",
   ended: "The session has ended",
 };
@@ -141,6 +142,11 @@ export class Composer {
   /** A line that a control stands for. */
   enter(text, control = $("send")) {
     return act(control, $("composer-error"), async () => this.answered(await this.post(text)));
+  }
+
+  /** Say the last message again; the server has it whole. */
+  retry(button) {
+    act(button, $("composer-error"), () => post(session(this.id, "retry")));
   }
 
   stop() {

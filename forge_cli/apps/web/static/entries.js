@@ -118,17 +118,12 @@ export class Log {
     dress(inside);
     const words = kind === "answer" && !open && inside.querySelector(":scope > .words");
     if (words && navigator.clipboard) inside.append(copyButton("Copy the answer", words));
-    if (retry) inside.append((this.retry = el("button", { type: "button", className: "retry", onclick: () => this.onRetry(this.lastWords()) }, "Retry")));
+    if (retry) inside.append((this.retry = el("button", { type: "button", className: "retry", onclick: (event) => this.onRetry(event.currentTarget) }, "Retry")));
     this.growing.delete(key);
     this.texts.delete(key);
     this.changed = true;
     if (!open) entry.querySelector(":scope > .output")?.remove();
     return entry;
-  }
-
-  /** The last message of the person. */
-  lastWords() {
-    return [...this.place.querySelectorAll(".entry.user .words")].at(-1)?.textContent || "";
   }
 
   /** What a command said to this tab; it is not part of the record. */
@@ -210,7 +205,7 @@ export class Log {
     const entry = this.entries.get(key) || this.add(key, null);
     entry.className = "entry answer busy";
     const node = document.createTextNode("");
-    entry.querySelector(":scope > .inside").replaceChildren(el("div", { className: "growing words" }, node));
+    entry.querySelector(":scope > .inside").replaceChildren(el("h2", { className: "who" }, this.worker), el("div", { className: "growing words" }, node));
     this.growing.set(key, node);
     return node;
   }

@@ -1,4 +1,4 @@
-"""Where the commands of a line run: a rule is for the working directory, and ``cd`` changes what its words name."""
+"""The folders of a line's commands: a rule is for the working directory, and ``cd`` changes what its words name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Folders:
 
 @dataclass(frozen=True)
 class CommandPlace:
-    """Where one command runs, the folders that may be written to unasked, and whether a folder may be a link."""
+    """The folder of one command, the folders that may be written to unasked, and whether a folder may be a link."""
 
     writable: Sequence[str] = ()
     folders: Folders = Folders()
@@ -66,14 +66,14 @@ class CommandPlace:
     """Whether every folder is still there: the commands before this one only read."""
 
     def after_lines(self, commands: Iterable[Simple]) -> CommandPlace:
-        """Where a line runs, behind those that the same shell ran before: a folder may have been made since."""
+        """The folder of a line, behind those that the same shell ran before: a folder may have been made since."""
         place = replace(self, steady=False)
         for command in commands:
             place = place.after(command)
         return replace(place, steady=self.steady)
 
     def after(self, command: Simple) -> CommandPlace:
-        """Where the next command runs."""
+        """The folder of the next command."""
         folders = self.folders.after(command, self.is_link if self.steady else no_links)
         unsure = self.unsure or link_maker(command)
         steady = self.steady and _leaves_folders(command)

@@ -18,7 +18,7 @@ _SCRIPT_OPTIONS = re.compile(r"-[exuvfn]+|--(?:posix|norc|noprofile|restricted)"
 
 
 def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
-    """What keeps these words from being pre-approved by a pattern of ``reach`` tokens; None when nothing does."""
+    """The objection to pre-approving these words by a pattern of ``reach`` tokens, or None."""
     if words[0].glob:
         return "the name of the program is a glob"
     if option := next((word.text for word in words if word.glob and word.text.startswith("-")), None):
@@ -42,7 +42,7 @@ def _behind(argv: Argv, start: int, name: str) -> Argv:
 
 
 def innermost(words: list[str], reach: int) -> tuple[int, str | None]:
-    """Where the command inside all wrappers starts, when the pattern names it; else why it does not."""
+    """The start of the command inside all wrappers, when the pattern names it; else why it does not."""
     start, reparsed = 0, False
     while True:
         name = program(words[start])
@@ -63,7 +63,7 @@ def innermost(words: list[str], reach: int) -> tuple[int, str | None]:
 
 
 def _inner(words: list[str], start: int, name: str) -> tuple[Wrapper, int | None]:
-    """Where the command inside a wrapper starts; ``start`` itself for what is no wrapper."""
+    """The start of the command inside a wrapper; ``start`` itself where there is none."""
     if wrapper := wrapper_named(name):
         return wrapper, wrapper.inner(words, start)
     if "starter" in program_named(name).kind:

@@ -22,7 +22,7 @@ class UnreadableLine(Exception):
 
 
 class Expanded(NamedTuple):
-    """What the shell replaces in a word: a variable by its value, or commands by their output."""
+    """An expansion in a word: a variable by its value, or commands by their output."""
 
     variable: str = ""
     commands: Sequence[Any] = ()
@@ -149,7 +149,7 @@ class Lexer:
         if operator is None:
             return self._word_token(at, glued)
         if _CONTINUED.match(self.text, operator.end()):
-            raise UnreadableLine("an operator goes on behind a backslash", at)
+            raise UnreadableLine("an operator continues behind a backslash", at)
         self.pos = operator.end()
         return self._operator_token(operator[0], at, glued)
 
@@ -175,7 +175,7 @@ class Lexer:
 
     def _stay_in_line(self, passed: str) -> None:
         if self._heredocs and "\n" in passed:
-            raise UnreadableLine("the line goes on before its here-document", self.pos)
+            raise UnreadableLine("the line continues before its here-document", self.pos)
 
     def _operator_token(self, operator: str, at: int, glued: bool) -> ShellToken:
         match operator:
@@ -224,14 +224,14 @@ class Lexer:
         raw = self.text[start : self.pos]
         if any(isinstance(part, Expanded) for part in parts):
             if "\\\n" in raw:
-                raise UnreadableLine("an expansion goes on behind a backslash", start)
+                raise UnreadableLine("an expansion continues behind a backslash", start)
             return ShellWord(raw, bare, glob, tuple(part for part in parts if part))
         text = "".join(part for part in parts if isinstance(part, str))
         unknown = Unknown(LEADING_GLOB, glob=text) if leading and text != "[" else None
         return ShellWord(text, bare, glob and text != "[", unknown=unknown)
 
     def _piece(self, char: str, before: str) -> Sequence[str | Expanded]:
-        """What the special character at ``pos`` adds, with what belongs to it, to a word that ends in ``before``."""
+        """The addition of the special character at ``pos`` to a word that ends in ``before``."""
         match char:
             case "\\":
                 return [self._escaped()]

@@ -38,11 +38,11 @@ class _Nesting:
     pipeline: int
     piped: bool = False
     outside: int | None = None
-    """Where the outermost pipeline began that this group is a part of, if it is part of one."""
+    """The beginning of the outermost pipeline around this group, if there is one."""
 
     @property
     def beside(self) -> int | None:
-        """Where the outermost pipeline began that a command in it is a part of."""
+        """The beginning of the outermost pipeline around a command in it."""
         return self.outside if self.outside is not None else self.pipeline if self.piped else None
 
 
@@ -67,7 +67,7 @@ _NEXT = {
     ("then", "else"): "else",
     ("while", "do"): "do",
 }
-"""What a part of a compound command becomes by the word that ends it."""
+"""The next part of a compound command, by the word that ends this one."""
 _LAST = names("then-fi else-fi do-done")
 _VARIABLE_NAME = re.compile(r"(?!npm_)(?!.*_proxy$)[a-z][a-z0-9_]*")
 """Names that no program looks for in its environment, and that the shell itself does not use."""
@@ -101,7 +101,7 @@ class _Parser:
         self._at = 0
         """The place of the command that words and redirections belong to."""
         self._loops: list[int] = []
-        """Where the loops begin that are open."""
+        """Beginnings of the open loops."""
         self._tangled = False
         """Whether commands run in another order than they stand there."""
         self._conditional = False
@@ -248,7 +248,7 @@ class _Parser:
         self._expect = _Expect.ASSIGNED
 
     def _control(self, token: ShellToken) -> None:
-        """A word that begins, goes on with or ends a loop or a condition."""
+        """A word that begins, continues or ends a loop or a condition."""
         word = token.word.text
         before = self._open[-1] if self._open else ""
         if word in ("if", "while", "until"):
@@ -283,7 +283,7 @@ class _Parser:
             start, end = self._loops.pop(), len(self._commands)
             texts = {word.text for command in self._commands[start:] for word in command.words}
             if not texts.isdisjoint(("cd", "pushd", "popd")):
-                raise UnreadableLine("a loop changes the folder in which it goes on", at)
+                raise UnreadableLine("a loop changes the folder in which it continues", at)
             for place, binding in enumerate(self.bindings):
                 if binding.loop and binding.end is None and binding.start == start:
                     self.bindings[place] = replace(binding, end=end)

@@ -255,4 +255,4 @@ CHECKS: dict[str, HazardCheck] = {
     "cd": _cd,
     "curl": _curl,
 }
-"""What rows ask for by name, because it cannot be said as data."""
+"""Checks that rows ask for by name, because data cannot express them."""

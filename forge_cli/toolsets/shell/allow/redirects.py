@@ -1,4 +1,4 @@
-"""Where a command goes, reads and writes, as far as the text of the line can tell."""
+"""The folders and files of a command, as far as the text of the line can tell."""
 
 from __future__ import annotations
 

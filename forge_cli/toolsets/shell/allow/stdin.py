@@ -29,7 +29,7 @@ def may_read_itself(text: str) -> bool:
 
 
 def _reader(text: str) -> int | None:
-    """Where the first command stands that may read."""
+    """The place of the first command that may read."""
     try:
         return next((command.at for command in read_line(text) if not _reads_nothing(command)), None)
     except UnreadableLine:

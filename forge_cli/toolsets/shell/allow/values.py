@@ -27,7 +27,7 @@ _SETS_VARIABLES = names(
 )
 _PRINTF_SETS = re.compile(r"-v.*|(?s:.*)%[^%A-Za-z]*[hlLqjzt]*n(?s:.*)")
 _SPLITS = re.compile(r"[\s*?\[\\]")
-"""What makes several words, or names of files, of a value that is not quoted."""
+"""Characters that make several words, or names of files, of a value that is not quoted."""
 
 
 class Redirect(NamedTuple):
@@ -57,7 +57,7 @@ class Simple:
     nested: bool = False
     """Whether a substitution starts it."""
     fed: Unknown | None = None
-    """What the command before it prints into it."""
+    """The output of the command before it."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _values(word: ShellWord, place: int, known: dict[str, Binding]) -> list[Shel
 
 
 def _piece_values(piece: str | Expanded, place: int, known: dict[str, Binding]) -> list[ShellWord | None]:
-    """What one piece of a word may be; None where nobody knows."""
+    """The possible values of one piece of a word; None where they are unknown."""
     if isinstance(piece, str):
         return [ShellWord(piece, False)]
     if piece.commands:

@@ -37,7 +37,7 @@ class Expansion:
     default: str | None = None
     """The word behind ``:-`` and the like."""
     edits: str | None = None
-    """What is done to the value: ``#...``, ``/.../...``, ``:...``."""
+    """The operation on the value: ``#...``, ``/.../...``, ``:...``."""
 
 
 class Assignment(NamedTuple):
@@ -54,7 +54,7 @@ class TooMany(Exception):
 
 @dataclass(frozen=True)
 class Scattered:
-    """Where the words of a command can come from, if there is no telling which of them come together."""
+    """Sources of a command's words, if there is no telling which of them come together."""
 
     words: Sequence[Set[str]]
     globs: Sequence[str] = ()
@@ -94,7 +94,7 @@ def unmarked(text: str) -> str:
 
 
 def defaults(raw: str | None) -> Iterator[str]:
-    """What the word behind ``:-`` comes to, as far as it is text."""
+    """The word behind ``:-``, as far as it is text."""
     if raw is None or len(raw) > _DEFAULT_LENGTH:
         return
     text = _ANSI_QUOTED.sub(lambda quoted: ansi_characters(quoted[1]), raw.replace("\\\n", ""))
@@ -106,7 +106,7 @@ def defaults(raw: str | None) -> Iterator[str]:
 
 
 class Values:
-    """What variables can be in a line; of ``tokens``, the words of patterns, some are ``visible`` in it.
+    """Values of variables in a line; of ``tokens``, the words of patterns, some are ``visible`` in it.
 
     ``data`` is what is printed or given as a here-document, and grows while the line is read.
     """
@@ -160,7 +160,7 @@ class Values:
         )
 
     def _words_of(self, name: str) -> frozenset[str]:
-        """All words of all values of a variable, gathered anew when there are more of them."""
+        """All words of all values of a variable, gathered again when there are more of them."""
         values = self._values.get(name, {})
         count, known = self._words.get(name, (0, frozenset()))
         if count != len(values):

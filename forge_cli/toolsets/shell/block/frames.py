@@ -1,4 +1,4 @@
-"""What the generous scan gathers: words, in frames that follow the nesting of a text, and the commands they make."""
+"""The find of the generous scan: words, in frames that follow the nesting of a text, and the commands they make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ScanBudget:
 
 @dataclass
 class Scanned:
-    """What one text holds."""
+    """The content of one text."""
 
     budget: ScanBudget
     found: list[FoundCommand] = field(default_factory=list)
@@ -190,7 +190,7 @@ class Frame:
 
 
 def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
-    """What the words of one command make the values of variables."""
+    """Assignments by the words of one command."""
     if array:
         values = [_SUBSCRIPT.sub("", word) for word in words[:_VALUES_MAX]]
         result.assignments += [Assignment(array, value) for value in (*values, " ".join(words))]
@@ -210,7 +210,7 @@ def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
 
 
 def _expand_braces(found: FoundCommand, result: Scanned) -> None:
-    """What braces make of the words: all that they stand for one after the other, and each of it in their place."""
+    """The expansion of braces in words: all that they stand for one after the other, and each of it in their place."""
     source = found.marked or found.words
     if not any("{" in word and ("," in word or ".." in word) for word in source):
         return

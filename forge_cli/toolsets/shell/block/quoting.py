@@ -56,7 +56,7 @@ def _ansi_character(escape: re.Match[str]) -> str:
 
 
 def expand_braces(word: str) -> list[str] | None:
-    """What brace expansion makes of a word; None when that is more than ``BRACE_LIMIT`` words, or the word is long."""
+    """The brace expansion of a word; None when it is more than ``BRACE_LIMIT`` words, or the word is long."""
     if "{" not in word:
         return [word]
     if len(word) > _BRACE_LENGTH:

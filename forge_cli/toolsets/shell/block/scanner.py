@@ -188,7 +188,7 @@ class _Scanner:
         self._doubt_if(bool(self._heredocs) and "\n" in text)
 
     def _special(self, *, quoted: bool) -> None:
-        """What is special in words and in double quotes: a backslash, a double quote, a backtick, a dollar."""
+        """Special characters in words and in double quotes: a backslash, a double quote, a backtick, a dollar."""
         match self.text[self.pos]:
             case "\\":
                 self._backslash(quoted)

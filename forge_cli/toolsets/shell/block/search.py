@@ -62,7 +62,7 @@ class Search:
         self._given = False
         """Whether what is printed in the line has been given to those who read it; what they print is not."""
         self._together: Hit | None = None
-        """What may come together in a command that has more readings than were looked at."""
+        """Words that may come together in a command that has more readings than were looked at."""
 
     def hit(self) -> Hit | None:
         """The first blocked command, if there is any; whatever goes wrong, the bare text is searched."""
@@ -88,7 +88,7 @@ class Search:
         return self._together
 
     def _queue_data(self, level: int) -> None:
-        """What is printed, fed or assigned in the line is a script where something may read it as one."""
+        """Read text that is printed, fed or assigned in the line as a script, where something may."""
         if self._reads_script:
             texts = [*self._data, *self._values.texts()]
             self._queue([*texts, *(text.replace("&>", "& >") for text in texts)], level)

@@ -46,7 +46,7 @@ class Fed(NamedTuple):
 
 @dataclass
 class Unwrapped:
-    """What the words of one command hold."""
+    """Texts in the words of one command."""
 
     starts: list[int] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
@@ -232,7 +232,7 @@ class _Unwrapper:
             self._scripts(word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
 
     def _split_strings(self, start: int) -> Iterator[str]:
-        """What ``env -S`` takes apart."""
+        """The words that ``env -S`` takes apart."""
         for pos in range(start + 1, len(self._words)):
             word = self._words[pos]
             letters, found, attached = word.partition("S")
@@ -268,7 +268,7 @@ class _Unwrapper:
                 self._result.scripts.append(self._words[pos])
 
     def _ends_of(self, name: str, runner: SubcommandRunner) -> list[int]:
-        """Where in all the words the path of subcommands of a program may end."""
+        """Ends, in all the words, of the path of subcommands of a program."""
         if name not in self._ends:
             last = {word for word in self._distinct if runner.may_end_at(word)}
             self._ends[name] = [pos for pos, word in enumerate(self._words) if word in last]

@@ -1,1 +1,1 @@
-"""What is known of programs: their options, their subcommands, and what they start."""
+"""Knowledge of programs: their options, their subcommands, and what they start."""

@@ -1,4 +1,4 @@
-"""What git starts or writes beside what its commands are for, and where its subcommand stands."""
+"""The side effects of git's commands, and the place of its subcommand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILTER = re.compile(r"--[a-z]+-filter(?:=|\Z)")
 
 
 class GitWords:
-    """Where the subcommands stand in a list of words that may hold many a ``git``."""
+    """Places of subcommands in a list of words that may hold ``git`` several times."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
@@ -58,7 +58,7 @@ def _global_values() -> frozenset[str]:
 
 
 def git_rows(subcommand: str) -> Iterator[ProgramRow]:
-    """What is known of one of git's commands."""
+    """Knowledge of one of git's commands."""
     return (row for row in program_named("git").below if subcommand in row.below.split())
 
 
@@ -143,7 +143,7 @@ def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
 
 
 def _started(subcommand: Sequence[str], words: Sequence[str]) -> Iterator[str]:
-    """What ``git bisect run`` and the like start, with options anywhere between their parts."""
+    """Commands that ``git bisect run`` and the like start, with options anywhere between their parts."""
     mark = _STARTS.get("".join(subcommand))
     if mark in words[:_OPTIONS_MAX]:
         behind = words[words.index(mark) + 1 :]

@@ -28,7 +28,7 @@ class OptionNames:
     exact: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
     like: re.Pattern[str] | None = None
-    """What a whole word looks like that does the same as one of these options."""
+    """A pattern of whole words that do the same as one of these options."""
 
     @classmethod
     def of(cls, rows: Sequence[ProgramRow], key: str) -> OptionNames:
@@ -68,7 +68,7 @@ class OptionNames:
 
 @dataclass(frozen=True)
 class Options:
-    """What the options of a program do beside what the program is for."""
+    """Side effects of a program's options."""
 
     starts: OptionNames = field(default_factory=OptionNames)
     writes: OptionNames = field(default_factory=OptionNames)
@@ -80,7 +80,7 @@ class Options:
         return cls(*(OptionNames.of(rows, key) for key in ("starts", "writes", "sends")))
 
     def used(self, words: Sequence[str]) -> str | None:
-        """What is wrong with these arguments."""
+        """The problem of these arguments."""
         for word in words:
             if self.starts.has(word):
                 return f"{word} starts or loads something, or changes what is started"

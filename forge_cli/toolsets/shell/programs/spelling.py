@@ -18,7 +18,7 @@ _AROUND_TARGET = re.compile(r"^(?:[.]/+)+|^.*:|\[.*\]$", re.DOTALL)
 
 @dataclass(frozen=True)
 class Spelling:
-    """What may stand between and instead of the words by which a program is told what to do."""
+    """Words that may stand between and instead of those that tell a program what to do."""
 
     options: KnownOptions = field(default_factory=KnownOptions)
     first_decides: bool = False
@@ -29,7 +29,7 @@ class Spelling:
     """The subcommands, so that one is not taken for the abbreviation of another."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
-    """What may stand before a subcommand: ``docker image push`` is ``docker push``."""
+    """Words that may stand before a subcommand: ``docker image push`` is ``docker push``."""
     targets: bool = False
     """Each operand is a target, maybe with a path or arguments: ``make ./x``, ``gradle :app:x``, ``rake x[y]``."""
 

@@ -15,7 +15,7 @@ _LOOKED_AT = 64
 
 
 def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
-    """Where the subcommand of ``words[start]`` may stand: behind its options, any of which may take a value.
+    """Places of the subcommand of ``words[start]``: behind its options, any of which may take a value.
 
     Behind too many options it may stand anywhere: the last place is then the end of the words.
     """
@@ -34,7 +34,7 @@ def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
 
 
 def path_ends(words: Sequence[str], start: int, paths: Iterable[str], *, abbreviated: bool = False) -> Iterator[int]:
-    """Where a path of subcommands such as ``compose/exec`` may end, with options between its parts."""
+    """Ends of a path of subcommands such as ``compose/exec``, with options between its parts."""
     split = [path.split("/") for path in paths]
     return _ends(words, start, split, abbreviated=abbreviated)
 
@@ -61,7 +61,7 @@ class SubcommandRunner:
     abbreviated: bool = False
 
     def inner(self, words: Sequence[str], start: int) -> int | None:
-        """Where the command inside starts at the latest; ``start`` if there is none, None if that cannot be told."""
+        """The latest start of the command inside; ``start`` if there is none, None if that cannot be told."""
         found = start
         for end in path_ends(words, start, self.paths, abbreviated=self.abbreviated):
             inner = self._behind(words, end)
@@ -117,7 +117,7 @@ class KnownPaths:
         return self._path(words, len(words))[0]
 
     def _path(self, words: Sequence[str], reach: int) -> tuple[int, str]:
-        """Where the path ends, and the path; an unknown option behind the words of a rule stands for the path."""
+        """The end of the path, and the path; an unknown option behind the words of a rule stands for the path."""
         path, end, pos = "", 0, 1
         while pos < len(words) and (path == "" or path in self._groups) and path not in self.paths:
             word = words[pos]

@@ -1,4 +1,4 @@
-"""What is known of programs: rows of ``data/*.yaml``, of which a file is read when one of its programs is met."""
+"""Knowledge of programs: rows of ``data/*.yaml``, of which a file is read when one of its programs is met."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def read_rows(path: Path) -> tuple[ProgramRow, ...]:
 
 @lru_cache(maxsize=4096)
 def program_named(name: str) -> KnownProgram:
-    """What is known of a program, by the name that ``program`` gives it; nothing of most."""
+    """The row of a program, by the name that ``program`` gives it; most have none."""
     path = table_index().get(name)
     rows = [row for row in read_rows(path) if name in row.programs.split()] if path else []
     return KnownProgram(tuple(row for row in rows if not row.below), tuple(row for row in rows if row.below))

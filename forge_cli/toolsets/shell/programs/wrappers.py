@@ -36,7 +36,7 @@ class Wrapper:
         return cls(KnownOptions.of((row,)), **(row.runs or {}))
 
     def inner(self, words: Sequence[str], start: int) -> int | None:
-        """Where the command inside starts; None when there is none, or an option is not known well enough to tell."""
+        """The start of the command inside; None when there is none, or an option is not known well enough to tell."""
         pos = start + 1
         while pos < len(words):
             word = words[pos]

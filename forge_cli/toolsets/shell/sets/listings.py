@@ -15,7 +15,7 @@ _GLOB = re.compile(r"[*?\[]")
 _SUFFIX = re.compile(r"(?:[A-Za-z0-9_./-]*/)?(\*[A-Za-z0-9_.-]+)")
 """A pathspec of git, whose star crosses folders: only what stands behind it is known of a name."""
 _PLAIN = re.compile(r"(?!-)[A-Za-z0-9_./*?\[\]-]+")
-"""What the shell and xargs leave as it is, should no file fit it."""
+"""Words that the shell and xargs leave as they are, should no file fit them."""
 _FIND_TESTS = names(
     "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -newer -perm -user -group"
 )

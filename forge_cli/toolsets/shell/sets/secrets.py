@@ -33,7 +33,7 @@ class FilesBelow:
     """The files below some folders whose names fit one of the globs, or all of them."""
 
     roots: tuple[str, ...] = ()
-    """Where there are none, the folder in which the command runs."""
+    """The paths, or else the folder in which the command runs."""
     globs: tuple[str, ...] = ()
     deep: bool = True
     hidden: bool = True
@@ -93,7 +93,7 @@ class FilesBelow:
 
 
 def hidden_reads(words: Sequence[str]) -> FilesBelow | None:
-    """What a command reads that no word names; None where it skips hidden files, or reads none."""
+    """Files that a command reads and no word names; None where it skips hidden files, or reads none."""
     folders = tuple(word for word in words[1:] if below(word))
     match program(words[0]):
         case "grep" | "egrep" | "fgrep" | "zgrep" if any(map(_GREP.fullmatch, words[1:])):

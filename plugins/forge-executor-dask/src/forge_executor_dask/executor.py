@@ -41,7 +41,7 @@ SAME = ("forge-workers", "forge-executor-dask")
 class DaskExecutor:
     """An item is a Dask task; a machine that is lost means that Dask gives its tasks to another one.
 
-    There, the task asks anew what to do, and is told to resume from the last line that came back.
+    There, the task asks again what to do, and is told to resume from the last line that came back.
     """
 
     def __init__(self, env: ExecutorEnv, client: Client, group: TaskGroup, parcel: bytes) -> None:

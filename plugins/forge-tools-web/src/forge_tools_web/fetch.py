@@ -1,4 +1,4 @@
-"""One GET over HTTP: bound to the addresses that were checked, each redirect checked anew, bounded in size."""
+"""One GET over HTTP: bound to the addresses that were checked, each redirect checked again, bounded in size."""
 
 from __future__ import annotations
 
