@@ -331,7 +331,7 @@ def _links(text: str) -> list[str]:
 
 
 def test_one_place_executes_tools() -> None:
-    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/guard.py"]
+    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/performing.py"]
 
 
 def test_one_place_starts_the_event_loop() -> None:

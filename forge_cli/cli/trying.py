@@ -13,6 +13,7 @@ from forge_cli.core.results import Text
 from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import VerdictAnswer, verdict_on
+from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
@@ -35,8 +36,8 @@ def try_line(worker: str, workspace: Path, tool: str, args: JsonObject, typed: d
             answer = (await verdict_on(guard, call, Caller.MODEL)).answer
             if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
                 return answer
-            judged = await guard.verdict(call, Caller.MODEL)
-            preview = await guard.preview(judged)
+            judged = await guard.judge.verdict(call, Caller.MODEL)
+            preview = await Consent(guard).preview(judged)
             if judged.tool.on_outcome:
                 judged.tool.on_outcome(judged.args, "denied")
             if preview is None or preview.tried is None:

@@ -58,7 +58,7 @@ CALLS: list[tuple[str, dict[str, Any], int]] = [
 async def judged(project: Project, tool: str, args: dict[str, Any]) -> Judged:
     worker = load_worker(project.folder / "worker.yaml")
     async with opened(worker, workspace=project.folder, make_zones=False) as assembly:
-        return await assembly.guard.verdict(ToolCall("c1", tool, args), Caller.MODEL)
+        return await assembly.guard.judge.verdict(ToolCall("c1", tool, args), Caller.MODEL)
 
 
 @pytest.mark.few(10)

@@ -100,7 +100,7 @@ class ServedWorker:
                 self._announcer.notify("warning", f"{file} is not used: it is not trusted")
             self._assembly = await self._assemble(stack)
             self._announcer.start(self._start(), ())
-            if hooks := self._assembly.guard.hooks:
+            if hooks := self._assembly.guard.judge.hooks:
                 await hooks.session_starts()
             self._stack = stack.pop_all()
         await self._tasks.__aenter__()
@@ -113,7 +113,7 @@ class ServedWorker:
             call.interrupt.interrupt(self._ending or CLOSED)
         try:
             await self._tasks.__aexit__(kind, error, trace)
-            if hooks := self._assembly.guard.hooks:
+            if hooks := self._assembly.guard.judge.hooks:
                 await hooks.session_ends()
         finally:
             with suppress(SessionLost):  # which is what ended it

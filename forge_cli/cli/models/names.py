@@ -10,7 +10,7 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
 from forge_cli.engine.gate.deferred import DeferredTools
-from forge_cli.engine.gate.offered import OfferedTools, ToolRoom
+from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.engine.runtime.assemble import Assembly

@@ -9,13 +9,10 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import contexts as contexts
     from forge_cli.engine.gate import debugging as debugging
     from forge_cli.engine.gate import deferred as deferred
-    from forge_cli.engine.gate import find_tools as find_tools
     from forge_cli.engine.gate import grants as grants
-    from forge_cli.engine.gate import modes as modes
+    from forge_cli.engine.gate import judged_as as judged_as
     from forge_cli.engine.gate import network as network
-    from forge_cli.engine.gate import own_word as own_word
-    from forge_cli.engine.gate import parents as parents
-    from forge_cli.engine.gate import reopened as reopened
+    from forge_cli.engine.gate import toolset_faults as toolset_faults
     from forge_cli.engine.gate import unwritable as unwritable
 
 __getattr__ = lazy_modules(__name__)

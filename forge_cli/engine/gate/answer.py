@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ class Outlook:
 async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
     """The verdict with every reason for it; ``refused`` when the call could not run at all."""
     try:
-        return outlook_of(guard, await guard.verdict(call, caller))
+        return outlook_of(guard, await guard.judge.verdict(call, caller))
     except Refusal as refusal:
         return Outlook(refused(call, refusal))
 
@@ -47,35 +46,26 @@ def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
 
 
 def outlook_of(guard: Guard, judged: Judged) -> Outlook:
-    """What is said of a call that can run."""
-    verdict, offers = judged.verdict, tuple(offers_for(judged.verdict.grants))
+    """What is said of a call that can run, with the hooks that it would be put to; none of them is run."""
+    verdict, hooks = judged.verdict, guard.judge.hooks
+    offers = tuple(offers_for(verdict.grants))
+    before = [hook.facts() for hook in hooks.hooks_before(judged)] if hooks else []
     places = [verdict.where, *(where for part in verdict.parts for where in (part.where, *part.met))]
     met = dict.fromkeys(str(where) for where in places if where)
-    return Outlook(_answer_on(judged, offers, _hooks(guard, judged)), offers, tuple(met))
-
-
-def _answer_on(judged: Judged, offers: Sequence[GrantOffer], hooks: Sequence[JsonObject]) -> VerdictAnswer:
-    """The verdict on a call that can run, with the hooks that it would be put to."""
-    verdict = judged.verdict
-    return answer_of(
+    answer = answer_of(
         judged.call.name,
         verdict.approval.value,
         verdict.reason,
         rule=verdict.rule,
         where=str(verdict.where) if verdict.where else None,
         by=verdict.by,
-        risk=verdict.risk or judged.offer.tool.risk,
+        risk=verdict.risk or judged.tool.risk,
         **({"details": list(verdict.details)} if verdict.details else {}),
         **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
-        **({"hooks": hooks} if hooks else {}),
+        **({"hooks": before} if before else {}),
         **({"tries": TRIES} if verdict.unruled else {}),
     )
-
-
-def _hooks(guard: Guard, judged: Judged) -> list[JsonObject]:
-    """The hooks that a call would be put to, and that could be stricter; none of them is run."""
-    found = guard.hooks.hooks_before(judged) if guard.hooks else []
-    return [hook.facts() for hook in found]
+    return Outlook(answer, offers, tuple(met))
 
 
 def _grant(offer: GrantOffer) -> JsonObject:

@@ -1,109 +1,138 @@
-"""Consent to a judged call: remembered, answered while the session was parked, or asked for with a preview."""
+"""Consented, the third step of a call: remembered, given while the session was parked, by its mode, or by a person."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy, Needs
+from forge_cli.core.approval import (
+    MODE_TITLES,
+    Approval,
+    ApprovalDecision,
+    ApprovalRequest,
+    DecidedBy,
+    GrantRule,
+    Needs,
+    SessionMode,
+)
 from forge_cli.core.bounds import fault_text
-from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.calls import copy_args
-from forge_cli.core.context import ToolContext
+from forge_cli.core.bus import new_id
+from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity, copy_args
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
-from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine import gate
 from forge_cli.engine.gate.grants import AskedCall
-from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal
-from forge_cli.engine.gate.performing import perform_within
-from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.gate.judge import Caller, CallingTool, Judged, Refusal
+from forge_cli.engine.gate.performing import Consented, perform_within
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
-    from forge_cli.engine.hooks.hooks import Hooks
-    from forge_cli.record.resume import Pending
+    from forge_cli.engine.gate.guard import Guard, Requested
+    from forge_cli.record.resume import Past, Pending
+
+TOOLS_ZONE = "tools"
+"""Programs lie there that the worker may call: they are not edited unasked."""
+_PLANNING = (
+    "this conversation is in plan mode (read only), and the call does more than read; say what you would do, and the "
+    "person leaves the mode by Shift+Tab or /mode ask"
+)
 
 
-AskFor = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
-NewContext = Callable[[], ToolContext]
-"""Makes what a preview may know of its call; most calls need none."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Consent:
-    """Gets consent for the calls of one worker, and writes every decision down."""
+    """Gets consent for the calls of one gate, and writes every decision down."""
 
-    judge: Judge
-    controller: ApprovalController
-    bus: EventBus
-    reopened: ReopenedCalls
-    waited: dict[str, float]
-    """Seconds for which a call, by its id, has waited for an answer."""
-    hooks: Hooks | None = None
+    def __init__(self, guard: Guard) -> None:
+        self._guard, self._judge, self._controller, self._bus = guard, guard.judge, guard.controller, guard.bus
+        self._reopened = guard.judge.reopened or ReopenedCalls()
 
-    async def settle(self, judged: Judged, new_context: NewContext) -> str | None:
-        """Get consent or refuse; returns the stamp of what was shown, where something was."""
+    async def settle(self, requested: Requested, judged: Judged) -> Consented:
+        """Get consent or refuse."""
         call, verdict = judged.call, judged.verdict
-        match verdict.approval:
-            case Approval.PRE_APPROVED if not self.reopened.was_refused(call):
-                if not self.reopened.take_approval(call):
-                    self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
-                return None
-            case Approval.BLOCKED:
-                self.bus.emit(judged.decided(ApprovalDecision(False, by=verdict.by)))
-                sentence = f"{call.name} is blocked: {verdict.reason}"
-                raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
-            case Approval.PRE_APPROVED | Approval.ASK:
-                return None if self.reopened.take_approval(call) else await self._ask(judged, new_context)
+        if self._mode_allows(judged):
+            return Consented(judged)
+        if verdict.approval is Approval.BLOCKED:
+            self._bus.emit(judged.decided(ApprovalDecision(False, by=verdict.by)))
+            sentence = f"{call.name} is blocked: {verdict.reason}"
+            raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
+        if verdict.approval is Approval.PRE_APPROVED and not self._reopened.was_refused(call):
+            if not self._reopened.take_approval(call):
+                self._bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
+            return Consented(judged)
+        return Consented(judged) if self._reopened.take_approval(call) else await self._ask(requested, judged)
 
-    async def park(self, judged: Judged, new_context: NewContext) -> None:
+    def _mode_allows(self, judged: Judged) -> bool:
+        """Does the mode of the session allow a call? One that it refuses ends here."""
+        decision = mode_decision(self._controller.session_mode, judged)
+        if decision is None or (decision.approved and self._reopened.knows(judged.call)):  # it was asked about before
+            return False
+        self._bus.emit(judged.decided(decision))
+        if not decision.approved:
+            raise Refusal("blocked", f"{judged.call.name} is blocked: {decision.note}", by=decision.by)
+        return True
+
+    def take_recorded(self, judged: Judged, known: ToolOutcome) -> ToolOutcome:
+        """Decide as the record does, in a session that is repeated from it."""
+        approved = known.status not in ("denied", "blocked")
+        self._bus.emit(judged.decided(ApprovalDecision(approved, note="taken from the record", by="memory")))
+        return known
+
+    def must_ask(self, judged: Judged) -> bool:
+        """Is there a request to make, which nothing settles by itself?"""
+        asked = AskedCall(judged.fingerprint, self._needs(judged))
+        return judged.verdict.approval is Approval.ASK and self._controller.settled(asked) is None
+
+    async def park(self, judged: Judged) -> None:
         """Put the request of a call on record, while an earlier call waits."""
-        request = self._request(judged, await self.preview(judged, new_context))
-        await self._get_answer(judged, request, partial(self.controller.request_approval, needs=self.needs(judged)))
+        request = self._request(judged, await self.preview(judged))
+        await self._put(judged, request, AskedCall(request.fingerprint, self._needs(judged)))
 
-    async def _get_answer(self, judged: Judged, request: ApprovalRequest, ask: AskFor) -> ApprovalDecision:
-        """The answer to a request; hooks tell of one that somebody can answer, now or later."""
-        if self.hooks is None or not (self.controller.attended or self.controller.parks):
-            return await ask(request)
-        return await self.hooks.while_asked(judged, request, partial(ask, request))
-
-    async def _ask(self, judged: Judged, new_context: NewContext) -> str | None:
-        pending = self.reopened.take_pending(judged.call)
+    async def _ask(self, requested: Requested, judged: Judged) -> Consented:
+        pending = self._reopened.take_pending(judged.call)
         answered = pending is not None and pending.answer is not None
-        key = judged.fingerprint
-        needs = self.needs(judged)
-        decision = None if answered else self.controller.settled(AskedCall(key, needs))
+        asked = AskedCall(judged.fingerprint, self._needs(judged))
+        decision = None if answered else self._controller.settled(asked)
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
-            preview = await self.preview(judged, new_context)
+            preview = await self.preview(judged)
             request = self._request(judged, preview, request_id)
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending)
             if decision is None:
                 decision = self._tried(judged, preview)
             if decision is None:
-                may_park, since = judged.call.parent is None, time.monotonic()
-                fingerprint, changed = None if request.once else key, preview.changed if preview else None
-                ask = partial(self.controller.request_approval, fingerprint=fingerprint, needs=needs, may_park=may_park)
-                ask = partial(ask, changed=changed)
-                decision = await self._get_answer(judged, request, ask)
-                self.waited[judged.call.id] = self.waited.get(judged.call.id, 0.0) + time.monotonic() - since
-        self.bus.emit(judged.decided(decision, request_id))
+                since = time.monotonic()
+                asked = replace(asked, changed=preview.changed if preview else None)
+                decision = await self._put(judged, request, asked)
+                requested.waited += time.monotonic() - since
+        self._bus.emit(judged.decided(decision, request_id))
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
-            who = _who_denied(decision.by)
-            sentence, rule = f"{judged.call.name} was not called; {who}{note}", ""
-            if decision.by != "user":
-                rule = f"; why it asked: {judged.verdict.reason}{_place(judged)}"
-            raise Refusal("denied", sentence, by=decision.by, rule=rule)
-        return stamp
+            why = "" if decision.by == "user" else f"; why it asked: {judged.verdict.reason}{_place(judged)}"
+            sentence = f"{judged.call.name} was not called; {_who_denied(decision.by)}{note}"
+            raise Refusal("denied", sentence, by=decision.by, rule=why)
+        return Consented(judged, stamp)
+
+    async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
+        """Put a request to whoever answers it; hooks tell of one that somebody can answer, now or later."""
+        controller, hooks = self._controller, self._judge.hooks
+        ask = partial(
+            controller.request_approval,
+            request,
+            asked.fingerprint,
+            needs=asked.needs,
+            changed=asked.changed,
+            may_park=judged.call.parent is None,
+        )
+        if hooks is None or not (controller.attended or controller.parks):
+            return await ask()
+        return await hooks.while_asked(judged, request, ask)
 
     def _parked_answer(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
         """The answer that came while the session was parked; a yes counts only if the call is still what was shown."""
@@ -111,7 +140,7 @@ class Consent:
             return None
         if pending.answer.approved and (pending.fingerprint, pending.stamp) != (request.fingerprint, request.stamp):
             sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
-            self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
+            self._bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
 
@@ -119,21 +148,21 @@ class Consent:
         """The answer that a trial gives: a yes where it had no effect, or none but those that were allowed before."""
         if preview is None or preview.tried is None:
             return None
-        self.bus.emit(preview.tried)
+        self._bus.emit(preview.tried)
         if preview.tried.outcome == "noEffect" and judged.verdict.unruled:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
-        return self.controller.settled(AskedCall(None, changed=preview.changed))
+        return self._controller.settled(AskedCall(None, changed=preview.changed))
 
-    def needs(self, judged: Judged) -> Needs:
+    def _needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
-        return () if self.may_have_run(judged) else judged.verdict.grants
+        return () if self._judge.may_have_run(judged) else judged.verdict.grants
 
     def _request(self, judged: Judged, preview: Preview | None, request_id: str | None = None) -> ApprovalRequest:
         tool, verdict = judged.tool, judged.verdict
         preview = preview or Preview(None)
-        once = preview.once or self.may_have_run(judged)
+        once = preview.once or self._judge.may_have_run(judged)
         key = judged.fingerprint
-        offers = self.controller.offers(AskedCall(None if once else key, self.needs(judged), preview.changed))
+        offers = self._controller.offers(AskedCall(None if once else key, self._needs(judged), preview.changed))
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
@@ -157,30 +186,27 @@ class Consent:
             defaults=tuple(_default_args(tool, judged.args)) or None,
             distribution=tool.author_of(preview.value) if preview.value is not None else None,
             offers=offers or None,
-            policy_files=self.judge.policy_files if any(offer.rules for offer in offers) else None,
+            policy_files=self._judge.policy_files if any(offer.rules for offer in offers) else None,
         )
 
     def _who(self, judged: Judged) -> str:
-        workers = " > ".join(self.bus.path or (self.judge.worker,))
+        workers = " > ".join(self._bus.path or (self._judge.worker,))
         caller = judged.caller
         if caller is Caller.PERSON:
             return "you want to"
         return f"{f'the tool {caller.name} of {workers}' if isinstance(caller, CallingTool) else workers} wants to"
 
-    def may_have_run(self, judged: Judged) -> bool:
-        """Could an earlier call like this one have had its effect, although the session was cut off then?"""
-        return not judged.tool.read_only and self.reopened.may_have_run(judged.call)
-
-    async def preview(self, judged: Judged, new_context: NewContext) -> Preview | None:
+    async def preview(self, judged: Judged) -> Preview | None:
         """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
         if judged.tool.preview is None:
             return None
         try:
-            shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
+            context = gate.contexts.context_of(self._guard, judged)
+            shown = partial(judged.tool.preview, copy_args(judged.args), context)
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
             preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
             kept = _bounded_preview(preview)
-            may_be_granted = judged.verdict.unruled and not self.may_have_run(judged)
+            may_be_granted = judged.verdict.unruled and not self._judge.may_have_run(judged)
             return kept if may_be_granted else replace(kept, changed=None)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
@@ -241,3 +267,106 @@ def _who_denied(by: DecidedBy) -> str:
             return "denied"
         case _:
             assert_never(by)
+
+
+def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
+    """What a mode says of a call, whatever its verdict: the one place where a mode grants or refuses anything."""
+    approval = judged.verdict.approval
+    match mode:
+        case "readOnly" if approval is not Approval.BLOCKED and _is_of_model(judged) and not _reads(judged):
+            return ApprovalDecision(False, note=_PLANNING, by="mode", via=MODE_TITLES[mode])
+        case "acceptEdits" if approval is Approval.ASK and judged.tool.risk != "high" and _edits(judged.verdict.grants):
+            return ApprovalDecision(True, note="the person accepts edits", by="mode", via=MODE_TITLES[mode])
+        case _:
+            return None
+
+
+def typed_by_person(judged: Judged) -> Judged:
+    """The call of somebody who typed it: it is not asked about, and what is blocked stays so."""
+    verdict = judged.verdict
+    if verdict.approval is not Approval.ASK:
+        return judged
+    reason = f"the person typed it; for the model: {verdict.reason}"
+    allowed = replace(verdict, approval=Approval.PRE_APPROVED, reason=reason, by="user", grants=())
+    return replace(judged, verdict=allowed)
+
+
+def _is_of_model(judged: Judged) -> bool:
+    caller = judged.caller
+    return (caller.root if isinstance(caller, CallingTool) else caller) is Caller.MODEL
+
+
+def _reads(judged: Judged) -> bool:
+    """Whether the call does no more than read, as declared or, for a command, as its rules know."""
+    real = judged.target or judged
+    changes = any(path.use.access.changes for path in real.places)
+    return not changes and (real.tool.fits_read_only or judged.verdict.risk == "low")
+
+
+def _edits(needs: Needs) -> bool:
+    """Would rules for edits in zones allow everything about the call that asks?"""
+    return bool(needs) and all(any(map(_is_for_edits, need)) for need in needs)
+
+
+def _is_for_edits(rule: GrantRule) -> bool:
+    match rule.at:
+        case ("sandbox", "zones", str() as zone, "approval", "write"):
+            return zone != TOOLS_ZONE
+    return False
+
+
+class ReopenedCalls:
+    """The calls that a session was left with; each of them is settled once, by one of the ``take`` methods."""
+
+    def __init__(
+        self,
+        pending: Mapping[str, Pending] | None = None,
+        approved: Iterable[str] = (),
+        cut_off: set[str] | None = None,
+        redact: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        self._pending = dict(pending or {})
+        self._approved = set(approved)
+        self._cut_off = set() if cut_off is None else cut_off
+        self._redact = redact
+
+    @classmethod
+    def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ReopenedCalls | None = None) -> ReopenedCalls:
+        """What a session left behind; the calls that may have run are the same for all workers of a session."""
+        cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
+        if past is None:
+            return cls(cut_off=cut_off, redact=redact)
+        return cls(past.pending, past.consented, cut_off, redact)
+
+    def knows(self, call: ToolCall) -> bool:
+        """Was it taken up before?"""
+        return call.id in self._pending or call.id in self._approved
+
+    def was_refused(self, call: ToolCall) -> bool:
+        """Did somebody say no in the meantime? Then no policy makes it a yes."""
+        pending = self._pending.get(call.id)
+        return pending is not None and pending.answer is not None and not pending.answer.approved
+
+    def may_have_run(self, call: ToolCall) -> bool:
+        """Was a call with these arguments cut off while it ran?"""
+        return bool(self._cut_off) and self._identity(call) in self._cut_off
+
+    def take_pending(self, call: ToolCall) -> Pending | None:
+        """The request that was left open, with its answer if there is one; it is asked for once."""
+        return self._pending.pop(call.id, None)
+
+    def take_approval(self, call: ToolCall) -> bool:
+        """Was the call approved before, and waits for a child worker? Then it needs no second decision."""
+        if call.id not in self._approved:
+            return False
+        self._approved.remove(call.id)
+        return True
+
+    def start(self, call: ToolCall) -> None:
+        """The call is executed now, so what became of the one before no longer matters."""
+        if self._cut_off:
+            self._cut_off.discard(self._identity(call))
+
+    def _identity(self, call: ToolCall) -> str:
+        """Calls are compared with what the record kept of them."""
+        return call_identity(call.name, self._redact(jsonable(call.args)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,38 +17,34 @@ from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.context import Delegation, ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import StatusEvent, ToolOutput
+from forge_cli.core.interrupt import Parked
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import CallingTool
-from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.performing import CallClock, CallUnderway
+from forge_cli.engine.gate.performing import CallClock
 from forge_cli.schema.input_schema import InputSchema
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from forge_cli.core.bus import EventBus
-    from forge_cli.core.calls import ToolCall
-    from forge_cli.core.wire import JsonObject
-    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.engine.gate.guard import Guard, Requested
     from forge_cli.engine.gate.judge import Judged
 
 DEEPEST = 3
 """How many tools may stand above an inner call."""
 
-Take = Callable[[ToolCall, CallingTool], Awaitable[ToolOutcome]]
-
 
 def context_of(
-    guard: Guard, judged: Judged, stamp: str | None, *, changes: bool, underway: CallUnderway | None
+    guard: Guard, judged: Judged, requested: Requested | None = None, stamp: str | None = None
 ) -> ToolContext:
-    """The context of a call; without ``underway`` it is that of a preview. Made in the thread of the event loop."""
-    call, clock = judged.call, underway.clock if underway else None
+    """The context of a call; without ``requested`` it is that of a preview. Made in the thread of the event loop."""
+    call, clock = judged.call, requested.clock if requested else None
     return ToolContext(
         call_id=call.id,
         tool=judged.tool.name,
         worker=guard.judge.worker,
         workspace=guard.judge.workspace,
-        sandbox=guard.sandbox.view(judged.places, changes=changes),
+        sandbox=guard.sandbox.view(judged.places, changes=requested is not None),
         interrupt=guard.interrupt,
         paths=judged.paths,
         stamp=stamp,
@@ -56,7 +52,7 @@ def context_of(
         report=partial(_progress, guard.bus, call.id, threading.get_ident(), current_token()),
         show=lambda text: guard.bus.emit(ToolOutput(call.id, text)),
         delegation=partial(_delegate, guard, call, clock or CallClock(math.inf)) if guard.delegate else None,
-        inner=ToolCalls(underway, guard.offers, guard.call_inner) if underway else None,
+        inner=ToolCalls(requested, guard) if requested else None,
         questions=partial(_ask, guard, call, clock) if clock and guard.ask_person else None,
     )
 
@@ -89,11 +85,9 @@ def _progress(
 class ToolCalls:
     """The inner calls of one call; their ids are its own with a number, so that a replay finds them again."""
 
-    def __init__(self, outer: CallUnderway, offers: Mapping[str, Offer], take: Take) -> None:
+    def __init__(self, outer: Requested, guard: Guard) -> None:
         """The clock of ``outer`` stands still meanwhile, as it does for a child worker."""
-        self._outer = outer
-        self._offers = offers
-        self._take = take
+        self._outer, self._guard = outer, guard
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
         outer, clock = self._outer, self._outer.clock
@@ -108,17 +102,27 @@ class ToolCalls:
         return outcome
 
     async def _take_within(self, call: ToolCall, clock: CallClock) -> ToolOutcome:
-        """Take the call, unless the outer one is stopped meanwhile."""
-        above = self._outer.caller
+        """Take the call, unless the outer one is stopped meanwhile.
+
+        It cannot wait on disk, since what its tool has done so far would be lost.
+        """
+        guard, above = self._guard, self._outer.caller
         root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
+        if depth >= DEEPEST:
+            return guard.postpone(call, f"{call.name} was not called: tools call tools {DEEPEST} deep at most")
         with clock.pause(), anyio.CancelScope() as scope:
             clock.inside.append(scope)
             try:
-                return await self._take(call, CallingTool(self._outer.call.name, root, depth + 1))
+                return await guard.call(call, CallingTool(self._outer.call.name, root, depth + 1))
+            except Parked as parked:
+                return guard.finish(ToolOutcome.failed(call, "denied", f"{call.name} ended: {parked}", by="headless"))
+            except asyncio.CancelledError:
+                guard.cut_off(call)
+                raise
             finally:
                 clock.inside.remove(scope)
         raise asyncio.CancelledError
 
     def schema(self, name: str) -> JsonObject | None:
-        offer = self._offers.get(name)
+        offer = self._guard.offers.get(name)
         return offer.tool.schema.json_schema if offer else None

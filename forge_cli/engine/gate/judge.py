@@ -1,30 +1,36 @@
-"""The verdict on a call: does the tool exist, is the input valid, and what do paths, tool and worker say."""
+"""Judged, the second step of a call: the tool, its zones, the worker, parents and hooks meet here in one verdict."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from anyio.lowlevel import checkpoint
 
 from forge_cli import schema
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
-from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
+from forge_cli.core.bounds import fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import Args
-from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.performing import consult, consult_async
+from forge_cli.engine.gate.policy import as_verdict
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.tool_fields import READ_ONLY
+from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
 if TYPE_CHECKING:
+    from forge_cli.engine.gate.consent import ReopenedCalls
+    from forge_cli.engine.hooks.hooks import Hooks
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.late import LateSandbox
 
@@ -147,7 +153,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Judges the calls of one worker, and changes nothing. ``offers`` is what exists right now, by name."""
+    """Judges the calls of one worker. ``offers`` is what exists right now, by name."""
 
     offers: Mapping[str, Offer]
     late_sandbox: LateSandbox
@@ -161,16 +167,39 @@ class Judge:
     """Whether every tool is blocked that does more than read, as far as anybody has declared."""
     policy_files: Mapping[str, str] = field(default_factory=dict)
     """The files that rules may be written to, of the ``user`` and of the ``worker``."""
+    hooks: Hooks | None = None
+    """Those of the person, where there are any."""
+    reopened: ReopenedCalls | None = None
+    """What a resumed session knows of the calls before it."""
 
     @property
     def sandbox(self) -> Sandbox:
         return self.late_sandbox.opened
 
+    async def decide(self, call: ToolCall, caller: AnyCaller) -> Judged:
+        """The verdict that counts: with what the hooks of the person say, each of which is run once for a call."""
+        judged = await self.verdict(call, caller)
+        if self.hooks is None or judged.verdict.approval is Approval.BLOCKED:
+            return judged
+        return await self.hooks.before(judged)
+
+    async def verdict(self, call: ToolCall, caller: AnyCaller) -> Judged:
+        """The verdict before hooks; a call that may have run before the session was cut off asks at least."""
+        judged = await self.judge(call, caller)
+        if judged.verdict.approval is Approval.PRE_APPROVED and self.may_have_run(judged):
+            reason = f"{call.name} was cut off with these arguments: it may have run"
+            return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
+        return judged
+
+    def may_have_run(self, judged: Judged) -> bool:
+        """Could an earlier call like this one have had its effect, although the session was cut off then?"""
+        return self.reopened is not None and not judged.tool.read_only and self.reopened.may_have_run(judged.call)
+
     async def judge(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say of it?"""
+        """Does it exist, may this caller call it, is the input valid, what do paths, tool, worker and parents say?"""
         judged = await self.judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
-            blocked = await gate.parents.blocks(self.parent, judged, self.sandbox)
+            blocked = await gate.judged_as.blocked_above(self.parent, judged, self.sandbox)
             return judged if blocked is None else replace(judged, verdict=blocked)
         return judged
 
@@ -186,13 +215,20 @@ class Judge:
         said = [path.verdict for path in changed_first]
         if Approval.BLOCKED in [verdict.approval for verdict in said]:
             return judged(places, offer.policy.combine(None, said))
-        own, target = await self._own_verdict(call, offer.tool, args, places, caller)
+        try:
+            own = await self._own_verdict(call, offer.tool, args, places, caller)
+            stands_for = offer.tool.stands_for
+            target = gate.judged_as.target_call(call.name, stands_for, args) if stands_for else None
+        except BlockedError as error:
+            own, target = Verdict(Approval.BLOCKED, error.reason), None
+        except ToolError as error:
+            raise _refusal(call, error) from None
         if own and own.grants != ():
             own = replace(own, grants=gate.grants.own_rules(own, offer.toolset))
         found = judged(places, offer.policy.combine(own, said))
         if found.verdict.grants:
             found = replace(found, verdict=gate.grants.with_keys(found.verdict, offer.tool, found.bound_to))
-        return found if target is None else await self._judge_target(found, *target, caller)
+        return found if target is None else await gate.judged_as.judge_target(self, found, *target)
 
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)
@@ -215,8 +251,7 @@ class Judge:
             if tool.touches is None:
                 uses = tool.paths(args)
             else:
-                what = f"the tool {tool.name}"
-                uses = list(dict.fromkeys(call_within(CALL_LIMIT, what, tool.paths, copy_args(args))))
+                uses = list(dict.fromkeys(consult(f"the tool {tool.name}", tool.paths, copy_args(args))))
             return tuple([self.sandbox.judge_use(use) for use in uses])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
@@ -225,11 +260,11 @@ class Judge:
 
     async def _own_verdict(
         self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: AnyCaller
-    ) -> tuple[Verdict | None, tuple[str, JsonObject] | None]:
-        """The tool's own verdict, and the call that a proxy tool stands for."""
-        if not callable(tool.needs_approval) and tool.stands_for is None:
-            said = tool.needs_approval
-            return None if said is None else gate.own_word.as_verdict(said), None
+    ) -> Verdict | None:
+        """The tool's own verdict. A ToolError refuses the call; any other failure, or nonsense, means ask."""
+        said: Any = tool.needs_approval
+        if not callable(said):
+            return None if said is None else as_verdict(said)
         context = CallContext(
             call_id=call.id,
             tool=tool.name,
@@ -239,26 +274,16 @@ class Judge:
             sandbox=self.sandbox.view(places, changes=False),
         )
         try:
-            own = await gate.own_word.own_verdict(tool, copy_args(args), context)
-            return own, _target_call(tool, args)
-        except InvalidInput as error:
-            raise _invalid(call, error) from None
-        except BlockedError as error:
-            return Verdict(Approval.BLOCKED, error.reason), None
-        except ToolError as error:
-            raise Refusal("error", str(error)) from None
-
-    async def _judge_target(self, judged: Judged, name: str, given: JsonObject, caller: AnyCaller) -> Judged:
-        """A call that stands for another is judged as that one, too; the stricter verdict counts."""
-        toolset = judged.offer.toolset
-        siblings = (offer for offer in self.offers.values() if offer.toolset == toolset and offer.original == name)
-        offer = next(siblings, None)
-        if offer is None:
-            raise Refusal("error", f"{judged.call.name}: there is no tool '{visible(name)}'")
-        target = await self.judge(ToolCall(judged.call.id, offer.tool.name, given), caller)
-        stricter = target.verdict.approval.stricter_than(judged.verdict.approval)
-        verdict = target.verdict if stricter else judged.verdict
-        return replace(judged, verdict=replace(verdict, grants=()), places=target.places, target=target)
+            given = (copy_args(args), context) if positional_count(said) == 2 else (copy_args(args),)
+            said = consult(f"the check of {tool.name}", said, *given)
+            if inspect.isawaitable(said):
+                said = await consult_async(f"the check of {tool.name}", said)
+        except ToolError:
+            raise
+        except Exception as error:  # third-party code: whatever goes wrong in it must not open the gate
+            await checkpoint()  # whoever ended its time may want the whole call to end
+            return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
+        return as_verdict(said)
 
 
 def _beyond_reading(tool: Tool) -> Verdict:
@@ -274,11 +299,9 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
         given = "" if why == TOO_DEEP else f": {call.unreadable}"
         raise Refusal("invalid", f"the input of {call.name} {why}{given}")
     try:
-        return call_within(CALL_LIMIT, f"checking the input of {call.name}", tool.schema.validate, call.args)
-    except InvalidInput as error:
-        raise _invalid(call, error) from None
+        return consult(f"checking the input of {call.name}", tool.schema.validate, call.args)
     except ToolError as error:
-        raise Refusal("error", str(error)) from None
+        raise _refusal(call, error) from None
     except Exception as error:  # third-party code: the validators of a model, a pattern without end
         raise Refusal("invalid", f"the input of {call.name} cannot be checked: {fault_text(error)}") from None
 
@@ -291,18 +314,8 @@ def _why_unreadable(text: str) -> str:
     return "is not a JSON object"
 
 
-def _invalid(call: ToolCall, error: InvalidInput) -> Refusal:
-    return Refusal("invalid", f"invalid input for {call.name}: {error}")
-
-
-def _target_call(tool: Tool, args: Args) -> tuple[str, JsonObject] | None:
-    """The call that a call stands for; a tool that cannot say it lets nobody through."""
-    if tool.stands_for is None:
-        return None
-    try:
-        name, given = call_within(CALL_LIMIT, f"the tool {tool.name}", tool.stands_for, copy_args(args))
-        return str(name), dict(given)
-    except (ToolError, InvalidInput):
-        raise
-    except Exception as error:  # third-party code
-        raise ToolError(f"{tool.name} does not say which tool is meant: {fault_text(error)}") from None
+def _refusal(call: ToolCall, error: ToolError) -> Refusal:
+    """The end of a call that its tool refuses before it is made."""
+    if isinstance(error, InvalidInput):
+        return Refusal("invalid", f"invalid input for {call.name}: {error}")
+    return Refusal("error", str(error))

@@ -1,27 +1,37 @@
-"""One execution of a tool: in a task or a thread, and within its time, so that nothing it does can hold the gate."""
+"""Performed, the fourth step of a call: third-party code at work, within its time, so that it cannot hold the gate.
+
+The only module of the gate that sets time limits to the code of tools: for a call, and for what is asked before it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from forge_cli.core.bounds import CANCEL_GRACE, OutOfTime, OwnExit, Section, abandon_task, begin, call_within, end
+from forge_cli.core import bounds
+from forge_cli.core.calls import copy_args
+from forge_cli.core.context import Executing
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT
+from forge_cli.schema.tool_fields import FunctionCall
 
 if TYPE_CHECKING:
-    from forge_cli.core.calls import Denial, ToolCall
-    from forge_cli.engine.gate.judge import AnyCaller
+    from forge_cli.core.context import ToolContext
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.engine.gate.judge import Judged
 
+T = TypeVar("T")
 TOOL = "the tool "
-_GRACE = CANCEL_GRACE + 1.0
+_GRACE = bounds.CANCEL_GRACE + 1.0
 """Seconds after its limit until a call that holds the event loop ends the process: by then it would be abandoned."""
 MOST_AT_ONCE = 0.01
 """Seconds for which calls may follow each other without a turn of the event loop."""
@@ -33,7 +43,7 @@ class CallClock:
 
     timeout: float | None
     delegating: int = 0
-    section: Section | None = None
+    section: bounds.Section | None = None
     inside: list[anyio.CancelScope] = field(default_factory=list)
     """Those of inner calls, which may run in other tasks than the tool, where it calls them from a thread."""
     over: bool = False
@@ -78,23 +88,18 @@ class CallClock:
             self.section.due = time.monotonic() + self.left() + _GRACE
 
 
-@dataclass
-class CallUnderway:
-    """A call between its start and its outcome, with what came of the calls that its tool makes itself."""
+@dataclass(frozen=True)
+class Consented:
+    """A call that may be performed."""
 
-    call: ToolCall
-    caller: AnyCaller
-    clock: CallClock | None = None
-    """Its time, once it runs."""
-    made: int = 0
-    """How many calls its tool has made."""
-    denials: list[Denial] = field(default_factory=list)
-    """What was refused of them."""
+    judged: Judged
+    stamp: str | None = None
+    """That of the preview which was approved; None where nothing was shown."""
 
 
 @dataclass(frozen=True)
 class Performed:
-    """How an execution ended: with a value, with whatever was raised, or late."""
+    """How an execution ended: with a value, with whatever was raised, or late, so that it was stopped."""
 
     value: Any = None
     error: BaseException | None = None
@@ -106,11 +111,11 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
 
     Late, or when this task is cancelled, it is cancelled and has a moment to end; then it is abandoned.
     """
-    section = clock.section = begin(what, clock.limit, grace=_GRACE)
+    section = clock.section = bounds.begin(what, clock.limit, grace=_GRACE)
     work = asyncio.create_task(_contain(function))
     try:
         while not work.done() and (left := clock.left()):
-            await _wait(work, min(left, TIME_LIMIT))
+            await asyncio.wait({work}, timeout=min(left, TIME_LIMIT))
         late = not work.done()
         if late:
             await _stop(work, clock)
@@ -119,7 +124,7 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
         clock.kept = _kept(_result(work))
         raise
     finally:
-        end(section)
+        bounds.end(section)
     performed = _result(work)
     if late and isinstance(performed.error, asyncio.CancelledError | ToolInterrupted):
         clock.kept = _kept(performed)
@@ -137,23 +142,57 @@ def _kept(performed: Performed) -> Any:
     return performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
 
 
-class LoopTurns:
-    """Sees to it that the event loop has its turns where calls end without waiting for anything."""
+class Performer:
+    """Executes the tools of one worker."""
 
-    def __init__(self) -> None:
-        self._last = -math.inf
+    def __init__(self, interrupt: InterruptSignal) -> None:
+        self._interrupt = interrupt
+        self._last_turn = -math.inf
 
-    async def give_way(self) -> None:
+    async def perform(
+        self, consented: Consented, clock: CallClock, new_context: Callable[[], ToolContext]
+    ) -> Performed:
+        """Let a tool do its work: at once where it says that it need not wait, in a thread, or in a task."""
+        call, execute = consented.judged.call, consented.judged.tool.execute
+        what, args = f"{TOOL}{call.name}", partial(copy_args, consented.judged.args)
+        with Executing(call.id):
+            if not isinstance(execute, FunctionCall):
+                context = new_context()
+                return await perform(what, clock, lambda: execute(args(), context))
+            wanted = new_context() if execute.context_name else None
+            if execute.instant is not None:
+                await self._give_way()
+                if self._interrupt.interrupted:
+                    return Performed(late=True)
+                if done := perform_at_once(what, clock, lambda: execute.at_once(args(), wanted)):
+                    return done
+            if execute.pooled:
+                done = await perform(what, clock, partial(bounds.run_in_thread, execute.here, args(), wanted))
+                return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
+            return await perform(what, clock, lambda: execute(args(), wanted))
+
+    async def _give_way(self) -> None:
+        """Give the event loop its turns where calls end without waiting for anything."""
         now = time.monotonic()
-        if now > self._last + MOST_AT_ONCE:
-            self._last = now
+        if now > self._last_turn + MOST_AT_ONCE:
+            self._last_turn = now
             await asyncio.sleep(0)
+
+
+def consult(what: str, function: Callable[..., T], *args: Any) -> T:
+    """Ask code of a tool about a call, before or after it."""
+    return bounds.call_within(bounds.CALL_LIMIT, what, function, *args)
+
+
+async def consult_async(what: str, answer: Awaitable[Any]) -> Any:
+    """What ``consult`` has given, where it has to be awaited."""
+    return await perform_within(bounds.CALL_LIMIT, what, lambda: answer)
 
 
 def perform_at_once(what: str, clock: CallClock, function: Callable[[], Any]) -> Performed | None:
     """Call third-party code that need not wait; None where it says that it has to."""
     try:
-        value = call_within(clock.limit, what, function)
+        value = bounds.call_within(clock.limit, what, function)
     except BaseException as error:  # third-party code: whatever it raises is a result
         return Performed(error=error)
     return None if value is None else Performed(value)
@@ -163,30 +202,12 @@ async def perform_within(seconds: float, what: str, function: Callable[[], Await
     """What third-party code returns, or raises; OutOfTime when it is late, whether or not it lets go."""
     done = await perform(what, CallClock(seconds), function)
     if done.late:
-        raise OutOfTime(what, seconds)
+        raise bounds.OutOfTime(what, seconds)
     if isinstance(done.error, Exception):
         raise done.error
     if done.error:
-        raise OwnExit(done.error) from done.error
+        raise bounds.OwnExit(done.error) from done.error
     return done.value
-
-
-async def _wait(work: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for the end of some work, no longer than that; ``asyncio.wait`` for it costs three times as much."""
-    loop = asyncio.get_running_loop()
-    over = loop.create_future()
-
-    def release(_: object = None) -> None:
-        if not over.done():
-            over.set_result(None)
-
-    timer = loop.call_later(seconds, release)
-    work.add_done_callback(release)
-    try:
-        await over
-    finally:
-        timer.cancel()
-        work.remove_done_callback(release)
 
 
 async def _contain(function: Callable[[], Awaitable[Any]]) -> Performed:
@@ -200,14 +221,14 @@ async def _stop(work: asyncio.Task[Performed], clock: CallClock) -> None:
     """Cancel and wait for a moment; for child workers and inner calls, which are bounded, until they have ended."""
     clock.stop()
     work.cancel()
-    until, cancelled = time.monotonic() + CANCEL_GRACE, None
+    until, cancelled = time.monotonic() + bounds.CANCEL_GRACE, None
     with anyio.CancelScope(shield=True):
         while not work.done() and (clock.delegating or time.monotonic() < until):
             try:
-                await asyncio.wait({work}, timeout=CANCEL_GRACE)
+                await asyncio.wait({work}, timeout=bounds.CANCEL_GRACE)
             except asyncio.CancelledError as error:
                 cancelled = error
     if not work.done():
-        abandon_task(work)
+        bounds.abandon_task(work)
     if cancelled:
         raise cancelled

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import PRE_APPROVED, Approval, GrantRule, Needs, Verdict
 from forge_cli.core.errors import Mark
 from forge_cli.core.tool import RefusesOnly
-from forge_cli.engine import gate
 
 if TYPE_CHECKING:
     from forge_cli.schema.tool import Tool
@@ -96,7 +96,7 @@ class Policy:
         zones_decide = tool.changes_paths or (own is False and tool.has_paths)
         if callable(own) or tool.stands_for or zones_decide:
             return self.named if self.named and self.named.approval is Approval.BLOCKED else None
-        return self.combine(None if own is None else gate.own_word.as_verdict(own))
+        return self.combine(None if own is None else as_verdict(own))
 
     def approval_word(self, tool: Tool) -> str:
         """The approval of every call of a tool; where there is none, what decides: ``by zone`` or ``by rule``."""
@@ -111,7 +111,7 @@ class Policy:
         own = tool.needs_approval
         if self.named is None or own is None or callable(own):
             return False
-        verdict = gate.own_word.as_verdict(own)
+        verdict = as_verdict(own)
         return verdict.by != "memory" and verdict.approval.stricter_than(self.named.approval)
 
     def idle(self, tool: Tool) -> bool:
@@ -119,6 +119,22 @@ class Policy:
         if self.named is None or self.named.approval is not Approval.PRE_APPROVED:
             return False
         return callable(tool.needs_approval) or (tool.needs_approval is False and tool.has_paths)
+
+
+def as_verdict(said: Any) -> Verdict:
+    """What a tool says of a call, as a verdict; nonsense asks."""
+    match said:
+        case Verdict():
+            return said
+        case Approval():
+            return Verdict(said, f"the tool says {said.value}")
+        case True:
+            return Verdict(Approval.ASK, "the tool wants this call approved")
+        case False:
+            return Verdict(Approval.PRE_APPROVED, "the tool needs no approval for this call")
+        case _:
+            given = reprlib.repr(said)
+            return Verdict(Approval.ASK, f"the tool's own check gave {given}, which is not an approval, so it asks")
 
 
 def _join(verdict: Verdict, path: Verdict) -> Verdict:

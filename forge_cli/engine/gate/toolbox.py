@@ -8,11 +8,11 @@ from operator import is_
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
+from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
-A_LOOK = "a look is read-only, has no network and sees little of the home: do this when a tool is first called"
 
 
 @dataclass
@@ -182,20 +181,9 @@ def toolset_title(name: str, source: Source) -> str:
 
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
-    """The sentence for what the code of a toolset raised; in a look, that it was one, where that may be the reason."""
-    look = f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
-    return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{look}")
-
-
-def _is_of_the_system(error: BaseException | None) -> bool:
-    """Did a file, a folder or the network refuse?"""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
-            return True
-        seen.append(error)
-        error = error.__cause__ or error.__context__
-    return False
+    """The sentence for what the code of a toolset raised."""
+    because = gate.toolset_faults.reason_of_look(error)
+    return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")
 
 
 def prefixed(prefix: str | None, name: str) -> str:
@@ -250,22 +238,11 @@ class Toolbox:
                     continue
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
-                    found[offer.tool.name] = self._choose(other, offer, opened)
+                    found[offer.tool.name] = gate.toolset_faults.choose(self, other, offer, opened)
         self.offers.clear()
         self.offers.update(found)
         self._taken, self.changes = taken, self.changes + 1
         return self.offers
-
-    def _choose(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
-        """One of two tools of one name; where they meet only in the middle of a session, the one that was there."""
-        try:
-            return self._winner(first, second, opened)
-        except WorkerError as clash:
-            known = self.offers.get(first.tool.name)
-            if known is None:
-                raise
-            opened.warn(None, f"{clash.message}; the first of them stays", self.notify)
-            return second if second.toolset == known.toolset else first
 
     def parent_toolset(self, name: str) -> Toolset | None:
         """The toolset of that name of the nearest parent worker that has it."""
@@ -277,25 +254,8 @@ class Toolbox:
             box = box.parent
         return None
 
-    def _winner(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
-        """Two tools of one name are an error, unless one of them is of a kind that may replace others."""
-        replacing = {other.name for other in self.toolsets if other.toolset.replaces}
-        if (first.toolset in replacing) == (second.toolset in replacing):
-            raise _clash(first, second, opened.where)
-        winner, loser = (first, second) if first.toolset in replacing else (second, first)
-        opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", self.notify)
-        return winner
-
     def instructions(self) -> list[str]:
         return [text for opened in self.toolsets if (text := opened.instructions())]
-
-
-def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
-    if first.toolset == second.toolset:
-        return WorkerError(where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'")
-    both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
-    hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
-    return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)
 
 
 def _with_origin(source: Source, added: str | None) -> Source:

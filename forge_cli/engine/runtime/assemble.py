@@ -250,12 +250,11 @@ class Assembler:
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
         guard = Guard(
-            judge=self._judge(toolbox, places, setting),
+            judge=self._judge(toolbox, places, setting, self._hooks(processes)),
             controller=self.controller,
             bus=self.controller.bus,
             interrupt=self.interrupt,
             network_denials=denials,
-            hooks=self._hooks(processes),
             ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
         )
         return Assembly(toolbox, guard, at_hand, lock)
@@ -321,7 +320,7 @@ class Assembler:
             policy_files=self._policy_files,
         )
 
-    def _judge(self, toolbox: Toolbox, places: LateSandbox, setting: str) -> Judge:
+    def _judge(self, toolbox: Toolbox, places: LateSandbox, setting: str, hooks: Hooks | None) -> Judge:
         return Judge(
             offers=toolbox.offers,
             late_sandbox=places,
@@ -331,6 +330,7 @@ class Assembler:
             parent=self.parent.guard.judge if self.parent else None,
             read_only=self._only_reads,
             policy_files=self._policy_files,
+            hooks=hooks,
         )
 
     def _open_processes(self, places: LateSandbox, setting: str, denials: list[Denial]) -> OpenProcesses:

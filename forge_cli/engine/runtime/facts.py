@@ -11,8 +11,8 @@ from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judged_as import blocked_by_parent, same_tool
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.parents import blocked_by_parent, same_tool
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
@@ -90,11 +90,12 @@ def _manual(assembly: Assembly) -> list[Facts]:
 def policy_of(assembly: Assembly) -> Facts:
     """The verdict on every tool, and every rule that decides where the arguments do."""
     ruled = {opened.name: opened.toolset for opened in assembly.toolbox.toolsets if isinstance(opened.toolset, Ruled)}
+    hooks = assembly.guard.judge.hooks
     return {
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
         "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
         "zones": [_zone(zone) for zone in assembly.guard.judge.late_sandbox.zones],
-        "hooks": [hook.facts() for hook in (assembly.guard.hooks.all if assembly.guard.hooks else ())],
+        "hooks": [hook.facts() for hook in (hooks.all if hooks else ())],
     }
 
 

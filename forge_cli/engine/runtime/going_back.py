@@ -70,9 +70,9 @@ class GoingBack:
 
     async def _may_do_more(self, call: ToolCall) -> bool:
         """Could a call have done something that is not kept, such as over the network?"""
-        guard = self._session.opened.loop.guard
+        judge = self._session.opened.loop.guard.judge
         try:
-            judged = await guard.verdict(call, Caller.MODEL)
+            judged = await judge.verdict(call, Caller.MODEL)
         except Refusal:  # there is no such tool any more
             return True
         effects = judged.tool.effects

@@ -68,7 +68,7 @@ class Gate:
         """
         call = ToolCall(new_id("call"), tool, args)
         try:
-            judged = await self._guard.verdict(call, Caller.MODEL)
+            judged = await self._guard.judge.verdict(call, Caller.MODEL)
         except Refusal as refusal:
             self._keep(ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by))
             return refused(call, refusal)

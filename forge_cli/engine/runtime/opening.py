@@ -15,7 +15,7 @@ from forge_cli.core.bounds import CALL_LIMIT, fault_text, is_of_forge, wait_with
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.gate.offered import OfferedTools, ToolRoom
+from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
@@ -31,8 +31,8 @@ from forge_cli.record.recorder import Recorder
 if TYPE_CHECKING:
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
+    from forge_cli.engine.gate.consent import ReopenedCalls
     from forge_cli.engine.gate.guard import Delegate
-    from forge_cli.engine.gate.reopened import ReopenedCalls
     from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.prepared import PreparedFolder
@@ -309,9 +309,10 @@ def make_loop(
 ) -> Loop:
     """``before`` is the loop that this one takes over from, with its history."""
     toolbox, provider, past = assembly.toolbox, model.provider, spec.past
+    reopened = before.guard.judge.reopened if before else _reopened(spec, redactor)
     guard = replace(
         assembly.guard,
-        reopened=before.guard.reopened if before else _reopened(spec, redactor),
+        judge=replace(assembly.guard.judge, reopened=reopened),
         delegate=delegate,
         before_result=redactor.redact_ahead,
         keep_consent=spec.wiring.keep_consent,
@@ -370,7 +371,7 @@ def _environment(
 
 
 def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ReopenedCalls | None:
-    parent = spec.parent.assembly.guard.reopened if spec.parent else None
+    parent = spec.parent.assembly.guard.judge.reopened if spec.parent else None
     if spec.past is None and parent is None:
         return None
-    return engine.gate.reopened.ReopenedCalls.of(spec.past, redactor.redact, parent)
+    return engine.gate.consent.ReopenedCalls.of(spec.past, redactor.redact, parent)

@@ -209,7 +209,7 @@ class WorkerRuntime:
                 if spec.wiring.log:
                     self._take_answers(spec.wiring.log)
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
-                if hooks := opened.loop.guard.hooks:
+                if hooks := opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
         except BaseException:
             with suppress(ForgeError):
@@ -470,7 +470,7 @@ class WorkerRuntime:
 
     async def conclude(self) -> None:
         """Tell hooks that the session ends, then say how; before anything is closed, and the root alone does."""
-        hooks = self._open.loop.guard.hooks if self._open and self.is_root and not self._ended else None
+        hooks = self._open.loop.guard.judge.hooks if self._open and self.is_root and not self._ended else None
         try:
             if hooks and self._result:
                 await hooks.session_ends()

@@ -45,7 +45,7 @@ from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
-    from forge_cli.engine.gate.offered import OfferedTools
+    from forge_cli.engine.gate.offer import OfferedTools
     from forge_cli.engine.turns.output import Misfit, OutputSchema
     from forge_cli.engine.turns.window import Ask, Context, Keep
     from forge_cli.record.resume import Past

@@ -1,4 +1,7 @@
-"""Execution at the gate: whatever a tool does, returns or raises, the call has one result and the work goes on."""
+"""Execution at the gate: whatever a tool does, returns or raises, the call has one result and the work goes on.
+
+Covers forge_cli.engine.gate.outcome.
+"""
 
 import asyncio
 import json

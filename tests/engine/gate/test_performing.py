@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(performing, "CANCEL_GRACE", 0.1)
+    monkeypatch.setattr(bounds, "CANCEL_GRACE", 0.1)
     monkeypatch.setattr(bounds, "ABANDONED", [])
 
 

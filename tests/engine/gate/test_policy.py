@@ -1,7 +1,4 @@
-"""The approval table: a tool's verdict, what the worker says, who answers, and the result.
-
-Covers forge_cli.engine.gate.own_word.
-"""
+"""The approval table: a tool's verdict, what the worker says, who answers, and the result."""
 
 from collections.abc import Callable
 from functools import cache
@@ -19,8 +16,7 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse, Event, ToolResult, ToolStarted
 from forge_cli.core.results import Text
 from forge_cli.core.tool import NeedsApproval
-from forge_cli.engine.gate.own_word import as_verdict
-from forge_cli.engine.gate.policy import SILENT, Policy
+from forge_cli.engine.gate.policy import SILENT, Policy, as_verdict
 from forge_cli.errors import BlockedError
 from forge_cli.files.document import parse_document
 from forge_cli.schema.config import parse_config

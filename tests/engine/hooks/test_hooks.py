@@ -548,7 +548,7 @@ def test_a_program_opens_one_without_hooks_at_no_cost(hooked: Project) -> None:
     async def guard() -> object:
         worker = load_worker("worker.yaml")
         async with WorkerRuntime(worker=worker, model=scripted_model("x")) as runtime:
-            return runtime.opened.loop.guard.hooks
+            return runtime.opened.loop.guard.judge.hooks
 
     with hooked.environment():
         assert in_loop(guard) is None

@@ -1,6 +1,6 @@
 """A command that the person types with ``!``: it runs at once, and the model reads of it with the next message.
 
-Covers forge_cli.engine.gate.modes.
+Covers forge_cli.engine.gate.consent.
 """
 
 import pytest

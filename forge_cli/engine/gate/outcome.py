@@ -1,0 +1,84 @@
+"""Outcome, the last step of a call: the one result that it gets, whatever happened on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
+from forge_cli.core.errors import BlockedError, ToolError, ToolTimeout
+from forge_cli.core.interrupt import Parked
+from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
+from forge_cli.core.text import counted
+from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.wire import error_text
+from forge_cli.engine import gate
+from forge_cli.engine.gate.judge import Refusal
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.guard import Requested
+    from forge_cli.engine.gate.performing import CallClock, Performed
+
+
+def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, warn: Callable[[str], None]) -> ToolOutcome:
+    """The outcome of a call that was performed; Parked leaves it open."""
+    if performed.late:
+        sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
+        return _with_kept(ToolOutcome.failed(call, "timeout", sentence), clock)
+    match performed.error:
+        case None:
+            return _success(call, performed.value, warn)
+        case Parked() | Refusal() as error:
+            raise error
+        case BlockedError() as error:
+            return ToolOutcome.failed(call, "blocked", str(error), by="tool")
+        case ToolError() as error:
+            return _failure(call, error)
+        case error:
+            trace, place = gate.debugging.tell_traceback(error), gate.debugging.place_of(error)
+            sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
+            return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
+
+
+def refused(call: ToolCall, refusal: Refusal) -> ToolOutcome:
+    """The outcome of a call that was not performed."""
+    return ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
+
+
+def concluded(requested: Requested, outcome: ToolOutcome | None, denials: Sequence[Denial]) -> ToolOutcome:
+    """An outcome, or that of a call which was cut short, with what its tool still gave back and what was denied it."""
+    outcome = outcome or ToolOutcome.failed(requested.call, "interrupted", INTERRUPTED_CALL)
+    if outcome.status == "interrupted":
+        outcome = _with_kept(outcome, requested.clock)
+    denied = (*requested.denials, *denials)
+    return replace(outcome, denials=denied) if denied else outcome
+
+
+def _success(call: ToolCall, returned: Any, warn: Callable[[str], None]) -> ToolOutcome:
+    try:
+        value = _result_value(returned)
+    except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
+        return ToolOutcome.failed(call, "error", error_text(error))
+    if is_misfit(value):
+        warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
+    if only_looks() and (part := gate.unwritable.find_unwritable(returned)):
+        warn(f"its result has {part} in it, which JSON cannot carry")
+    return ToolOutcome(call, "success", value)
+
+
+def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:
+    sentence = str(error) or f"{call.name} failed without a message"
+    status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
+    outcome = ToolOutcome.failed(call, status, sentence, by="tool")
+    return outcome if error.value is None else replace(outcome, value=_result_value(error.value))
+
+
+def _with_kept(outcome: ToolOutcome, clock: CallClock | None) -> ToolOutcome:
+    """The outcome of a call that was stopped, with what its tool could still give back."""
+    return outcome if clock is None or clock.kept is None else replace(outcome, value=_result_value(clock.kept))
+
+
+def _result_value(value: Any) -> ResultValue:
+    return bounded(as_result(value))
