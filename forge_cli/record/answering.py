@@ -17,7 +17,7 @@ from forge_cli.record.open import check_log
 from forge_cli.record.pending import Waiting, open_requests, requests_of
 from forge_cli.record.proof import key_file
 from forge_cli.record.recorder import Recorder
-from forge_cli.record.resume import last_start, read_past
+from forge_cli.record.state import last_start
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -33,7 +33,7 @@ def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tupl
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)
-        waiting = requests_of(read_past(read.lines, void=log.proofs.unproven(read.lines)), read.lines)
+        waiting = requests_of(read.lines, log.proofs.unproven(read.lines))
         chosen = _chosen(read, waiting, request)
         if decision.approved and log.proofs.prove("") is None:
             hint = "make that file one that you can read and write, and answer again"

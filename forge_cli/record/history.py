@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.record.calls import PastCall, past_calls
+from forge_cli.record.calls import PastCall, calls_of
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.open import check_log
-from forge_cli.record.resume import last_start
+from forge_cli.record.state import fold
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ def past_work(warn: Callable[[str], None]) -> Iterator[PastWork]:
         try:
             log = read_session(path)
             check_log(log)
-            start = last_start(log.lines)
-            for task, worker in {line.delegation: line.worker for line in log.lines}.items():
-                calls = tuple(past_calls(log.lines, task))
-                if start and calls:
+            state = fold(log.lines)
+            for task, worker in state.workers.items():
+                calls = tuple(calls_of(state, task))
+                if (start := state.start) and calls:
                     ended = log.lines[-1].time
-                    yield PastWork(worker, start.worker_file, task is None, start.workspace, ended, calls)
+                    yield PastWork(worker.name, start.worker_file, task is None, start.workspace, ended, calls)
         except ForgeError as error:
             warn(str(error).partition("\n")[0])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from forge_cli import record
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import CLIENTS, OTHER_TOOLS, VERSION, ApprovalResponse, SessionEnd
-from forge_cli.core.wire import JsonObject, clean_text
+from forge_cli.core.wire import clean_text
 from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
@@ -38,7 +38,7 @@ from forge_cli.record.writer import FULL, BatchLog, SessionLog, what_failed
 if TYPE_CHECKING:
     from forge_cli.record.changes import ChangeLog
     from forge_cli.record.recorder import Sink
-    from forge_cli.record.resume import Past, Resumed
+    from forge_cli.record.resume import Resumed
 
 Warn = Callable[[str], None]
 
@@ -102,14 +102,14 @@ def open_session(
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
-        past = record.resume.read_past(read.lines, void=_void(read, log))
-        if task == "" and not past.unfinished:
+        resumed = _resumed(read, log)
+        if task == "" and not resumed.past.unfinished:
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
         if fork:
-            yield _forked(read, past, _new(stack, keep))
+            yield _forked(read, resumed, _new(stack, keep))
         else:
-            yield OpenSession(read.session, log, _resumed(read, past), read.lines)
+            yield OpenSession(read.session, log, resumed, read.lines)
 
 
 @contextmanager
@@ -129,8 +129,7 @@ def open_item_session(session: str, key: bytes | None = None) -> Iterator[tuple[
             yield OpenSession(session, log), log
             return
         check_log(read)
-        past = record.resume.read_past(read.lines, void=_void(read, log))
-        yield OpenSession(session, log, _resumed(read, past), read.lines), log
+        yield OpenSession(session, log, _resumed(read, log), read.lines), log
 
 
 def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
@@ -149,8 +148,8 @@ def is_answered(session: str) -> bool:
     if not is_there(path):
         return True
     read = read_session(path)
-    past = record.resume.read_past(read.lines, void=Proofs(path).unproven(read.lines))
-    return all(waiting.answer is not None for waiting in record.pending.requests_of(past, read.lines))
+    waiting = record.pending.requests_of(read.lines, Proofs(path).unproven(read.lines))
+    return all(each.answer is not None for each in waiting)
 
 
 def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
@@ -176,35 +175,20 @@ def _reopened(path: Path, keep: bool, stack: ExitStack) -> tuple[Log, SessionLog
     return read, log
 
 
-def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
+def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
     lines = read.copied(session.id)
     if session.log:
         session.log.copy(lines)
-    resumed = replace(_resumed(read, past), last=lines[-1], forked_from=read.session)
-    return replace(session, resumed=resumed, lines=lines)
+    return replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)
 
 
-def _void(read: Log, log: SessionLog | None) -> frozenset[int]:
-    """The lines whose yes does not count: those that are not proven, and all of them in a copy and without a log.
+def _resumed(read: Log, log: SessionLog | None) -> Resumed:
+    """A yes counts where it is proven; in a copy, and without a log, none does.
 
-    A yes holds once, and nobody would know later that one was made use of in work that is not kept.
+    It holds once, and nobody would know later that one was made use of in work that is not kept.
     """
-    return log.proofs.unproven(read.lines) if log else frozenset(line.seq for line in read.lines if line.is_consent)
-
-
-def _resumed(read: Log, past: Past) -> Resumed:
-    """What stays as it was where nobody says otherwise: the model, the schema of the task, and that it only reads."""
-    start, update = record.resume.last_start(read.lines), record.resume.last_update(read.lines)
-    schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
-    return record.resume.Resumed(
-        past,
-        read.lines[-1],
-        model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
-        chosen_model=update.model,
-        output_schema=schema,
-        title=update.title,
-        read_only=bool(start and start.read_only),
-    )
+    void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
+    return record.resume.Resumed.of(record.state.fold(read.lines, void), read.lines[-1])
 
 
 def check_log(read: Log) -> None:

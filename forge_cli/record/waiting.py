@@ -12,7 +12,6 @@ from forge_cli.record.open import check_log
 from forge_cli.record.overview import Overview, SessionIndex
 from forge_cli.record.pending import Waiting, may_be_asking, open_requests, requests_of
 from forge_cli.record.proof import Proofs
-from forge_cli.record.resume import read_past
 
 
 def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
@@ -36,7 +35,7 @@ def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[
         check_log(log)
         if pid:
             return [replace(each, pid=pid) for each in open_requests(log.lines)]
-        return requests_of(read_past(log.lines, void=Proofs(path).unproven(log.lines)), log.lines)
+        return requests_of(log.lines, Proofs(path).unproven(log.lines))
     except ForgeError as error:
         warn(str(error).partition("\n")[0])
         return []

@@ -28,7 +28,8 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session
-from forge_cli.record.resume import Past, last_start, read_past, restored
+from forge_cli.record.resume import Past, past_of
+from forge_cli.record.state import SessionState, restored
 
 
 @dataclass
@@ -195,10 +196,14 @@ def read_recording(log: Log) -> Recording:
 
 
 def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
-    starts = [*_starts(lines), len(lines)]
+    state, starts = SessionState(), [*_starts(lines), len(lines)]
+    for line in lines[: starts[0]]:
+        state.take(line)
     for begin, end in pairwise(starts):
-        start, last = last_start(lines[:end]), lines[begin - 1] if begin else None
-        past, flags = read_past(lines[:begin]), (bool(start and start.read_only), bool(start and start.guidance))
+        past, last = past_of(state), lines[begin - 1] if begin else None
+        for line in lines[begin:end]:
+            state.take(line)
+        flags = bool(state.start and state.start.read_only), bool(state.start and state.start.guidance)
         yield RecordedPart(tuple(lines[begin:end]), past, last, *flags)
 
 
