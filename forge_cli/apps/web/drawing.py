@@ -154,8 +154,8 @@ class SessionDrawing:
                 self._pending.deltas[key] = self._pending.deltas.get(key, "") + event.delta
                 self._set_activity("writing")
             case ToolOutput(tool_call_id=call, text=text):
-                if key := self._key_of(line.delegation, call):
-                    self._pending.outputs[key] = text
+                if place := self._key_of(line.delegation, call):
+                    self._pending.outputs[place] = text
             case _:
                 pass
 
