@@ -17,7 +17,7 @@ from forge_cli.record.open import check_log
 from forge_cli.record.pending import Waiting, open_requests, requests_of
 from forge_cli.record.proof import key_file
 from forge_cli.record.recorder import Recorder
-from forge_cli.record.state import last_start
+from forge_cli.record.state import fold
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -85,7 +85,7 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
 
 def resume_command(read: Log) -> str:
     """The command that continues a session from here."""
-    start = last_start(read.lines)
+    start = fold(read.lines).start
     argv = ["forge", "run", (start.worker_file if start else None) or "WORKER", "-r", read.session]
     if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
         argv += ["-C", start.workspace]

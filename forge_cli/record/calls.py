@@ -1,15 +1,17 @@
-"""The calls of a past session, each with the verdict that it had."""
+"""The calls of past sessions, each with the verdict that it had, by the worker that made them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.errors import Mark
+from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.record.line import Line
+from forge_cli.record.log import read_session, session_files
+from forge_cli.record.open import check_log
 from forge_cli.record.state import CallState, SessionState, fold
 
 
@@ -70,3 +72,33 @@ def _verdict(state: CallState) -> PastVerdict | None:
     if result is None or result.status == "interrupted":
         return None
     return PastVerdict("blocked" if result.status == "blocked" else "refused", result.error or "")
+
+
+@dataclass(frozen=True)
+class PastWork:
+    """What one worker called in a session: the root, or a child worker, which has no file on record."""
+
+    worker: str
+    root_file: str | None
+    """The file of the worker that the session was started with."""
+    is_root: bool
+    workspace: str
+    time: str
+    """Of the last line of the session."""
+    calls: tuple[PastCall, ...]
+
+
+def past_work(warn: Callable[[str], None]) -> Iterator[PastWork]:
+    """The work of every session, the last first; one that was damaged or tampered with is told, and left out."""
+    for path in session_files():
+        try:
+            log = read_session(path)
+            check_log(log)
+            state = fold(log.lines)
+            for task, worker in state.workers.items():
+                calls = tuple(calls_of(state, task))
+                if (start := state.start) and calls:
+                    ended = log.lines[-1].time
+                    yield PastWork(worker.name, start.worker_file, task is None, start.workspace, ended, calls)
+        except ForgeError as error:
+            warn(str(error).partition("\n")[0])

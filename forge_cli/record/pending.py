@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalRequired
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import Line, line_at
+from forge_cli.record.log import read_session
+from forge_cli.record.open import check_log
+from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.record.proof import Proofs
 from forge_cli.record.resume import Past, Pending, past_of
 from forge_cli.record.state import Recorded, SessionState, fold
 
@@ -71,3 +76,30 @@ def pending_of(past: Past) -> Iterator[Pending]:
 
 def _waiting(state: SessionState, asked: Recorded[ApprovalRequired], answer: ApprovalDecision | None = None) -> Waiting:
     return Waiting(asked.event.request, asked.line.time, state.path(asked.line.delegation), answer)
+
+
+def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
+    """The requests of all sessions, each with its log.
+
+    A session that cannot be resumed has none that could be answered, and that is said.
+    """
+    with SessionIndex() as index:
+        found = [(path, seen.pid) for path, seen in index.readable() if _may_wait(path, seen)]
+    return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
+
+
+def _may_wait(path: Path, seen: Overview) -> bool:
+    """Could it be waiting for an answer, parked or at work?"""
+    return may_be_asking(path) if seen.pid else seen.waits
+
+
+def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[Waiting]:
+    try:
+        log = read_session(path)
+        check_log(log)
+        if pid:
+            return [replace(each, pid=pid) for each in open_requests(log.lines)]
+        return requests_of(log.lines, Proofs(path).unproven(log.lines))
+    except ForgeError as error:
+        warn(str(error).partition("\n")[0])
+        return []

@@ -79,8 +79,13 @@ class CallState:
     def as_result(self) -> CallResult | None:
         """The result as the model reads it."""
         ended = self.result
-        failed = ended is not None and ended.status != "success"
-        return CallResult.of(self.call.id, ended.tool_name, ended.value, is_error=failed) if ended else None
+        if ended is None:
+            return None
+        return CallResult.of(self.call.id, ended.tool_name, ended.value, is_error=ended.status != "success")
+
+    def as_cut_off(self, in_flight: Container[str]) -> CallResult:
+        """The same where it has none."""
+        return CallResult(self.call.id, self.call.name, cut_off_text(self.call, in_flight), is_error=True)
 
 
 @dataclass(eq=False)
@@ -131,7 +136,7 @@ class WorkerState:
     def turn_results(self) -> tuple[Message, ...]:
         """The results of the turn at hand as one message, in the order of its calls; those that are missing, too."""
         in_flight = frozenset(self.in_flight.values())
-        results = [each.as_result() or interrupted_result(each.call, in_flight) for each in self.turn.values()]
+        results = [each.as_result() or each.as_cut_off(in_flight) for each in self.turn.values()]
         return (Message("tool", results=tuple(results)),) if results else ()
 
     def close_turn(self) -> None:
@@ -313,12 +318,6 @@ def fold(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
     return state
 
 
-def last_start(lines: Iterable[Line]) -> SessionStart | None:
-    """How a session was started last, without a look at anything else."""
-    starts = [line.event for line in lines if line.type == SessionStart.type]
-    return next((event for event in reversed(starts) if isinstance(event, SessionStart)), None)
-
-
 def restored(message: Message) -> Message:
     """A message as a provider may get it back; what it wants as it was must not have lost a secret."""
     return replace(message, native=None) if has_mark(message.native) else message
@@ -335,11 +334,6 @@ def without(message: Message, elided: Collection[str]) -> Message:
     return replace(message, results=tuple(results))
 
 
-def interrupted_result(call: ToolCall, in_flight: Container[str]) -> CallResult:
-    """The result of a call that has none; ``in_flight`` are identities of calls that may have run."""
-    return CallResult(call.id, call.name, cut_off_text(call, in_flight), is_error=True)
-
-
 def cut_off_text(call: ToolCall, in_flight: Container[str]) -> str:
-    """What the model is told of a call that the session was cut off with."""
+    """What the model is told of a call that has no result; ``in_flight`` are identities of calls that may have run."""
     return UNCERTAIN_CALL if call_identity(call.name, call.args) in in_flight else INTERRUPTED_CALL

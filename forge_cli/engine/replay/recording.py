@@ -180,7 +180,9 @@ def read_recording(log: Log) -> Recording:
     parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
-    if not parts[0].past.messages and not any(_is_task(line) for line in log.lines):
+    if not parts[0].past.messages and not any(
+        isinstance(line.event, MessageEvent) and _is_said(line.event) for line in log.lines
+    ):
         raise WorkerError(Mark(str(log.path)), "the record is not whole: what the worker was told is missing")
     return Recording(
         path=log.path,
@@ -245,11 +247,6 @@ def _note_task(track: Track, update: WorkerUpdate, line: Line) -> None:
         track.given.setdefault(call, []).append((line.worker, line.delegation or ""))
     elif update.status != "completed":
         track.failed.add(call)
-
-
-def _is_task(line: Line) -> bool:
-    event = line.event
-    return isinstance(event, MessageEvent) and event.message.role == "user" and event.summary_of is None
 
 
 def _take(track: Track, said: list[Message], line: Line) -> None:
