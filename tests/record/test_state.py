@@ -1,9 +1,12 @@
 """The state of a session: one fold over its lines, whatever is read from it and whenever."""
 
+import csv
+import io
 import tracemalloc
 from dataclasses import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
+from forge_cli.cli.sessions.decisions import decisions_csv
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -129,3 +132,12 @@ def test_a_long_conversation_is_not_copied_for_each_message() -> None:
     tracemalloc.stop()
     assert len(state.workers[None].messages) == 3000
     assert most < 4_000_000, most
+
+
+def test_each_decision_has_the_end_of_its_own_call() -> None:
+    other = ToolCall("p", "pay", {"to": "Bob"})
+    lines = lines_of(
+        START, told(PAY), started(PAY), decided(PAY), ended(PAY), told(other), started(other), decided(other)
+    )
+    rows = list(csv.DictReader(io.StringIO(decisions_csv([lines]))))
+    assert [(row["input"], row["status"]) for row in rows] == [('{"to": "Ana"}', "success"), ('{"to": "Bob"}', "")]
