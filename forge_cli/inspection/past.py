@@ -14,8 +14,7 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import judging
-from forge_cli.record.calls import PastCall
-from forge_cli.record.history import PastWork, past_work
+from forge_cli.record.calls import PastCall, PastWork, past_work
 from forge_cli.sandbox.secrets import MARKS, has_mark
 
 Warn = Callable[[str], None]

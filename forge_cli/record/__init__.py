@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from forge_cli.record import overview as overview
     from forge_cli.record import pending as pending
     from forge_cli.record import resume as resume
+    from forge_cli.record import state as state
     from forge_cli.record import undo as undo
 
 __getattr__ = lazy_modules(__name__)

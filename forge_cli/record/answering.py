@@ -20,7 +20,7 @@ from forge_cli.record.open import check_log
 from forge_cli.record.pending import Waiting, open_requests, requests_of
 from forge_cli.record.proof import key_file
 from forge_cli.record.recorder import Recorder
-from forge_cli.record.resume import last_start, read_past
+from forge_cli.record.state import fold
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -39,7 +39,7 @@ def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tupl
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)
-        waiting = requests_of(read_past(read.lines, void=log.proofs.unproven(read.lines)), read.lines)
+        waiting = requests_of(read.lines, log.proofs.unproven(read.lines))
         chosen = _chosen(read, waiting, request)
         if decision.approved and log.proofs.prove("") is None:
             hint = "make that file one that you can read and write, and answer again"
@@ -100,14 +100,9 @@ def _name_of(file: str) -> str:
 
 def resume_command(read: Log) -> str:
     """The command that continues a session from here."""
-    start = last_start(read.lines)
-    argv = [
-        "forge",
-        "run",
-        _name_of(start.worker_file) if start and start.worker_file else "WORKER",
-        "-r",
-        read.session,
-    ]
+    start = fold(read.lines).start
+    worker = _name_of(start.worker_file) if start and start.worker_file else "WORKER"
+    argv = ["forge", "run", worker, "-r", read.session]
     if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
         argv += ["-C", start.workspace]
     return shlex.join(argv)

@@ -1,22 +1,18 @@
-"""The calls of a past session, each with the verdict that it had."""
+"""The calls of past sessions, each with the verdict that it had, by the worker that made them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.errors import Mark
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ApprovalResponse,
-    MessageEvent,
-    ToolResult,
-    ToolStarted,
-)
+from forge_cli.core.errors import ForgeError, Mark
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.record.line import Line
+from forge_cli.record.log import read_session, session_files
+from forge_cli.record.open import check_log
+from forge_cli.record.state import CallState, SessionState, fold
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class PastVerdict:
                 return cls("ask", request.reason, request.rule, request.where)
 
 
-@dataclass
+@dataclass(frozen=True)
 class PastCall:
     """A call that was made by the model, by a tool, or by a person; without a verdict where it came to none."""
 
@@ -53,38 +49,56 @@ class PastCall:
 
 
 def past_calls(lines: Iterable[Line], delegation: str | None = None) -> list[PastCall]:
-    """The calls of one worker in order, the root unless a task of a child worker is named; ids may come again later."""
-    found: list[PastCall] = []
-    wanted: dict[str, ToolCall] = {}
-    known: dict[str, PastCall] = {}
-    asked: dict[str, PastCall] = {}
-    for line in lines:
-        if line.delegation != delegation:
-            continue
-        match line.event:
-            case MessageEvent(message=message):
-                wanted |= {call.id: call for call in message.calls}
-            case ToolStarted() as started:
-                found.append(_started(started, wanted))
-                known[started.tool_call_id] = found[-1]
-            case ApprovalRequired(request=request) as required if past := known.get(request.tool_call_id):
-                past.verdict = past.verdict or PastVerdict.of(required)
-                asked[request.request_id] = past
-            case ApprovalResponse(request_id=known_id, decision=decision) if past := asked.get(known_id):
-                past.answer = decision.approved
-            case ApprovalDecided() as decided if past := known.get(decided.tool_call_id):
-                past.verdict, past.remembered = PastVerdict.of(decided), decided.cached
-                past.answer = decided.approved if decided.by == "user" else None
-            case ToolResult() as result if past := known.pop(result.tool_call_id, None):
-                if past.verdict is None and result.status != "interrupted":
-                    kind = "blocked" if result.status == "blocked" else "refused"
-                    past.verdict = PastVerdict(kind, result.error or "")
-    return found
+    """The calls of one worker in order, the root unless a task of a child worker is named."""
+    return calls_of(fold(lines), delegation)
 
 
-def _started(event: ToolStarted, wanted: dict[str, ToolCall]) -> PastCall:
-    call = wanted.get(event.tool_call_id)
-    if call is not None:
-        return PastCall(call, by_model=True)
-    call = ToolCall(event.tool_call_id, event.tool_name, dict(event.args), parent=event.parent_call_id)
-    return PastCall(call, by_model=False)
+def calls_of(state: SessionState, delegation: str | None) -> list[PastCall]:
+    return [_past_call(each) for each in state.calls if each.worker.delegation == delegation]
+
+
+def _past_call(state: CallState) -> PastCall:
+    decided = state.decided.event if state.decided else None
+    answer = None if state.answer is None else state.answer.approved
+    if decided:
+        answer = decided.approved if decided.by == "user" else None
+    return PastCall(state.call, state.by_model, _verdict(state), bool(decided and decided.cached), answer)
+
+
+def _verdict(state: CallState) -> PastVerdict | None:
+    settled, result = state.decided or state.asked, state.result
+    if settled:
+        return PastVerdict.of(settled.event)
+    if result is None or result.status == "interrupted":
+        return None
+    return PastVerdict("blocked" if result.status == "blocked" else "refused", result.error or "")
+
+
+@dataclass(frozen=True)
+class PastWork:
+    """What one worker called in a session: the root, or a child worker, which has no file on record."""
+
+    worker: str
+    root_file: str | None
+    """The file of the worker that the session was started with."""
+    is_root: bool
+    workspace: str
+    time: str
+    """Of the last line of the session."""
+    calls: tuple[PastCall, ...]
+
+
+def past_work(warn: Callable[[str], None]) -> Iterator[PastWork]:
+    """The work of every session, the last first; one that was damaged or tampered with is told, and left out."""
+    for path in session_files():
+        try:
+            log = read_session(path)
+            check_log(log)
+            state = fold(log.lines)
+            for task, worker in state.workers.items():
+                calls = tuple(calls_of(state, task))
+                if (start := state.start) and calls:
+                    ended = log.lines[-1].time
+                    yield PastWork(worker.name, start.worker_file, task is None, start.workspace, ended, calls)
+        except ForgeError as error:
+            warn(str(error).partition("\n")[0])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from forge_cli import record
 from forge_cli.core.errors import UsageError, WorkerError
-from forge_cli.core.events import CLIENTS, OTHER_TOOLS, VERSION, ApprovalResponse, SessionEnd
-from forge_cli.core.wire import JsonObject, clean_text
+from forge_cli.core.events import CLIENTS, OTHER_TOOLS, VERSION
+from forge_cli.core.wire import clean_text
 from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
@@ -26,19 +26,17 @@ from forge_cli.record.log import (
     SessionLost,
     broken_link,
     find_session,
-    is_there,
     new_session_id,
     read_session,
     session_file,
     sessions_folder,
 )
-from forge_cli.record.proof import Proofs
-from forge_cli.record.writer import FULL, BatchLog, SessionLog, what_failed
+from forge_cli.record.writer import FULL, RecordLog, SessionLog, what_failed
 
 if TYPE_CHECKING:
     from forge_cli.record.changes import ChangeLog
     from forge_cli.record.recorder import Sink
-    from forge_cli.record.resume import Past, Resumed
+    from forge_cli.record.resume import Resumed
 
 Warn = Callable[[str], None]
 
@@ -48,7 +46,7 @@ class OpenSession:
     """A session to work on, for ``WorkerRuntime(session=...)``; without a log nothing of it is kept."""
 
     id: str
-    log: SessionLog | None = None
+    log: RecordLog | None = None
     resumed: Resumed | None = None
     lines: tuple[Line, ...] = ()
     """What the log of a session that is resumed held already."""
@@ -65,7 +63,7 @@ class OpenSession:
 
     @cached_property
     def _changes(self) -> ChangeLog:
-        return record.changes.ChangeLog(cast(SessionLog, self.log).path)
+        return record.changes.ChangeLog(cast(RecordLog, self.log).path)
 
 
 @contextmanager
@@ -102,55 +100,14 @@ def open_session(
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
-        past = record.resume.read_past(read.lines, void=_void(read, log))
-        if task == "" and not past.unfinished:
+        resumed = resume_of(read, log)
+        if task == "" and not resumed.past.unfinished:
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
         if fork:
-            yield _forked(read, past, _new(stack, keep))
+            yield _forked(read, resumed, _new(stack, keep))
         else:
-            yield OpenSession(read.session, log, _resumed(read, past), read.lines)
-
-
-@contextmanager
-def open_item_session(session: str, key: bytes | None = None) -> Iterator[tuple[OpenSession, BatchLog]]:
-    """The session of an item of a batch, by its whole id: resumed where its log has lines, else a new one.
-
-    Other sessions are not looked at, and nothing is done without a log. ``key`` is that of somebody else's log.
-    """
-    path = session_file(session)
-    try:
-        log, read = BatchLog.resume(path) if is_there(path) else (BatchLog.create(path), Log(path, ()))
-    except OSError as error:
-        raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
-    log.proofs.given = key
-    with log:
-        if not read.lines:
-            yield OpenSession(session, log), log
-            return
-        check_log(read)
-        past = record.resume.read_past(read.lines, void=_void(read, log))
-        yield OpenSession(session, log, _resumed(read, past), read.lines), log
-
-
-def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
-    """How a session ended last, where nothing but answers came after its end."""
-    for line in reversed(lines):
-        if line.type == SessionEnd.type:
-            return line.event.result if isinstance(line.event, SessionEnd) else None
-        if line.type != ApprovalResponse.type:
-            return None
-    return None
-
-
-def is_answered(session: str) -> bool:
-    """Has a parked session got an answer to everything that it waits for? One that is gone waits for nothing."""
-    path = session_file(session)
-    if not is_there(path):
-        return True
-    read = read_session(path)
-    past = record.resume.read_past(read.lines, void=Proofs(path).unproven(read.lines))
-    return all(waiting.answer is not None for waiting in record.pending.requests_of(past, read.lines))
+            yield OpenSession(read.session, log, resumed, read.lines)
 
 
 def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
@@ -176,35 +133,20 @@ def _reopened(path: Path, keep: bool, stack: ExitStack) -> tuple[Log, SessionLog
     return read, log
 
 
-def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
+def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
     lines = read.copied(session.id)
     if session.log:
         session.log.copy(lines)
-    resumed = replace(_resumed(read, past), last=lines[-1], forked_from=read.session)
-    return replace(session, resumed=resumed, lines=lines)
+    return replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)
 
 
-def _void(read: Log, log: SessionLog | None) -> frozenset[int]:
-    """The lines whose yes does not count: those that are not proven, and all of them in a copy and without a log.
+def resume_of(read: Log, log: RecordLog | None) -> Resumed:
+    """A yes counts where it is proven; in a copy, and without a log, none does.
 
-    A yes holds once, and nobody would know later that one was made use of in work that is not kept.
+    It holds once, and nobody would know later that one was made use of in work that is not kept.
     """
-    return log.proofs.unproven(read.lines) if log else frozenset(line.seq for line in read.lines if line.is_consent)
-
-
-def _resumed(read: Log, past: Past) -> Resumed:
-    """What stays as it was where nobody says otherwise: the model, the schema of the task, and that it only reads."""
-    start, update = record.resume.last_start(read.lines), record.resume.last_update(read.lines)
-    schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
-    return record.resume.Resumed(
-        past,
-        read.lines[-1],
-        model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
-        chosen_model=update.model,
-        output_schema=schema,
-        title=update.title,
-        read_only=bool(start and start.read_only),
-    )
+    void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
+    return record.resume.Resumed.of(record.state.fold(read.lines, void), read.lines[-1])
 
 
 def check_log(read: Log) -> None:

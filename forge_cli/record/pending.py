@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ApprovalResponse,
-    SessionStart,
-    ToolResult,
-    WorkerUpdate,
-)
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.events import ApprovalRequired
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import Line, line_at
-from forge_cli.record.resume import Past, Pending
+from forge_cli.record.log import read_session
+from forge_cli.record.open import check_log
+from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.record.proof import Proofs
+from forge_cli.record.resume import Past, Pending, past_of
+from forge_cli.record.state import Recorded, SessionState, fold
 
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
@@ -40,43 +39,18 @@ class Waiting:
         return self.request.request_id
 
 
-def requests_of(past: Past, lines: Iterable[Line]) -> list[Waiting]:
-    """Every request of a session that is still to be decided, also of child workers, in their order."""
-    pending = {each.request_id: each for each in _pending(past)}
-    asked: dict[str, tuple[ApprovalRequest, Line]] = {}
-    tasks: dict[str, WorkerUpdate] = {}
-    for line in lines:
-        match line.event:
-            case WorkerUpdate() as update:
-                tasks[line.delegation or ""] = update
-            case ApprovalRequired(request=request) if request.request_id in pending:
-                asked[request.request_id] = request, line
-    return [
-        Waiting(request, line.time, _path(line, tasks), pending[request.request_id].answer)
-        for request, line in asked.values()
-    ]
+def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waiting]:
+    """Every request of a parked session that is still to be decided, also of child workers, in their order."""
+    state = fold(lines, void)
+    calls = [state.requests[pending.request_id] for pending in pending_of(past_of(state))]
+    asked = sorted([(call.asked, call.answer) for call in calls if call.asked], key=lambda each: each[0].line.seq)
+    return [_waiting(state, *each) for each in asked]
 
 
 def open_requests(lines: Iterable[Line]) -> list[Waiting]:
     """The requests of a session at work that nobody has answered yet."""
-    asked: dict[str, tuple[ApprovalRequest, Line]] = {}
-    tasks: dict[str, WorkerUpdate] = {}
-    for line in lines:
-        match line.event:
-            case SessionStart():
-                asked.clear()
-            case WorkerUpdate() as update:
-                tasks[line.delegation or ""] = update
-            case ApprovalRequired(request=request):
-                asked[request.request_id] = request, line
-            case ApprovalResponse(request_id=known) | ApprovalDecided(request_id=str() as known):
-                asked.pop(known, None)
-            case ToolResult(tool_call_id=call):
-                ended = line.delegation, call
-                asked = {
-                    key: each for key, each in asked.items() if (each[1].delegation, each[0].tool_call_id) != ended
-                }
-    return [Waiting(request, line.time, _path(line, tasks), None) for request, line in asked.values()]
+    state = fold(lines)
+    return [_waiting(state, asked) for asked in state.waiting.values()]
 
 
 def may_be_asking(path: Path) -> bool:
@@ -93,16 +67,39 @@ def may_be_asking(path: Path) -> bool:
     )
 
 
-def _pending(past: Past) -> Iterator[Pending]:
+def pending_of(past: Past) -> Iterator[Pending]:
+    """The requests of a session and of the workers that it called."""
     yield from past.pending.values()
-    for children in past.children.values():
-        for child in children:
-            yield from _pending(child.past)
+    for child in (child for called in past.children.values() for child in called):
+        yield from pending_of(child.past)
 
 
-def _path(line: Line, tasks: Mapping[str, WorkerUpdate]) -> tuple[str, ...]:
-    path: tuple[str, ...] = (line.worker,)
-    task = tasks.get(line.delegation or "")
-    while task:
-        path, task = (task.parent, *path), tasks.get(task.within or "")
-    return path
+def _waiting(state: SessionState, asked: Recorded[ApprovalRequired], answer: ApprovalDecision | None = None) -> Waiting:
+    return Waiting(asked.event.request, asked.line.time, state.path(asked.line.delegation), answer)
+
+
+def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
+    """The requests of all sessions, each with its log.
+
+    A session that cannot be resumed has none that could be answered, and that is said.
+    """
+    with SessionIndex() as index:
+        found = [(path, seen.pid) for path, seen in index.readable() if _may_wait(path, seen)]
+    return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
+
+
+def _may_wait(path: Path, seen: Overview) -> bool:
+    """Could it be waiting for an answer, parked or at work?"""
+    return may_be_asking(path) if seen.pid else seen.waits
+
+
+def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[Waiting]:
+    try:
+        log = read_session(path)
+        check_log(log)
+        if pid:
+            return [replace(each, pid=pid) for each in open_requests(log.lines)]
+        return requests_of(log.lines, Proofs(path).unproven(log.lines))
+    except ForgeError as error:
+        warn(str(error).partition("\n")[0])
+        return []

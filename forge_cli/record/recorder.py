@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from forge_cli.core.events import Event
 from forge_cli.record.line import Line, Prove
 from forge_cli.record.log import SessionLost
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.writer import RecordLog
 from forge_cli.sandbox.secrets import Redactor
 
 Sink = Callable[[Line], None]
@@ -34,7 +34,7 @@ class Recorder:
     def add_sink(self, sink: Sink) -> None:
         self._sinks.append(sink)
         self.shows = self.shows or not getattr(sink, "only_keeps", False)
-        if isinstance(sink, SessionLog):
+        if isinstance(sink, RecordLog):
             self._prove = sink.proofs.prove
 
     def __call__(self, event: Event) -> None:

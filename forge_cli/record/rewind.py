@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.events import ApprovalDecided, CommandTried, ContextUsage, MessageEvent, ToolStarted, TurnStart
+from forge_cli.core.events import ContextUsage, MessageEvent, TurnStart
 from forge_cli.record.line import Line
+from forge_cli.record.state import CallState, fold
 
 
 @dataclass(frozen=True)
@@ -34,29 +35,21 @@ def said_messages(lines: Iterable[Line]) -> list[SaidMessage]:
     return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class CallsSince:
     """The calls that were taken up from a line on, child workers and calls of tools included."""
 
-    ids: set[str]
-    unknown: list[ToolCall]
+    ids: frozenset[str]
+    unknown: tuple[ToolCall, ...]
     """Those that somebody allowed, and that were not tried first: they may have done more than change files."""
 
 
 def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
-    started: dict[tuple[str | None, str], ToolCall] = {}
-    allowed: dict[tuple[str | None, str], ToolCall] = {}
-    tried: set[tuple[str | None, str]] = set()
-    for line in lines:
-        if line.seq < seq:
-            continue
-        match line.event:
-            case ToolStarted(tool_call_id=id, tool_name=name, args=args):
-                started[line.delegation, id] = ToolCall(id, name, dict(args))
-            case CommandTried(tool_call_id=id, outcome="noEffect" | "effects"):
-                tried.add((line.delegation, id))
-            case ApprovalDecided(tool_call_id=id, approved=True) if (line.delegation, id) in started:
-                allowed[line.delegation, id] = started[line.delegation, id]
-            case _:
-                pass
-    return CallsSince({id for _, id in started}, [call for key, call in allowed.items() if key not in tried])
+    calls = [each for each in fold(lines).calls if each.started and each.started.seq >= seq]
+    unknown = tuple(replace(each.call, parent=None) for each in calls if _is_unknown(each))
+    return CallsSince(frozenset(each.call.id for each in calls), unknown)
+
+
+def _is_unknown(state: CallState) -> bool:
+    was_tried = state.tried is not None and state.tried.outcome != "incomplete"
+    return state.decided is not None and state.decided.event.approved and not was_tried

@@ -7,35 +7,23 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from forge_cli.core.events import (
     AnyEvent,
-    ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
     CommandEvent,
     CommandTried,
-    ContextUsage,
-    GrantsEvent,
     InputPrompt,
-    Interrupt,
     ManualToolInvoke,
-    ManualToolsAvailable,
     MessageEvent,
-    ModeChanged,
     NetworkAccess,
-    OtherEvent,
     SessionEnd,
-    SessionStart,
     SessionUpdate,
     StatusEvent,
-    Streaming,
-    ToolOutput,
     ToolResult,
     ToolStarted,
-    TurnEndEvent,
-    TurnStart,
     UserInput,
     WorkerUpdate,
 )
@@ -112,14 +100,10 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield " ".join((name, *words))
         case SessionEnd(result=result):
             yield str(result.get("error") or "")
-        case SessionStart() | TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | ContextUsage():
-            return
         case SessionUpdate(title=title):
             yield title or ""
-        case ApprovalDecided() | GrantsEvent() | ModeChanged() | ManualToolsAvailable() | Interrupt() | OtherEvent():
-            return
         case _:
-            assert_never(event)
+            pass
 
 
 def _strings(value: Any) -> Iterator[str]:

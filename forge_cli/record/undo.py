@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
-from forge_cli.core.events import ToolStarted, TurnStart
 from forge_cli.core.text import counted
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
 from forge_cli.record.line import Line
+from forge_cli.record.state import fold
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.place import make_parent
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -39,21 +39,11 @@ class Undoing:
 
 def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | None = None) -> frozenset[str]:
     """The ids of one call of the root worker, or of all calls of a turn, with all that were made inside of them."""
-    numbers = {"call": 0, "turn": 0}
-    wanted, number = ("call", call) if call is not None else ("turn", turn or 0)
-    found: set[str] = set()
-    for line in lines:
-        is_root = line.delegation is None
-        match line.event:
-            case TurnStart() if is_root:
-                numbers["turn"] += 1
-            case ToolStarted(tool_call_id=id, parent_call_id=parent):
-                numbers["call"] += is_root and parent is None
-                if numbers[wanted] == number:
-                    found.add(id)
-    if number is None or not 1 <= number <= numbers[wanted]:
-        raise UsageError(f"the session has no {wanted} {number}", hint=f"it has {counted(numbers[wanted], wanted)}")
-    return frozenset(found)
+    state = fold(lines)
+    wanted, number, last = ("turn", turn or 0, state.turns) if call is None else ("call", call, state.outer_calls)
+    if not 1 <= number <= last:
+        raise UsageError(f"the session has no {wanted} {number}", hint=f"it has {counted(last, wanted)}")
+    return frozenset(each.call.id for each in state.calls if number == (each.turn if call is None else each.number))
 
 
 def look(file: ChangedFile) -> Undoing:

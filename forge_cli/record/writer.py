@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
-from anyio import CancelScope, Lock, to_thread
-
 from forge_cli.core.events import SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
 from forge_cli.files.line_file import FileSpoilt, LineFile
@@ -32,15 +30,13 @@ def is_acted_upon(line: Line) -> bool:
     return line.type in _ACTED_UPON or line.is_consent
 
 
-class SessionLog:
-    """A sink of the record that appends to the session's file, and waits for the disk where that is needed."""
+class RecordLog:
+    """A sink of the record that appends to one file, which no other process works on meanwhile."""
 
     only_keeps: ClassVar[bool] = True
     """It takes no transient lines."""
-    waits: ClassVar[bool] = True
-    """Is the disk waited for where a line is written that is acted upon?"""
-    without_it: ClassVar[str] = ", or use --ephemeral"
-    """How to work where no log can be written."""
+    without_it: ClassVar[str] = ""
+    """How to work where no log can be written, as the end of a hint."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,8 +104,6 @@ class SessionLog:
             if self._file and not self._file.size and not isinstance(error, FileSpoilt):
                 self.path.unlink(missing_ok=True)
             raise self._lose(error) from None
-        if self.waits and is_acted_upon(line):
-            self.sync()
 
     def _begin(self) -> LineFile:
         file = LineFile(self.path)
@@ -146,25 +140,15 @@ class SessionLog:
         unlock(self.path, self._lock)
 
 
-class BatchLog(SessionLog):
-    """The log of an item of a batch: whoever acts upon its lines waits for the disk, so that no other item does.
+class SessionLog(RecordLog):
+    """The log of a session that is worked on by itself: it waits for the disk where a line is acted upon."""
 
-    That is where a call may follow, and at the end of the item. After a power cut the model may take a turn again that
-    was lost, but no call is made twice.
-    """
+    without_it = ", or use --ephemeral"
 
-    waits = False
-    without_it = ""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._keeping = Lock()
-
-    async def keep(self) -> None:
-        """The same as ``sync`` in a thread, while others work."""
-        async with self._keeping:
-            with CancelScope(shield=True):
-                await to_thread.run_sync(self.sync)
+    def _write(self, line: Line) -> None:
+        super()._write(line)
+        if is_acted_upon(line):
+            self.sync()
 
 
 def _not_writable(path: Path, error: OSError) -> SessionLost:

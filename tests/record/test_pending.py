@@ -12,7 +12,6 @@ from forge_cli.core.events import (
 )
 from forge_cli.events import Message, ToolCall
 from forge_cli.record.pending import Waiting, requests_of
-from forge_cli.record.resume import read_past
 
 from ..lines import CHILD, lines_of
 
@@ -32,7 +31,7 @@ def asked(*calls: ToolCall, origin: Origin | None = None) -> list[Event]:
 
 def waiting(*events: Event) -> list[Waiting]:
     lines = lines_of(*events)
-    return requests_of(read_past(lines), lines)
+    return requests_of(lines)
 
 
 def test_requests_wait_in_their_order_until_they_are_decided() -> None:

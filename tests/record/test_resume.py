@@ -163,7 +163,7 @@ def test_a_parked_request_waits_until_it_is_decided(boss: Project) -> None:
     past = read_past(lines)
     assert [each.name for each in past.calls] == ["look", "risk", "risk"]
     assert [result.text for result in past.results.values()] == ["seen a"]
-    waiting = requests_of(past, lines)
+    waiting = requests_of(lines)
     assert [(each.request.args, each.path, each.answer) for each in waiting] == [
         ({"what": "b"}, ("boss",), None),
         ({"what": "c"}, ("boss",), None),
@@ -176,18 +176,18 @@ def answered(lines: list[Line], request: str, approved: bool, note: str | None =
 
 def test_the_last_answer_counts(boss: Project) -> None:
     lines = kept(boss.run(calls(call("risk", what="b")), on_ask=OnAsk.PARK))
-    (waiting,) = requests_of(read_past(lines), lines)
+    (waiting,) = requests_of(lines)
     answered(lines, waiting.id, True)
     answered(lines, waiting.id, False, "rather not")
     answered(lines, "approval_of_nobody", True)
-    (waiting,) = requests_of(read_past(lines), lines)
+    (waiting,) = requests_of(lines)
     assert waiting.answer == ApprovalDecision(False, note="rather not")
 
 
 def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
     lines = kept(boss.run(calls(call("helper", input="do it")), "Done.", on_ask=OnAsk.PARK))
     past = read_past(lines)
-    (waiting,) = requests_of(past, lines)
+    (waiting,) = requests_of(lines)
     assert (waiting.path, waiting.request.tool_name) == (("boss", "helper"), "risk")
     assert past.pending == {}
     ((below,),) = past.children.values()

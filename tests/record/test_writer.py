@@ -1,6 +1,7 @@
 """Writing a log: what is acted upon is on the disk first, a file is there whole or not, and nobody works without it.
 
-Covers forge_cli.files.sync, forge_cli.files.line_file, forge_cli.files.regular, forge_cli.record.open.
+Covers forge_cli.files.sync, forge_cli.files.line_file, forge_cli.files.regular, forge_cli.record.open,
+forge_cli.record.batch.
 """
 
 import json
@@ -15,12 +16,13 @@ import pytest
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent, TurnStart
 from forge_cli.files.regular import read_regular
+from forge_cli.record.batch import BatchLog
 from forge_cli.record.lock import lock, lock_file, unlock
 from forge_cli.record.log import SessionLost, read_session, session_file, session_files, sessions_folder
 from forge_cli.record.open import sweep
 from forge_cli.record.overview import overview
 from forge_cli.record.recorder import Recorder
-from forge_cli.record.writer import BatchLog, SessionLog
+from forge_cli.record.writer import RecordLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 
@@ -73,7 +75,7 @@ def keeper(project: Project) -> Project:
     return project
 
 
-def recorder(log: SessionLog) -> Recorder:
+def recorder(log: RecordLog) -> Recorder:
     found = Recorder(session=log.path.stem, worker="w", depth=0, redactor=Redactor({}))
     found.add_sink(log)
     return found

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage
 from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
-from forge_cli.core.approval import MODE_TITLES, ApprovalRequest
+from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.events import (
     AnyEvent,
     ApprovalDecided,
@@ -38,6 +38,7 @@ from forge_cli.core.events import (
 from forge_cli.core.notify import RetryNotice
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
+from forge_cli.record.state import Recorded
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.entries import draw_entry
 from forge_cli.ui.transcript.entries import Called, Noted, Said, TranscriptEntry, TranscriptReader
@@ -62,7 +63,6 @@ class SessionDrawing:
         """Why nobody works on it any more, where that was an error."""
         self.seq = 0
         self.started = ""
-        self.requests: dict[str, tuple[ApprovalRequest, Line]] = {}
         self.facts = Facts(session=session)
         self._reader = TranscriptReader()
         self._placed: dict[str, PlacedEntry] = {}
@@ -71,13 +71,15 @@ class SessionDrawing:
         self._growing, self._stream = "", ""
         self._activity = ""
         self._running: dict[tuple[Delegation, str], str] = {}
-        self._tried: dict[tuple[Delegation, str], CommandTried] = {}
         self._questions: dict[str, str] = {}
-        self._workers: dict[str, JsonObject] = {}
-        self._parents: dict[Delegation, str | None] = {}
         self._calls = 0
         self._since = time.time()
         self._pending = PendingChanges()
+
+    @property
+    def requests(self) -> dict[str, Recorded[ApprovalRequired]]:
+        """Those that wait for an answer; where nobody works on it, none does here."""
+        return self._reader.state.waiting if self.live else {}
 
     # --- lines in
 
@@ -87,7 +89,7 @@ class SessionDrawing:
             self._take_transient(line)
             return
         self.seq = line.seq
-        before = len(self._reader.told.entries)
+        before, asked = len(self._reader.told.entries), list(self.requests)
         touched = self._reader.read(line)
         try:
             event = line.event
@@ -99,6 +101,9 @@ class SessionDrawing:
             self._touch(self._keys[id(entry)])
         if event is not None:
             self._note(line, event)
+            for request in asked:
+                if request not in self.requests:
+                    self._close_request(request, *_settled_by(event))
 
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
         """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
@@ -117,14 +122,19 @@ class SessionDrawing:
         last = next(reversed(self._placed.values()), None)
         if last and isinstance(entry, Noted) and is_again(last.entry, entry):
             key = last.key
-        parent = self._parents.get(line.delegation)
+        worker = self._reader.state.workers.get(line.delegation)
+        update = worker.update if worker else None
+        parent = self._key_of(update.within, update.tool_call_id) if update else None
         if isinstance(event, ToolStarted) and event.parent_call_id:
-            caller = self._reader.calls.get((line.delegation, event.parent_call_id))
-            parent = self._keys.get(id(caller), parent)
+            parent = self._key_of(line.delegation, event.parent_call_id) or parent
         elif isinstance(event, CommandTried):
-            parent = self._keys.get(id(self._reader.calls.get((line.delegation, event.tool_call_id))), parent)
+            parent = self._key_of(line.delegation, event.tool_call_id) or parent
         self._keys[id(entry)] = key
         self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, bool(self._reader.command))
+
+    def _key_of(self, delegation: Delegation, call: str) -> str | None:
+        """Where a call stands."""
+        return self._keys.get(id(self._reader.entry_of(delegation, call)))
 
     def _answer_key(self, delegation: Delegation) -> str:
         return f"a{delegation or ''}.{self._answers[delegation]}"
@@ -146,8 +156,8 @@ class SessionDrawing:
                 self._pending.deltas[key] = self._pending.deltas.get(key, "") + event.delta
                 self._set_activity("writing")
             case ToolOutput(tool_call_id=call, text=text):
-                if called := self._reader.calls.get((line.delegation, call)):
-                    self._pending.outputs[self._keys[id(called)]] = text
+                if place := self._key_of(line.delegation, call):
+                    self._pending.outputs[place] = text
             case _:
                 pass
 
@@ -168,7 +178,7 @@ class SessionDrawing:
             case ContextUsage():
                 self._changed("usage")
             case WorkerUpdate():
-                self._note_worker(line, event)
+                self._changed("tree")
             case StatusEvent(level="warning", message=message) if RetryNotice.read(message):
                 self._set_activity("retrying")
             case TurnStart():
@@ -181,8 +191,6 @@ class SessionDrawing:
             case ToolResult():
                 self._calls += 1
                 self._running.pop((line.delegation, event.tool_call_id), None)
-                self._tried.pop((line.delegation, event.tool_call_id), None)
-                self._close_request(line, event.tool_call_id, None, event.status, "tool")
                 self._set_activity("thinking")
                 self._changed("usage", "status")
             case _:
@@ -190,18 +198,9 @@ class SessionDrawing:
 
     def _note_question(self, line: Line, event: AnyEvent) -> None:
         match event:
-            case CommandTried():
-                self._tried[line.delegation, event.tool_call_id] = event
-            case ApprovalRequired(request=request) if self.live:
-                self.requests[request.request_id] = request, line
-                self._pending.others.append(self._draw_request(request, line))
+            case ApprovalRequired() if self.live:
+                self._pending.others.append(self._draw_request(Recorded(event, line)))
                 self._changed("status")
-            case ApprovalResponse(request_id=request_id, decision=decision):
-                verdict = "yes" if decision.approved else "no"
-                self._close_request(line, None, request_id, verdict, decision.via or "user")
-            case ApprovalDecided(approved=approved):
-                verdict = "yes" if approved else "no"
-                self._close_request(line, event.tool_call_id, event.request_id, verdict, event.by)
             case InputPrompt(request_id=request_id, prompt=prompt) if self.live:
                 self._questions[request_id] = prompt
                 self._pending.others.append(draw_question(request_id, prompt))
@@ -214,34 +213,14 @@ class SessionDrawing:
             case _:
                 pass
 
-    def _close_request(self, line: Line, call: str | None, request_id: str | None, verdict: str, by: str) -> None:
-        for known, (request, asked) in list(self.requests.items()):
-            same_call = call == request.tool_call_id and line.delegation == asked.delegation
-            if known == request_id or same_call:
-                del self.requests[known]
-                self._pending.others.append({"type": "decided", "request": known, "verdict": verdict, "by": by})
-                self._changed("status")
+    def _close_request(self, request: str, verdict: str, by: str) -> None:
+        self._pending.others.append({"type": "decided", "request": request, "verdict": verdict, "by": by})
+        self._changed("status")
 
     def _close_question(self, request_id: str) -> None:
         if self._questions.pop(request_id, None) is not None:
             self._pending.others.append({"type": "answered", "request": request_id})
             self._changed("status")
-
-    def _note_worker(self, line: Line, event: WorkerUpdate) -> None:
-        caller = self._reader.calls.get((event.within, event.tool_call_id))
-        if line.delegation and caller is not None:
-            key = self._parents[line.delegation] = self._keys.get(id(caller))
-            last = self._reader.told.entries[-1]
-            if key and id(last) in self._keys:  # the note that says so belongs there, too
-                self._placed[self._keys[id(last)]].parent = key
-        parent, status = event.within or ROOT, event.status
-        self._workers[line.delegation or ""] = {
-            "id": line.delegation,
-            "name": line.worker,
-            "parent": parent,
-            "status": status,
-        }
-        self._changed("tree")
 
     # --- what the queue of messages tells
 
@@ -254,6 +233,7 @@ class SessionDrawing:
 
     def set_live(self, live: bool) -> None:
         """Somebody works on it from now on, or nobody does any more."""
+        asked = list(self.requests)
         self.live, self.busy, self.queued = live, False, ()
         self.ending = "" if live else self.ending
         self._running.clear()
@@ -261,12 +241,12 @@ class SessionDrawing:
             if isinstance(placed.entry, Called) and not placed.entry.status:
                 placed.html = None
                 self._pending.entries[placed.key] = None
-        for known in list(self.requests):
-            del self.requests[known]
-            self._pending.others.append({"type": "decided", "request": known, "verdict": "ended", "by": "session"})
+        self._changed("session")
+        for request in asked:
+            self._close_request(request, "ended", "session")
         for request_id in list(self._questions):
             self._close_question(request_id)
-        self._changed("session", "status")
+        self._changed("status")
 
     def _set_activity(self, activity: str) -> None:
         if activity != self._activity:
@@ -307,7 +287,7 @@ class SessionDrawing:
     def state(self) -> list[JsonObject]:
         """All that holds now and is not an entry."""
         objects = [self._draw_state(state) for state in ("session", "title", "status", "usage", "tools", "tree")]
-        objects += [self._draw_request(request, line) for request, line in self.requests.values()]
+        objects += map(self._draw_request, self.requests.values())
         objects += [draw_question(request, prompt) for request, prompt in self._questions.items()]
         if self._growing:
             objects.append({"type": "delta", "key": self._answer_key(None), "text": self._growing})
@@ -329,19 +309,17 @@ class SessionDrawing:
             "retry": placed.level == "error" and not placed.of_command and self.live,
         }
 
-    def _draw_request(self, request: ApprovalRequest, line: Line) -> JsonObject:
-        call = line.delegation, request.tool_call_id
-        entry = self._keys.get(id(self._reader.calls.get(call)))
-        return draw_request_object(request, self._path(line), self.find, tried=self._tried.get(call), entry=entry)
+    def _draw_request(self, asked: Recorded[ApprovalRequired]) -> JsonObject:
+        request, state, task = asked.event.request, self._reader.state, asked.line.delegation
+        call = state.requests.get(request.request_id)
+        tried, entry = call.tried if call else None, self._key_of(task, request.tool_call_id)
+        return draw_request_object(request, list(state.path(task)), self.find, tried=tried, entry=entry)
 
-    def _path(self, line: Line) -> list[str]:
-        """The workers from the root down to the one that a line comes from."""
-        path, worker = [line.worker], self._workers.get(line.delegation or "")
-        while worker:
-            above = self._workers.get(str(worker["parent"]))
-            path.insert(0, str(above["name"]) if above else self.facts.worker)
-            worker = above
-        return path
+    def _draw_children(self) -> Iterator[JsonObject]:
+        for task, worker in self._reader.state.workers.items():
+            if update := worker.update:
+                parent = update.within or ROOT
+                yield {"id": task, "name": worker.name, "parent": parent, "status": update.status}
 
     def _draw_state(self, state: str) -> JsonObject:
         facts = self.facts
@@ -361,7 +339,7 @@ class SessionDrawing:
                 return draw_tools(list(facts.manual_tools.values()))
             case _:
                 root = {"id": ROOT, "name": facts.worker, "parent": None, "status": self._status()[0]}
-                return {"type": "tree", "workers": [root, *self._workers.values()]}
+                return {"type": "tree", "workers": [root, *self._draw_children()]}
 
     def _draw_status(self) -> JsonObject:
         state, detail = self._status()
@@ -372,8 +350,21 @@ class SessionDrawing:
         if not self.live:
             return "ended", self.ending
         if self.requests or self._questions:
-            tools = [request.tool_name for request, _ in self.requests.values()]
+            tools = [asked.event.request.tool_name for asked in self.requests.values()]
             return "waiting", ", ".join(dict.fromkeys(tools))
         if self._running and self.busy:
             return "running", ", ".join(dict.fromkeys(self._running.values()))
         return (self._activity if self.busy and self._activity else "thinking" if self.busy else "idle"), ""
+
+
+def _settled_by(event: AnyEvent) -> tuple[str, str]:
+    """How a request ended, and by whom."""
+    match event:
+        case ApprovalResponse(decision=decision):
+            return "yes" if decision.approved else "no", decision.via or "user"
+        case ApprovalDecided(approved=approved, by=by):
+            return "yes" if approved else "no", by
+        case ToolResult(status=status):
+            return status, "tool"
+        case _:
+            return "ended", "session"

@@ -38,7 +38,7 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
-from forge_cli.record.pending import requests_of
+from forge_cli.record.pending import pending_of
 from forge_cli.record.removal import remove_unused
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.html.requests import chosen_offers
@@ -287,7 +287,7 @@ def find_cause(error: BaseException) -> BaseException:
 
 def _is_parked(session: OpenSession) -> bool:
     """Does something in it wait for an answer, or has got one since? Then there is nothing to be said first."""
-    return session.resumed is not None and bool(requests_of(session.resumed.past, session.lines))
+    return session.resumed is not None and any(pending_of(session.resumed.past))
 
 
 def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalDecision:

@@ -17,8 +17,7 @@ from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.answering import answer_request, resume_command
 from forge_cli.record.log import Log
-from forge_cli.record.pending import Waiting
-from forge_cli.record.waiting import waiting_requests
+from forge_cli.record.pending import Waiting, waiting_requests
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader

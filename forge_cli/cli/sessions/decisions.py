@@ -6,9 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
+from forge_cli.core.events import ApprovalDecided
 from forge_cli.record.line import BadLine, Line
+from forge_cli.record.state import CallState, SessionState
 
 COLUMNS = (
     *("time", "session", "worker", "depth", "seq", "tool", "call", "input", "verdict", "approved", "by", "rule"),
@@ -23,45 +25,29 @@ def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for lines in sessions:
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in _rows(list(lines)))
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in _rows(lines))
     return text.getvalue()
 
 
-def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
-    started: dict[tuple[str, str], ToolStarted] = {}
-    asked: dict[tuple[str, str], str | None] = {}
-    ended = {
-        (line.data.get("delegation", ""), event.tool_call_id): event.status
-        for line in lines
-        if isinstance(event := _event(line), ToolResult)
-    }
+def _rows(lines: Iterable[Line]) -> Iterator[dict[str, object]]:
+    state, found = SessionState(), list[tuple[Line, ApprovalDecided, CallState | None]]()
     for line in lines:
-        event, who = _event(line), str(line.data.get("delegation", ""))
-        if isinstance(event, ToolStarted):
-            started[who, event.tool_call_id] = event
-        elif isinstance(event, ApprovalRequired):
-            asked[who, event.request.tool_call_id] = event.request.fingerprint
-        elif isinstance(event, ApprovalDecided):
-            call = started.get((who, event.tool_call_id))
-            yield {
-                **{key: line.data.get(key, "") for key in ("time", "session", "worker", "depth", "seq")},
-                "tool": call.tool_name if call else "",
-                "call": event.tool_call_id,
-                "input": json.dumps(dict(call.args), ensure_ascii=False) if call else "",
-                **{
-                    key: getattr(event, key) for key in ("verdict", "approved", "by", "rule", "reason", "cached", "via")
-                },
-                "where": str(event.where) if event.where else "",
-                "fingerprint": event.fingerprint or asked.get((who, event.tool_call_id)),
-                "status": ended.get((who, event.tool_call_id), ""),
-            }
-
-
-def _event(line: Line) -> object:
-    try:
-        return line.event
-    except BadLine:  # told by whoever reads the log
-        return None
+        with suppress(BadLine):  # told by whoever reads the log
+            call = state.take(line)
+            if isinstance(line.event, ApprovalDecided):
+                found.append((line, line.event, call))
+    for line, event, call in found:
+        asked = call.asked.event.request.fingerprint if call and call.asked else None
+        yield {
+            **{key: line.data.get(key, "") for key in ("time", "session", "worker", "depth", "seq")},
+            "tool": call.call.name if call else "",
+            "call": event.tool_call_id,
+            "input": json.dumps(call.call.args, ensure_ascii=False) if call else "",
+            **{key: getattr(event, key) for key in ("verdict", "approved", "by", "rule", "reason", "cached", "via")},
+            "where": str(event.where) if event.where else "",
+            "fingerprint": event.fingerprint or asked,
+            "status": call.result.status if call and call.result else "",
+        }
 
 
 def _cell(value: object) -> str:

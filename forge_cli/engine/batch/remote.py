@@ -15,10 +15,10 @@ from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.regular import read_regular
 from forge_cli.files.worker import Limits
+from forge_cli.record.batch import BatchLog
 from forge_cli.record.line import Line
 from forge_cli.record.log import session_file
 from forge_cli.record.open import check_log
-from forge_cli.record.writer import BatchLog
 
 
 class MachineLost(ForgeError):

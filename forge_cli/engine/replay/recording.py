@@ -28,7 +28,8 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session
-from forge_cli.record.resume import Past, last_start, read_past, restored
+from forge_cli.record.resume import Past, past_of
+from forge_cli.record.state import SessionState, restored
 
 
 @dataclass
@@ -179,7 +180,9 @@ def read_recording(log: Log) -> Recording:
     parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
-    if not parts[0].past.messages and not any(_is_task(line) for line in log.lines):
+    if not parts[0].past.messages and not any(
+        isinstance(line.event, MessageEvent) and _is_said(line.event) for line in log.lines
+    ):
         raise WorkerError(Mark(str(log.path)), "the record is not whole: what the worker was told is missing")
     return Recording(
         path=log.path,
@@ -195,10 +198,14 @@ def read_recording(log: Log) -> Recording:
 
 
 def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
-    starts = [*_starts(lines), len(lines)]
+    state, starts = SessionState(), [*_starts(lines), len(lines)]
+    for line in lines[: starts[0]]:
+        state.take(line)
     for begin, end in pairwise(starts):
-        start, last = last_start(lines[:end]), lines[begin - 1] if begin else None
-        past, flags = read_past(lines[:begin]), (bool(start and start.read_only), bool(start and start.guidance))
+        past, last = past_of(state), lines[begin - 1] if begin else None
+        for line in lines[begin:end]:
+            state.take(line)
+        flags = bool(state.start and state.start.read_only), bool(state.start and state.start.guidance)
         yield RecordedPart(tuple(lines[begin:end]), past, last, *flags)
 
 
@@ -240,11 +247,6 @@ def _note_task(track: Track, update: WorkerUpdate, line: Line) -> None:
         track.given.setdefault(call, []).append((line.worker, line.delegation or ""))
     elif update.status != "completed":
         track.failed.add(call)
-
-
-def _is_task(line: Line) -> bool:
-    event = line.event
-    return isinstance(event, MessageEvent) and event.message.role == "user" and event.summary_of is None
 
 
 def _take(track: Track, said: list[Message], line: Line) -> None:

@@ -19,7 +19,8 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Worker
-from forge_cli.record.resume import PastChild, cut_off_text
+from forge_cli.record.resume import PastChild
+from forge_cli.record.state import cut_off_text
 from forge_cli.sandbox import files
 
 MAX_DEPTH = 5

@@ -162,7 +162,7 @@ class Loop:
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:
-            self.guard.cut_off(call, record.resume.cut_off_text(call, past.in_flight))
+            self.guard.cut_off(call, record.state.cut_off_text(call, past.in_flight))
         if past.calls:
             await self._call_all(past.calls, tally, dict(past.results))
 

@@ -93,7 +93,7 @@ class RoomMaker:
         context, ids = self.context, tuple(result.call_id for result in results)
         context.counted = max(0, context.used - sum(map(_freed, results))), len(context.history)
         context.bus.emit(ContextUsage(context.used, context.window, elided=ids))
-        context.history.rewrite([record.resume.without(message, set(ids)) for message in context.history])
+        context.history.rewrite([record.state.without(message, set(ids)) for message in context.history])
 
     async def _summarise(self, limit: int) -> bool:
         """Let the model say what the beginning of the conversation came to; False when it stays as it is."""

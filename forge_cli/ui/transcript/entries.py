@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
-from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, GrantOffer
+from forge_cli.core.approval import MODE_TITLES, GrantOffer
+from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -42,6 +43,7 @@ from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.wire import jsonable
 from forge_cli.record.line import BadLine, Line
+from forge_cli.record.state import CallState, SessionState
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.views import is_hidden, short_place
 
@@ -161,20 +163,26 @@ class TranscriptReader:
 
     def __init__(self) -> None:
         self.told = Transcript()
-        self.calls: dict[tuple[str | None, str], Called] = {}
-        """By the task that a child worker was given, and the call."""
-        self.asked: dict[str, Called] = {}
+        self.state = SessionState()
         self.prompts: set[str] = set()
-        self.parents: dict[str | None, str] = {}
         self.grants: dict[tuple[str | None, str], _Grant] = {}
         self.command = ""
         """The last command, where nothing was said since."""
+        self._called: dict[CallState, Called] = {}
         self._touched: list[TranscriptEntry] = []
+
+    def entry_of(self, delegation: str | None, call: str) -> Called | None:
+        """The entry of a call, by the task of the worker that makes it and its id."""
+        worker = self.state.workers.get(delegation)
+        known = worker.calls.get(call) if worker else None
+        return self._called.get(known) if known else None
 
     def read(self, line: Line) -> list[TranscriptEntry]:
         """Take a line; returns the entries that are new or changed by it. One that somebody broke is named."""
         self._touched = []
         try:
+            if call := self.state.take(line):
+                self.show(line, call)
             self.take(line)
         except BadLine as error:
             self.note(line, f"line {line.where.line}: {error.message}")
@@ -194,19 +202,11 @@ class TranscriptReader:
                 self.note(line, f"the mode is {MODE_TITLES[mode]} from here on")
             case MessageEvent() as event:
                 self.message(line, event)
-            case ToolStarted(tool_call_id=id) as event:
-                if (line.delegation, id) not in self.calls:
-                    self.call(line, id, event.tool_name, event.args)
-            case ApprovalRequired(request=request):
-                self.required(line, request)
-            case ApprovalResponse() as event:
-                self.response(event)
-            case ApprovalDecided() as event:
-                self.decided(line, event)
-            case ToolResult() as event:
-                self.result(line, event)
+            case ApprovalDecided(grant=GrantOffer() as offer, approved=True) as event:
+                called = self.entry_of(line.delegation, event.tool_call_id)
+                name = called.tool if called else event.tool_call_id
+                self.granted(line, offer, f"{offer.text} of {name}", cached=event.cached)
             case WorkerUpdate() as event:
-                self.parents[line.delegation] = event.parent
                 why = f": {event.error}" if event.error is not None else ""
                 self.note(line, f"{line.worker} {event.status}{why}")
             case (NetworkAccess() | CommandTried()) as event:
@@ -227,19 +227,13 @@ class TranscriptReader:
                 self.note(line, _room(event))
             case SessionEnd(result=result):
                 self.note(line, _ending(result))
-            case (
-                TurnStart()
-                | TurnEndEvent()
-                | Streaming()
-                | ToolOutput()
-                | ManualToolsAvailable()
-                | ManualToolInvoke()
-                | GrantsEvent()
-            ):
-                pass
             case CommandEvent(name=name):
                 self.command = name
-            case OtherEvent():
+            case ToolStarted() | ApprovalRequired() | ApprovalResponse() | ApprovalDecided() | ToolResult():
+                pass  # an entry shows the state of each call
+            case TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | GrantsEvent() | OtherEvent():
+                pass
+            case ManualToolsAvailable() | ManualToolInvoke():
                 pass
             case never:
                 assert_never(never)
@@ -265,44 +259,31 @@ class TranscriptReader:
         names = tuple(file.name for file in event.message.attachments)
         cut_off = bool(event.cut_off)
         self.add(Said(self.who(line, event), event.message.text, names, _depth(line), cut_off))
-        for call in event.message.calls:
-            self.call(line, call.id, call.name, call.args)
+        for call in self.state.workers[line.delegation].turn.values() if event.message.calls else ():
+            self.show(line, call)
 
     def who(self, line: Line, event: MessageEvent) -> str:
         """The task of a child worker comes from its parent."""
         if event.message.role == "assistant":
             return line.worker
-        return "summary" if event.summary_of is not None else self.parents.get(line.delegation, event.message.role)
+        update = self.state.workers[line.delegation].update
+        return "summary" if event.summary_of is not None else update.parent if update else event.message.role
 
-    def call(self, line: Line, id: str, tool: str, args: Mapping[str, Any]) -> Called:
-        called = self.calls[line.delegation, id] = Called(tool, args, _depth(line), by_person=id.startswith(MANUAL))
-        self.add(called)
-        return called
-
-    def required(self, line: Line, request: ApprovalRequest) -> None:
-        if called := self.calls.get((line.delegation, request.tool_call_id)):
-            self.asked[request.request_id] = called
-            place = f" ({short_place(request.where)})" if request.where else ""
-            called.verdict = f"asks: {request.reason}{place}; {request.request_id} {WAITS}"
+    def show(self, line: Line, call: CallState) -> None:
+        """Have the entry of a call tell all that is known of it."""
+        called = self._called.get(call)
+        before = replace(called) if called else None
+        if called is None:
+            called = self._called[call] = Called(
+                call.call.name, call.call.args, _depth(line), by_person=call.call.id.startswith(MANUAL)
+            )
+            self.told.entries.append(called)
+        called.verdict = _verdict(call)
+        if result := call.result:
+            called.status, called.value, called.error = result.status, result.value, result.error
+            called.distribution = result.distribution
+        if called != before:
             self._touched.append(called)
-
-    def response(self, event: ApprovalResponse) -> None:
-        if called := self.asked.get(event.request_id):
-            note = f": {event.decision.note}" if event.decision.note else ""
-            asked = called.verdict.partition("; approval_")[0]
-            called.verdict = f"{asked}; answered {_yes_or_no(event.decision.approved)}{note}"
-            self._touched.append(called)
-
-    def decided(self, line: Line, event: ApprovalDecided) -> None:
-        if called := self.calls.get((line.delegation, event.tool_call_id)):
-            place = f" ({short_place(event.where)})" if event.where else ""
-            via = f" ({event.via})" if event.via else ""
-            settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}{via}"
-            called.verdict = f"{settled}: {event.reason}{place}"
-            self._touched.append(called)
-        if event.grant and event.approved:
-            name = called.tool if called else event.tool_call_id
-            self.granted(line, event.grant, f"{event.grant.text} of {name}", cached=event.cached)
 
     def granted(self, line: Line, offer: GrantOffer, very_call: str, *, cached: bool) -> None:
         """A grant was given, or has allowed a call."""
@@ -311,13 +292,6 @@ class TranscriptReader:
             grant.covered += cached
             grant.written = grant.written or offer.written
 
-    def result(self, line: Line, event: ToolResult) -> None:
-        key = line.delegation, event.tool_call_id
-        called = self.calls.get(key) or self.call(line, event.tool_call_id, event.tool_name, {})
-        called.status, called.value, called.error = event.status, event.value, event.error
-        called.distribution = event.distribution
-        self._touched.append(called)
-
     def note(self, line: Line, text: str | None) -> None:
         if text:
             self.add(Noted(text, _depth(line)))
@@ -325,6 +299,25 @@ class TranscriptReader:
 
 def _depth(line: Line) -> int:
     return min(max(line.depth, 0), DEEPEST)
+
+
+def _verdict(call: CallState) -> str:
+    asked, decided = call.asked, call.decided
+    if decided and not (asked and asked.line.seq > decided.line.seq):
+        said = decided.event
+        via = f" ({said.via})" if said.via else ""
+        return f"{said.verdict} -> {_yes_or_no(said.approved)} by {said.by}{via}: {said.reason}{_place(said.where)}"
+    if asked is None:
+        return ""
+    request, answer = asked.event.request, call.answer
+    asks = f"asks: {request.reason}{_place(request.where)}"
+    if answer is None:
+        return f"{asks}; {request.request_id} {WAITS}"
+    return f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
+
+
+def _place(where: Mark | None) -> str:
+    return f" ({short_place(where)})" if where else ""
 
 
 def _yes_or_no(approved: bool) -> str:

@@ -195,7 +195,7 @@ def test_a_question_that_was_open_when_forge_was_killed_is_nothing_to_answer_lat
     seen = fetch(fetcher, LINE)
     lines = seen.record[: seen.types.index("approvalRequired") + 1]
     past = read_past(lines)
-    assert (past.pending, requests_of(past, lines)) == ({}, [])
+    assert (past.pending, requests_of(lines)) == ({}, [])
     assert [call.id for call in past.cut_off] == ["call_1_1"]
 
 

@@ -1,0 +1,339 @@
+"""The state of a session, folded from the lines of its record: what was said, every call with all that became of it.
+
+Resuming, transcripts, the page, audits, replays and going back are views of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.calls import ToolCall, call_identity
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    CommandTried,
+    ContextUsage,
+    Event,
+    MessageEvent,
+    SessionEnd,
+    SessionStart,
+    SessionUpdate,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    WorkerUpdate,
+)
+from forge_cli.core.messages import CallResult, Message, StopReason
+from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL
+from forge_cli.record.line import Line
+from forge_cli.sandbox.secrets import has_mark
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True)
+class Recorded(Generic[E]):
+    """An event, and the line that it stands in."""
+
+    event: E
+    line: Line
+
+
+@dataclass(eq=False)
+class CallState:
+    """A call, and all that the record says of it so far."""
+
+    call: ToolCall
+    worker: WorkerState
+    by_model: bool = False
+    started: Line | None = None
+    """The line with which it was taken up first."""
+    turn: int = 0
+    """The turn of the root worker in which that was."""
+    number: int = 0
+    """That of the call of the root worker in which it was made, or that it is itself."""
+    tried: CommandTried | None = None
+    asked: Recorded[ApprovalRequired] | None = None
+    """Its last request."""
+    answer: ApprovalDecision | None = None
+    """The last answer to that request, decided upon or not."""
+    decided: Recorded[ApprovalDecided] | None = None
+    consented: bool = False
+    """Was it approved by a line that counts?"""
+    result: ToolResult | None = None
+    children: dict[str, WorkerState] = field(default_factory=dict)
+    """By task: the workers that it started."""
+
+    @property
+    def open_request(self) -> ApprovalRequest | None:
+        """Its request, while that is still to be decided."""
+        if self.asked is None or self.result or (self.decided and self.decided.line.seq > self.asked.line.seq):
+            return None
+        return self.asked.event.request
+
+    def as_result(self) -> CallResult | None:
+        """The result as the model reads it."""
+        ended = self.result
+        if ended is None:
+            return None
+        return CallResult.of(self.call.id, ended.tool_name, ended.value, is_error=ended.status != "success")
+
+    def as_cut_off(self, in_flight: Container[str]) -> CallResult:
+        """The same where it has none."""
+        return CallResult(self.call.id, self.call.name, cut_off_text(self.call, in_flight), is_error=True)
+
+
+@dataclass(eq=False)
+class WorkerState:
+    """One worker of a session, the root or one that was given a task: its history, and its turn at hand."""
+
+    name: str
+    delegation: str | None
+    update: WorkerUpdate | None = None
+    """The last that was told of its task; None for the root."""
+    calls: dict[str, CallState] = field(default_factory=dict)
+    """By id: the last call that had it."""
+    messages: list[Message] = field(default_factory=list)
+    """The history; it is only ever appended to, and another list is made of it where it changes otherwise."""
+    turn: dict[str, CallState] = field(default_factory=dict)
+    """The calls of the last message, until their results stand in the history."""
+    inner: dict[str, CallState] = field(default_factory=dict)
+    """Calls of tools that are open, the outer ones first."""
+    in_flight: dict[str, str] = field(default_factory=dict)
+    """Identities of calls that were approved and have no result, by id."""
+    counted: tuple[int, int] | None = None
+    """How many tokens the history had when they were counted last, and how many messages it had then."""
+    mid_sentence: bool = False
+    """Was the model stopped while it spoke?"""
+    ended: bool = False
+    stop: StopReason = "end"
+    environment: str | None = None
+    last_environment: str | None = None
+    tools: tuple[str, ...] = ()
+    _before: dict[int, tuple[list[Message], int]] = field(default_factory=dict)
+    """By the number of its line: the history before a message of the person, and how long it was then."""
+
+    def hear(self, event: MessageEvent, seq: int) -> None:
+        self.close_turn()
+        message = restored(event.message)
+        if message.role == "user":
+            self._before[seq] = self.messages, len(self.messages)
+        if event.summary_of is not None:
+            self.messages = [message, *self.messages[event.summary_of :]]
+            self.counted = None
+            return
+        self.messages.append(message)
+        self.last_environment = event.environment or self.last_environment
+        self.turn = {call.id: CallState(call, self, by_model=True) for call in message.calls}
+        self.calls |= self.turn
+        self.mid_sentence, self.ended, self.stop = event.cut_off, False, "end"
+
+    def turn_results(self) -> tuple[Message, ...]:
+        """The results of the turn at hand as one message, in the order of its calls; those that are missing, too."""
+        in_flight = frozenset(self.in_flight.values())
+        results = [each.as_result() or each.as_cut_off(in_flight) for each in self.turn.values()]
+        return (Message("tool", results=tuple(results)),) if results else ()
+
+    def close_turn(self) -> None:
+        self.messages += self.turn_results()
+        self.turn, self.inner = {}, {}
+
+    def make_room(self, event: ContextUsage) -> None:
+        """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
+        if all(call.result for call in self.turn.values()):
+            self.close_turn()
+        if event.rewound is not None:
+            messages, length = self._before.get(event.rewound, ([], 0))
+            self.messages = messages[:length]
+        if event.cleared:
+            self.messages, self.last_environment = [], None
+        if elided := frozenset(event.elided or ()):
+            self.messages = [without(message, elided) for message in self.messages]
+        begins = event.cleared or event.rewound is not None
+        self.counted = None if begins else (event.used, len(self.messages))
+
+    def settle(self, event: ToolResult) -> None:
+        """A call that came to an end settles every one with the same args."""
+        identity = self.in_flight.get(event.tool_call_id)
+        self.inner.pop(event.tool_call_id, None)
+        if identity is not None and event.status != "interrupted":
+            self.in_flight = {call: other for call, other in self.in_flight.items() if other != identity}
+
+
+class SessionState:
+    """Takes the lines of a session in order."""
+
+    def __init__(self, void: Container[int] = ()) -> None:
+        """``void`` are the numbers of lines whose yes does not count, so that the call asks again."""
+        self.workers: dict[str | None, WorkerState] = {}
+        """By the task that each was given; None is the root."""
+        self.calls: list[CallState] = []
+        """Every call that was taken up, in that order."""
+        self.turns = 0
+        """Those of the root worker."""
+        self.outer_calls = 0
+        """Calls of the root worker that no tool made."""
+        self.start: SessionStart | None = None
+        """How it was started last."""
+        self.title: str | None = None
+        self.chosen_model: str | None = None
+        """The model that was chosen in the middle of it, if it has that one still."""
+        self.waiting: dict[str, Recorded[ApprovalRequired]] = {}
+        """By id: the requests since the last start that nobody has answered."""
+        self.requests: dict[str, CallState] = {}
+        """By id: every request of a call."""
+        self.in_flight_below: dict[tuple[str, str], str] = {}
+        """By task and id: identities of calls of child workers that were approved and have no result."""
+        self._void = void
+
+    def take(self, line: Line) -> CallState | None:
+        """Take the next line; returns the call that it is about. BadLine, and no change, for one that is broken."""
+        event = line.event
+        worker = self.workers.get(line.delegation)
+        if worker is None:
+            worker = self.workers[line.delegation] = WorkerState(line.worker, line.delegation)
+        match event:
+            case MessageEvent():
+                worker.hear(event, line.seq)
+            case ToolStarted():
+                return self._start_call(event, line, worker)
+            case ApprovalRequired():
+                return self._ask(Recorded(event, line), worker)
+            case ApprovalResponse():
+                return self._answer(event, line)
+            case ApprovalDecided():
+                return self._decide(Recorded(event, line), worker)
+            case ToolResult():
+                return self._end_call(event, worker)
+            case CommandTried() if call := worker.calls.get(event.tool_call_id):
+                call.tried = event
+                return call
+            case WorkerUpdate():
+                worker.update = event
+                caller = self.workers.get(event.within)
+                if caller and caller is not worker and (call := caller.calls.get(event.tool_call_id)):
+                    call.children[line.delegation or ""] = worker
+            case TurnStart():
+                self.turns += worker.delegation is None
+                worker.environment = event.environment or worker.environment
+                worker.tools = event.tools or worker.tools
+            case TurnEndEvent():
+                worker.stop = event.stop
+            case ContextUsage():
+                worker.make_room(event)
+            case SessionStart():
+                self.start = event
+                self.chosen_model = self.chosen_model if self.chosen_model == event.model else None
+                self.waiting.clear()
+            case SessionUpdate():
+                self.title, self.chosen_model = event.title or self.title, event.model or self.chosen_model
+            case SessionEnd():
+                worker.ended = True
+            case _:
+                pass
+        return None
+
+    def _start_call(self, event: ToolStarted, line: Line, worker: WorkerState) -> CallState:
+        id, parent = event.tool_call_id, event.parent_call_id
+        call = worker.calls.get(id)
+        if call is None or call.result:
+            call = worker.calls[id] = CallState(ToolCall(id, event.tool_name, dict(event.args), parent=parent), worker)
+        if call.started is None:
+            self.outer_calls += worker.delegation is None and parent is None
+            call.started, call.turn, call.number = line, self.turns, self.outer_calls
+            self.calls.append(call)
+        if parent is not None:
+            worker.inner[id] = call
+        return call
+
+    def _ask(self, asked: Recorded[ApprovalRequired], worker: WorkerState) -> CallState | None:
+        request = asked.event.request
+        self.waiting[request.request_id] = asked
+        if call := worker.calls.get(request.tool_call_id):
+            call.asked, call.answer = asked, None
+            self.requests[request.request_id] = call
+        return call
+
+    def _answer(self, event: ApprovalResponse, line: Line) -> CallState | None:
+        self.waiting.pop(event.request_id, None)
+        call, said = self.requests.get(event.request_id), event.decision
+        if call and not (said.approved and line.seq in self._void):
+            call.answer = ApprovalDecision(said.approved, note=said.note, via=said.via)
+        return call
+
+    def _decide(self, decided: Recorded[ApprovalDecided], worker: WorkerState) -> CallState | None:
+        event = decided.event
+        self._stop_waiting(worker, event.tool_call_id, event.request_id)
+        if (call := worker.calls.get(event.tool_call_id)) is None:
+            return None
+        call.decided = decided
+        if event.approved:
+            call.consented = call.consented or decided.line.seq not in self._void
+            identity = call_identity(call.call.name, call.call.args)
+            if worker.turn.get(event.tool_call_id) or worker.inner.get(event.tool_call_id):
+                worker.in_flight[call.call.id] = identity
+            if worker.delegation is not None and call.started:
+                self.in_flight_below[worker.delegation, call.call.id] = identity
+        return call
+
+    def _end_call(self, event: ToolResult, worker: WorkerState) -> CallState:
+        id = event.tool_call_id
+        self._stop_waiting(worker, id)
+        worker.settle(event)
+        call = worker.calls.get(id)
+        if call is None:
+            call = worker.calls[id] = CallState(ToolCall(id, event.tool_name, {}, parent=event.parent_call_id), worker)
+        call.result = event
+        if worker.delegation is not None and call.started and event.status != "interrupted":
+            settled = call_identity(call.call.name, call.call.args)
+            below = self.in_flight_below.items()
+            self.in_flight_below = {key: identity for key, identity in below if identity != settled}
+        return call
+
+    def _stop_waiting(self, worker: WorkerState, call: str, request: str | None = None) -> None:
+        for known, asked in list(self.waiting.items()):
+            same = asked.event.request.tool_call_id == call and asked.line.delegation == worker.delegation
+            if same or known == request:
+                del self.waiting[known]
+
+    def path(self, delegation: str | None) -> tuple[str, ...]:
+        """The workers from the root down to the one that was given a task."""
+        worker = self.workers.get(delegation)
+        path = (worker.name,) if worker else ()
+        while worker and worker.update and len(path) <= len(self.workers):
+            path, worker = (worker.update.parent, *path), self.workers.get(worker.update.within)
+        return path
+
+
+def fold(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
+    """The state that a session has come to with these lines."""
+    state = SessionState(void)
+    for line in lines:
+        state.take(line)
+    return state
+
+
+def restored(message: Message) -> Message:
+    """A message as a provider may get it back; what it wants as it was must not have lost a secret."""
+    return replace(message, native=None) if has_mark(message.native) else message
+
+
+def without(message: Message, elided: Collection[str]) -> Message:
+    """The message without the results of these calls; the very same one where it has none of them."""
+    if not any(result.call_id in elided for result in message.results):
+        return message
+    results = [
+        replace(result, text=ELIDED_RESULT, files=()) if result.call_id in elided else result
+        for result in message.results
+    ]
+    return replace(message, results=tuple(results))
+
+
+def cut_off_text(call: ToolCall, in_flight: Container[str]) -> str:
+    """What the model is told of a call that has no result; ``in_flight`` are identities of calls that may have run."""
+    return UNCERTAIN_CALL if call_identity(call.name, call.args) in in_flight else INTERRUPTED_CALL

@@ -1,0 +1,143 @@
+"""The state of a session: one fold over its lines, whatever is read from it and whenever."""
+
+import csv
+import io
+import tracemalloc
+from dataclasses import replace
+
+from forge_cli import ApprovalDecision, ApprovalRequest, Text
+from forge_cli.cli.sessions.decisions import decisions_csv
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    ContextUsage,
+    Event,
+    MessageEvent,
+    SessionStart,
+    ToolResult,
+    ToolStarted,
+    TurnStart,
+    WorkerUpdate,
+)
+from forge_cli.core.messages import Summary
+from forge_cli.events import Message, ToolCall
+from forge_cli.record.calls import past_calls
+from forge_cli.record.pending import open_requests, requests_of
+from forge_cli.record.resume import past_of, read_past
+from forge_cli.record.rewind import calls_since
+from forge_cli.record.state import SessionState, fold
+
+from ..lines import CHILD, lines_of
+
+START = SessionStart("script:x", "/w", "interactive")
+HELP, PAY = ToolCall("h", "child", {}), ToolCall("p", "pay", {"to": "Ana"})
+ASKED = ApprovalRequired(
+    ApprovalRequest("r", "p", "pay", PAY.args, "child wants to pay", "it asks", "high", None, None)
+)
+YES = ApprovalDecision(True)
+
+
+def said(text: str) -> MessageEvent:
+    return MessageEvent(Message("user", text))
+
+
+def told(*calls: ToolCall, text: str = "") -> MessageEvent:
+    return MessageEvent(Message("assistant", text, calls))
+
+
+def decided(call: ToolCall, approved: bool = True, request: str | None = None) -> ApprovalDecided:
+    return ApprovalDecided(call.id, "ask", approved, "user", None, None, "why", cached=False, request_id=request)
+
+
+def started(call: ToolCall) -> ToolStarted:
+    return ToolStarted(call.id, call.name, call.args)
+
+
+def ended(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, "success", Text("done"), 1)
+
+
+def below(*events: Event) -> list[Event]:
+    """The same, from the child worker."""
+    return [replace(event, origin=CHILD) for event in events]
+
+
+def story() -> list[Event]:
+    """A child worker that asks, is answered while nobody works, and is resumed; then other tasks and a way back."""
+    return [
+        *(START, said("go"), TurnStart(1, "d", ("child",)), told(HELP), started(HELP), decided(HELP)),
+        *below(WorkerUpdate("started", "w", "h"), said("help"), told(PAY), started(PAY), ASKED),
+        *(ApprovalResponse("r", YES), START),
+        *below(decided(PAY, request="r"), ended(PAY), told(text="Helped."), WorkerUpdate("completed", "w", "h")),
+        *(ended(HELP), ContextUsage(5, 100, elided=("h",)), told(text="Done."), said("more"), told(text="Yes.")),
+        *(MessageEvent(Message("user", "so far", summary=Summary("short")), summary_of=3), said("and more")),
+        *(told(text="Well."), ContextUsage(0, 100, rewound=20), said("otherwise"), ContextUsage(0, 100, cleared=True)),
+    ]
+
+
+def test_a_look_in_between_changes_nothing() -> None:
+    lines, state = lines_of(*story()), SessionState()
+    failures = []
+    for end, line in enumerate(lines, 1):
+        state.take(line)
+        if past_of(state) != read_past(lines[:end]):
+            failures.append(end)
+    assert failures == []
+
+
+def test_a_way_back_leads_to_what_was_there_before_room_was_made() -> None:
+    def texts(*events: Event) -> list[str]:
+        return [message.text for message in read_past(lines_of(*events)).messages]
+
+    talk = [START, said("a"), told(text="b"), said("c"), told(text="d"), said("e"), told(text="f")]
+    summary = MessageEvent(Message("user", "abcd", summary=Summary("s")), summary_of=4)
+    after = [summary, said("g"), told(text="h")]
+    assert texts(*talk, *after) == ["abcd", "e", "f", "g", "h"]
+    assert texts(*talk, *after, ContextUsage(0, 9, rewound=9)) == ["abcd", "e", "f"]
+    assert texts(*talk, *after, ContextUsage(0, 9, rewound=6)) == ["a", "b", "c", "d"]
+    assert texts(*talk, *after, ContextUsage(0, 9, rewound=6), said("i"), ContextUsage(0, 9, rewound=4)) == ["a", "b"]
+
+
+def test_all_views_know_what_waits() -> None:
+    lines = lines_of(*story())
+    answered = next(at for at, line in enumerate(lines, 1) if line.type == "approvalResponse")
+    (waiting,) = requests_of(lines[:answered])
+    assert (waiting.path, waiting.answer) == (("w", "child"), YES)
+    assert [each.id for each in open_requests(lines[: answered - 1])] == ["r"]
+    assert [open_requests(lines[:end]) for end in range(answered, len(lines) + 1)] == [[]] * (len(lines) - answered + 1)
+    (paid,) = past_calls(lines[:answered], "task_1")
+    assert (paid.call, paid.by_model, paid.answer) == (PAY, True, True)
+    assert requests_of(lines) == []
+
+
+def test_an_id_that_comes_again_is_another_call() -> None:
+    other = ToolCall("p", "pay", {"to": "Bob"})
+    events = [START, told(PAY), started(PAY), decided(PAY), ended(PAY), told(other), started(other), decided(other)]
+    state = fold(lines_of(*events))
+    assert [(each.call, each.result is not None, each.number) for each in state.calls] == [
+        (PAY, True, 1),
+        (other, False, 2),
+    ]
+    assert calls_since(lines_of(*events), 1).unknown == (PAY, other)
+
+
+def test_a_long_conversation_is_not_copied_for_each_message() -> None:
+    lines = lines_of(*(event for number in range(1500) for event in (said(f"{number}"), told(text="ok"))))
+    for line in lines:
+        _ = line.event
+    tracemalloc.start()
+    state = fold(lines)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(state.workers[None].messages) == 3000
+    assert most < 4_000_000, most
+
+
+def test_each_decision_has_the_end_of_its_own_call() -> None:
+    other = ToolCall("p", "pay", {"to": "Bob"})
+    lines = lines_of(
+        START, told(PAY), started(PAY), decided(PAY), ended(PAY), told(other), started(other), decided(other)
+    )
+    rows = list(csv.DictReader(io.StringIO(decisions_csv([lines]))))
+    assert [(row["input"], row["status"]) for row in rows] == [('{"to": "Ana"}', "success"), ('{"to": "Bob"}', "")]
