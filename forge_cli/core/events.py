@@ -360,6 +360,8 @@ class CommandTried(Event):
 
     def sentence(self) -> str:
         """What happened, as a line for people."""
+        if self.applied:
+            return f"applied: changes: {len(self.changed)}"
         lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
         found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"

@@ -20,10 +20,10 @@ from forge_cli.core.approval import (
     SessionMode,
 )
 from forge_cli.core.bounds import fault_text
-from forge_cli.core.bus import new_id
+from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity, copy_args
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.events import ApprovalDecided, CommandTried, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
@@ -99,6 +99,7 @@ class Consent:
         asked = AskedCall(judged.fingerprint, self._needs(judged))
         decision = None if answered else self._controller.settled(asked)
         stamp, request_id = None, pending.request_id if pending else None
+        preview = None
         if decision is None:
             preview = await self.preview(judged)
             request = self._request(judged, preview, request_id)
@@ -106,6 +107,7 @@ class Consent:
             decision = self._parked_answer(request, pending)
             if decision is None:
                 decision = self._tried(judged, preview)
+                request_id = request_id if decision is None else None
             if decision is None:
                 since = time.monotonic()
                 asked = replace(asked, changed=preview.changed if preview else None)
@@ -117,7 +119,7 @@ class Consent:
             why = "" if decision.by == "user" else f"; why it asked: {judged.verdict.reason}{_place(judged)}"
             sentence = f"{judged.call.name} was not called; {_who_denied(decision.by)}{note}"
             raise Refusal("denied", sentence, by=decision.by, rule=why)
-        return Consented(judged, stamp)
+        return Consented(judged, stamp, preview.tried if preview and stamp else None)
 
     async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
         """Put a request to whoever answers it; hooks tell of one that somebody can answer, now or later."""
@@ -253,6 +255,12 @@ def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> App
         via=decision.via,
         fingerprint=request.fingerprint,
     )
+
+
+def tell_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:
+    """Put on record that the zones have what a trial changed; a command that failed gives a value, too."""
+    if tried.changed and (error is None or (isinstance(error, ToolError) and error.value is not None)):
+        bus.emit(replace(tried, applied=True))
 
 
 def _place(judged: Judged) -> str:

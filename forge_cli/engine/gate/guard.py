@@ -148,6 +148,8 @@ class Guard:
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
+                if consented.tried:
+                    gate.consent.tell_applied(self.bus, consented.tried, performed.error)
                 return outcome_of(call, performed, clock, partial(self._warn, call))
             judged = await self._judge_again(judged, performed.error)
         raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")

@@ -26,6 +26,7 @@ from forge_cli.schema.tool_fields import FunctionCall
 
 if TYPE_CHECKING:
     from forge_cli.core.context import ToolContext
+    from forge_cli.core.events import CommandTried
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.engine.gate.judge import Judged
 
@@ -95,6 +96,8 @@ class Consented:
     judged: Judged
     stamp: str | None = None
     """That of the preview which was approved; None where nothing was shown."""
+    tried: CommandTried | None = None
+    """What that preview did on a copy, for a call that only has to be applied."""
 
 
 @dataclass(frozen=True)

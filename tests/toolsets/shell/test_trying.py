@@ -6,6 +6,7 @@ forge_cli.sandbox.trial.scratch, forge_cli.sandbox.trial.destinations, forge_cli
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,10 @@ def run(project: Project, line: str, **options: object) -> Seen:
 
 
 def tried(seen: Seen) -> CommandTried:
-    (found,) = seen.of(CommandTried)
+    """The trial of a line; a second event of it says that it was applied."""
+    found, *applied = seen.of(CommandTried)
+    assert not found.applied
+    assert applied in ([], [replace(found, applied=True)])
     return found
 
 
@@ -69,7 +73,7 @@ def test_a_line_without_effect_is_its_result_and_nobody_is_asked(shell: Project)
     assert seen.of(ApprovalRequired) == []
     assert tried(seen).outcome == "noEffect"
     decided = seen.of(ApprovalDecided)[0]
-    assert (decided.verdict, decided.approved, decided.by) == ("ask", True, "tool")
+    assert (decided.verdict, decided.approved, decided.by, decided.request_id) == ("ask", True, "tool", None)
     assert "tried: no effect (exit code 0, " in str(decided.reason)
     assert seen.of(ToolResult)[0].value.data["stdout"] == "2\n"  # type: ignore[union-attr]
     assert tree(shell.folder) == before
@@ -84,6 +88,9 @@ def test_a_line_that_fails_by_itself_is_its_result_as_well(shell: Project) -> No
 def test_a_yes_applies_what_was_shown(shell: Project) -> None:
     seen = run(shell, "./build.sh", answers=[True])
     assert tried(seen).outcome == "effects"
+    kinds = (CommandTried, ApprovalDecided, ToolResult)
+    told = [type(event) for event in seen.events if isinstance(event, kinds)]
+    assert told == [CommandTried, ApprovalDecided, CommandTried, ToolResult]
     assert [(each.path, each.change, each.bytes) for each in tried(seen).changed] == [
         ("dist", "created", 0),
         ("dist/out", "created", 6),
@@ -119,6 +126,7 @@ def test_a_no_changes_nothing(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "./build.sh", answers=[False])
     assert status(seen) == "denied"
+    assert [event.applied for event in seen.of(CommandTried)] == [False]
     assert tree(shell.folder) == before
 
 
@@ -264,7 +272,7 @@ def test_a_yes_for_the_session_is_for_the_line(shell: Project) -> None:
         timeout=60,
     )
     assert [result.status for result in seen.of(ToolResult)] == ["success", "success"]
-    assert len(seen.of(CommandTried)) == 1
+    assert [event.applied for event in seen.of(CommandTried)] == [False, True]
 
 
 BELOW_DIST = [

@@ -102,6 +102,11 @@ EVENTS: list[tuple[Event, int, str]] = [
     (NetworkAccess("a.example", 443, True, "rule", "c1"), 2, "  network: a.example:443 allowed by rule\n"),
     (CommandTried("c1", "noEffect", 0, 210), 2, "  tried: no effect (exit code 0, 0.2 s)\n"),
     (
+        CommandTried("c1", "effects", 0, 210, (TriedChange("a", "created"),), applied=True),
+        3,
+        "  applied: changes: 1\n",
+    ),
+    (
         CommandTried("c1", "effects", 0, 210, (TriedChange("a", "created"),)),
         3,
         "  tried: changes: 1 (exit code 0, 0.2 s)\n",
