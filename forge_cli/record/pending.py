@@ -42,9 +42,9 @@ class Waiting:
 def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waiting]:
     """Every request of a parked session that is still to be decided, also of child workers, in their order."""
     state = fold(lines, void)
-    calls = [state.requests[pending.request_id] for pending in pending_of(past_of(state))]
-    asked = sorted([(call.asked, call.answer) for call in calls if call.asked], key=lambda each: each[0].line.seq)
-    return [_waiting(state, *each) for each in asked]
+    pending = {each.request_id for each in pending_of(past_of(state))}
+    calls = [call for request_id, call in state.requests.items() if request_id in pending]
+    return [_waiting(state, call.asked, call.answer) for call in calls if call.asked]
 
 
 def open_requests(lines: Iterable[Line]) -> list[Waiting]:
