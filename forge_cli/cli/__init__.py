@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from forge_cli.cli import notices as notices
     from forge_cli.cli import overview as overview
     from forge_cli.cli import pip_lines as pip_lines
-    from forge_cli.cli import record as record
     from forge_cli.cli import trusting as trusting
     from forge_cli.cli import usage as usage
     from forge_cli.cli import worker as worker

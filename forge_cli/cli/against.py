@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from forge_cli.cli.courses import workspace_of
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
-from forge_cli.cli.record import workspace_of
 from forge_cli.cli.table import paint
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError

@@ -1,10 +1,34 @@
-"""The course of a replay, in numbers and in words."""
+"""What the commands that replay share: the folders that stand for the user's, and the course in words."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.options import work_folder
 from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.replay import Course
+from forge_cli.files.places import require_folder
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."),
+]
+
+
+def home_folder(directory: Path | None) -> Path | None:
+    """The folder that ``--home`` names."""
+    if directory is not None:
+        require_folder("--home", directory)
+    return directory.resolve() if directory else None
+
+
+def workspace_of(recorded: str, directory: Path | None) -> Path:
+    """``-C``, or the folder that the session worked in, or where the caller stands if that is gone."""
+    return work_folder(Path(recorded) if directory is None and recorded and Path(recorded).is_dir() else directory)
 
 
 def counts(course: Course) -> JsonObject:

@@ -12,8 +12,8 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.courses import counts, summary
-from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
+from forge_cli.cli.courses import HomeOption, counts, home_folder, summary
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import paint
 from forge_cli.cli.worker.find import find_trusted_worker

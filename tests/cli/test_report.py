@@ -104,7 +104,7 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
 
 
 def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:
-    monkeypatch.setattr("forge_cli.cli.work_options.load_settings", lambda *given: 1 / 0)
+    monkeypatch.setattr("forge_cli.cli.run_options.load_settings", lambda *given: 1 / 0)
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
     assert (done.code, json.loads(done.out)["exit_code"]) == (1, 1)
     assert json.loads(done.out)["error"].startswith("internal error: ZeroDivisionError")

@@ -1,6 +1,6 @@
 """``forge web`` as a process: what it says, how it ends, and what it leaves.
 
-Covers forge_cli.apps.web.command and forge_cli.cli.work_options.
+Covers forge_cli.apps.web.command and forge_cli.cli.run_options.
 """
 
 import json
