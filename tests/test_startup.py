@@ -93,7 +93,6 @@ def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
         "forge_cli.cli.app",
         "forge_cli.cli.commands",
-        "forge_cli.cli.examples",
         "forge_cli.cli.overview",
     }
 

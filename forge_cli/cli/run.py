@@ -34,10 +34,10 @@ from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.quiet import QuietUI
 
 if TYPE_CHECKING:
-    from forge_cli.cli.report import ResultReport
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.process.report import ResultReport
     from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()

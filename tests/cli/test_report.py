@@ -1,4 +1,7 @@
-"""``--output-format json|stream-json``: one result object for every end, with the exit code that the process has."""
+"""``--output-format json|stream-json``: one result object for every end, with the exit code that the process has.
+
+Covers forge_cli.process.report.
+"""
 
 import json
 import os
@@ -8,9 +11,9 @@ import sys
 import pytest
 
 from forge_cli.cli.app import find_report
-from forge_cli.cli.report import ResultReport
 from forge_cli.core.errors import ExitCode
 from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.process.report import ResultReport
 from forge_cli.record.line import Line
 
 from ..rows import each_row

@@ -15,7 +15,6 @@ from forge_cli.apps.acp.asking import EditorClient, EditorQuestions
 from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
 from forge_cli.apps.acp.servers import Servers, with_servers
-from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import warn
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
@@ -39,6 +38,7 @@ from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.model_names import model_names
 from forge_cli.record.line import Line
 from forge_cli.record.log import SessionLost
 from forge_cli.record.removal import remove_session

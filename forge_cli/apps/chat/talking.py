@@ -20,7 +20,6 @@ from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
 from forge_cli.apps.chat.talk import PlainLines, Talk
-from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.output import loss_of, stop_on_loss
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
@@ -32,6 +31,7 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker
+from forge_cli.inspection.model_names import model_names
 from forge_cli.inspection.reach import declared_zones
 from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines

@@ -13,7 +13,6 @@ from anyio.abc import TaskStatus
 
 from forge_cli.apps.web.tab_chat import TabChat
 from forge_cli.apps.web.view import SessionView
-from forge_cli.cli.models.names import model_names
 from forge_cli.cli.notices import warn
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
@@ -35,6 +34,7 @@ from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.inspection.model_names import model_names
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import pending_of

@@ -11,15 +11,15 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.plugins.checks import PluginCheck, check_distribution
-from forge_cli.cli.plugins.common import NO_PLUGINS, distributions, installed_distribution
-from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
+from forge_cli.engine.plugins.distributions import NO_PLUGINS, distributions, installed_distribution
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.inspection.plugin_checks import PluginCheck, check_distribution
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.table import print_json
 
 app = new_app()
 

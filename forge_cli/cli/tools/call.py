@@ -15,8 +15,7 @@ import typer
 
 from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
-from forge_cli.cli.tools.details import find_details, parameter_lines
+from forge_cli.cli.tools.choose import WorkerOption, find_details, parameter_lines, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome

@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from forge_cli.cli.models.names import check_model, check_script
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import print_json
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
-from forge_cli.cli.worker.grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import Event, StatusEvent
@@ -23,6 +20,9 @@ from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import servers_left_out
 from forge_cli.inspection.looker import look
+from forge_cli.inspection.model_names import check_model, check_script
+from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
+from forge_cli.ui.table import print_json
 
 app = new_app()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
+from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
 

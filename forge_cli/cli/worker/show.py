@@ -11,10 +11,8 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
@@ -34,6 +32,8 @@ from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.looker import look
+from forge_cli.inspection.model_names import defer_tools
+from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for
 
 app = new_app()

@@ -10,12 +10,12 @@ from pathlib import Path
 from forge_cli.cli.ask import ask
 from forge_cli.cli.trusting import show_file
 from forge_cli.cli.worker.find import warn
-from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker
 from forge_cli.files.trust import TrustError, TrustStore, file_digests
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.worker_grants import grants_of, lines_of_grants
 
 
 def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool) -> NamedWorker:

@@ -21,11 +21,11 @@ from forge_cli.files.worker import Worker
 HEAD = "# pip install --require-hashes --no-deps -r THIS"
 
 
-def print_lines(worker: Worker, workspace: Path) -> None:
-    """Print a line for each package that the lock names; the index that pip uses is asked for the hashes."""
+def pip_lines(worker: Worker, workspace: Path) -> list[str]:
+    """A line for each package that the lock names; the index that pip uses is asked for the hashes."""
     packages = [each for each in WorkerParts(worker, workspace.resolve(), forge_home()).code() if each.version]
     lines = _lines(sorted(packages, key=lambda each: each.name)) if packages else []
-    sys.stdout.writelines(f"{line}\n" for line in [HEAD, *lines])
+    return [HEAD, *lines]
 
 
 def _lines(packages: Sequence[LockEntry]) -> list[str]:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from forge_cli.cli.commands import LazyCommand
-from forge_cli.cli.plugins.common import shared_names
-from forge_cli.cli.sections import COMMON, settings_of
-from forge_cli.cli.tools.rows import empty_folder
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.results import is_valid_kind, is_well_known_kind
@@ -18,11 +19,14 @@ from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
+from forge_cli.engine.plugins.distributions import shared_names
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.sections import COMMON, settings_of
+from forge_cli.inspection.tool_rows import empty_folder
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)?")
 """A blank stands only in the name of a command, where the entry point has a dot."""
@@ -171,8 +175,8 @@ def _observer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
 def _command(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
     async def look() -> list[str]:
         problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
-        command = LazyCommand(kind_and_name(plugin.name)[1], [plugin]).load()
-        return [*problems, *([] if command.help else ["it has no help: write a docstring"])]
+        told = _help_of(host.command_of(plugin), plugin)
+        return [*problems, *([] if told else ["it has no help: write a docstring"])]
 
     return "help", look
 
@@ -187,6 +191,18 @@ def _renderer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
         ]
 
     return "kinds", look
+
+
+def _help_of(loaded: Any, plugin: Plugin) -> str:
+    """What ``--help`` says of a command: a function, or an app that may have several."""
+    path = kind_and_name(plugin.name)[1]
+    if not isinstance(loaded, typer.Typer):
+        function, loaded = loaded, typer.Typer(add_completion=False)
+        loaded.command()(function)
+    command: Any = get_command(loaded)
+    if isinstance(command, TyperGroup) and " " in path:
+        command = command.commands.get(path.split()[-1], command)
+    return str(command.help or "")
 
 
 _DETAILS: dict[str, Callable[[PluginHost, Plugin], tuple[str, Problems]]] = {
