@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from forge_cli.cli import locking as locking
     from forge_cli.cli import notices as notices
     from forge_cli.cli import overview as overview
+    from forge_cli.cli import trusted_workers as trusted_workers
     from forge_cli.cli import trusting as trusting
     from forge_cli.cli import usage as usage
-    from forge_cli.cli import worker as worker
 
 
 def __getattr__(name: str) -> object:

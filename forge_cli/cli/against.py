@@ -17,7 +17,7 @@ from forge_cli.core.wire import JsonObject, both_spellings
 from forge_cli.engine.gate.answer import VerdictAnswer
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.rejudged import CHANGES, Rejudged, rejudge
+from forge_cli.inspection.past import CHANGES, Rejudged, rejudge
 from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import past_calls
 from forge_cli.record.log import damage_of, find_record, read_session

@@ -11,9 +11,9 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
+from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.notices import near
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.core.text import visible
 from forge_cli.files.effective import ConfigRow, effective_settings
-from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.home import forge_home
 from forge_cli.files.organisation import why_not_used
 from forge_cli.files.settings import (
     has_policy,
@@ -55,12 +55,4 @@ def _text(value: Any) -> str:
 
 def _cells(row: ConfigRow) -> dict[str, str]:
     """The place before the value: a long value is cut, the place is what people came for."""
-    return {"key": row["key"], "from": _short(row["where"] or row["source"]), "value": _text(row["value"])}
-
-
-def _short(place: str) -> str:
-    """A place as people write it: from the working directory, or from their home."""
-    for folder, name in ((Path.cwd(), ""), (user_home(), "~/")):
-        if place.startswith(f"{folder}/"):
-            return f"{name}{place.removeprefix(f'{folder}/')}"
-    return place
+    return {"key": row["key"], "from": near(row["where"] or row["source"]), "value": _text(row["value"])}

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import innermost, warn_of_events
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
 from forge_cli.engine.lock.checking import LockDiffers
@@ -24,7 +24,7 @@ from forge_cli.process.signals import in_loop
 def make_entries(worker: Worker, workspace: Path, *, allow_floating: bool) -> list[LockEntry]:
     """Everything that a worker consists of now; its code is imported and its servers are started for that."""
     bus = EventBus()
-    bus.subscribe(_warn)
+    warn_of_events(bus)
     return in_loop(partial(gather, allow_floating=allow_floating), worker, workspace.resolve(), bus)
 
 
@@ -38,16 +38,15 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
 
     What only an open worker shows is asked for by itself, because its code is not imported before a yes.
     """
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    if not isinstance(error, LockDiffers):
+    differs = innermost(error)
+    if not isinstance(differs, LockDiffers):
         return False
-    sys.stderr.write(f"{visible(error.message, keep=chr(10))}\n")
-    worker, file = error.worker, lock_file(error.worker.path)
+    sys.stderr.write(f"{visible(differs.message, keep=chr(10))}\n")
+    worker, file = differs.worker, lock_file(differs.worker.path)
     if not _agrees(file):
         return False
     now = make_entries(load_worker(worker.path), workspace, allow_floating=True)
-    more = [each for each in differences(read_lock(file), now) if str(each) not in error.told]
+    more = [each for each in differences(read_lock(file), now) if str(each) not in differs.told]
     if more:
         sys.stderr.write("With that, these differ as well:\n")
         tell(more)
@@ -60,8 +59,3 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
 def _agrees(file: Path) -> bool:
     question = f"Write that to {visible(os.path.relpath(file))}, and go on? [y]es, [n]o > "
     return ask(question).lower() in ("y", "yes")
-
-
-def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

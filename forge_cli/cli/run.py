@@ -13,10 +13,10 @@ import typer
 
 from forge_cli import cli, engine, ui
 from forge_cli.cli.commands import app_module
+from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import SessionOptions, carried_out
-from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
@@ -133,7 +133,7 @@ def run(
         report.worker, report.model = worker, options.model or ""
     interactive = is_interactive() and not print_only
     if task is None:
-        refuse_sentence(worker)
+        cli.trusted_workers.refuse_sentence(worker)
     _check_output(output)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}

@@ -11,9 +11,9 @@ from typing import Annotated, TextIO
 import typer
 
 from forge_cli.cli.courses import HomeOption, counts, home_folder, summary
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.text import visible

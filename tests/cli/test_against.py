@@ -1,6 +1,6 @@
 """``forge approve --against``: the calls of a past session under the policy of today.
 
-Covers forge_cli.inspection.rejudged.
+Covers forge_cli.inspection.past.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Covers forge_cli.cli.approvals.suggest, forge_cli.inspection.past, forge_cli.engine.gate.suggest,
 forge_cli.record.calls,
-forge_cli.inspection.suggesting.
+forge_cli.inspection.past_rules.
 """
 
 import json

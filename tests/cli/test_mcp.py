@@ -1,6 +1,6 @@
 """``forge mcp``: servers of one's own, and whether they answer.
 
-Covers forge_cli.cli.mcp.list, forge_cli.cli.mcp.test, forge_cli.cli.mcp.add, forge_cli.cli.mcp.remove,
+Covers forge_cli.cli.mcp.list, forge_cli.cli.mcp.test, forge_cli.cli.mcp.add,
 forge_cli.cli.mcp.servers,
 forge_cli.inspection.named_servers.
 """

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from forge_cli.apps.acp.editors import Editor, config_for
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import SharedOptions
-from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop
 

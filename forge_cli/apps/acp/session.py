@@ -15,7 +15,7 @@ from forge_cli.apps.acp.asking import EditorClient, EditorQuestions
 from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
 from forge_cli.apps.acp.servers import Servers, with_servers
-from forge_cli.cli.notices import warn
+from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import (
@@ -93,7 +93,7 @@ class EditorSession:
             if not started:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
-            cause = find_cause(error)
+            cause = innermost(error)
             if not started:
                 raise cause from None
             self._failure = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
@@ -302,13 +302,6 @@ class EditorSession:
             unsubscribe()
         if problems:
             raise UsageError(problems[0])
-
-
-def find_cause(error: BaseException) -> BaseException:
-    """The first error of those that a task group has put together."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _note_problem(event: Event, problems: list[str]) -> None:

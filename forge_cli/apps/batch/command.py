@@ -18,10 +18,10 @@ from forge_cli.apps.batch.inputs import STDIN, BatchInputs, TaskTemplate, defaul
 from forge_cli.apps.batch.plan import RestartChoice, make_plan
 from forge_cli.apps.batch.show import BatchReport, provider_state
 from forge_cli.apps.batch.store import journal_of, open_store, read_record
+from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import WorkerOptions, more_than_nothing
-from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal

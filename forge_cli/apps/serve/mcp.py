@@ -12,16 +12,14 @@ from forge_cli.apps.serve.http import HttpListener, serve_http
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.apps.serve.stdio import Messages
-from forge_cli.cli.notices import warn
+from forge_cli.cli.notices import warn, warn_of_events
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import LockedOption, ReadOnlyOption
 from forge_cli.cli.tools.choose import tool_worker
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.interrupt import Interrupted
-from forge_cli.core.text import visible
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Worker
 from forge_cli.process.client_lines import is_lost, own_input
@@ -74,7 +72,7 @@ async def _serve(
 
     with asked.open(warn, worker=worker) as opened:
         served, session = ServedWorker(opened, takes_tasks=named), opened.session
-        served.bus.subscribe(_warn)
+        warn_of_events(served.bus)
 
         def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
@@ -124,9 +122,3 @@ def _say_where(worker: Worker, listener: HttpListener) -> None:
         f"  Ctrl+C ends it\n"
     )
     sys.stderr.flush()
-
-
-def _warn(event: Event) -> None:
-    """Tell on standard error what is not an error of one call."""
-    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

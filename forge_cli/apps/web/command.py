@@ -70,7 +70,7 @@ def web(
 
 
 def _find(worker: str, interactive: bool) -> str:
-    find = import_module("forge_cli.cli.worker.find").find_trusted_worker  # the page itself needs no worker
+    find = import_module("forge_cli.cli.find_worker").find_trusted_worker  # the page itself needs no worker
     return str(Path(find(worker, interactive=interactive)).absolute())
 
 

@@ -13,7 +13,7 @@ from anyio.abc import TaskStatus
 
 from forge_cli.apps.web.tab_chat import TabChat
 from forge_cli.apps.web.view import SessionView
-from forge_cli.cli.notices import warn
+from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
@@ -121,7 +121,7 @@ class LiveSession:
             if not started:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
-            cause = find_cause(error)
+            cause = innermost(error)
             if not started:
                 raise cause from None
             self.view.drawing.ending = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
@@ -273,13 +273,6 @@ class LiveSession:
                 self.queue.stop(reason)
             else:
                 self.queue.leave()
-
-
-def find_cause(error: BaseException) -> BaseException:
-    """The first error of those that a task group has put together."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _is_parked(session: OpenSession) -> bool:

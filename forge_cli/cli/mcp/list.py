@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.text import local_time
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer

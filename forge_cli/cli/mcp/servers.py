@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.worker.find import find_trusted_worker
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.files.home import forge_home

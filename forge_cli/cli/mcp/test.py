@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.core.wire import both_spellings

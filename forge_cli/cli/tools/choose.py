@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from forge_cli.cli.find_worker import find_trusted_worker, find_worker
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import find_trusted_worker, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.source import OWN
 from forge_cli.core.text import did_you_mean, visible

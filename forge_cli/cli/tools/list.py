@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.source import SourceKind, ToolMode
 from forge_cli.files.home import forge_home
 from forge_cli.inspection.tool_row import Row, rows_of_all

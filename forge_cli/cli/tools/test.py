@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.conformance import ConformanceCheck
@@ -21,7 +19,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.inspection.looker import ThirdPartyError, look
 from forge_cli.inspection.subjects import LOADS, check_target, is_known, worker_names
 from forge_cli.toolsets.executables.manage import ExecutableManager
-from forge_cli.ui.table import print_json
+from forge_cli.ui.table import print_checks, print_json
 
 app = new_app()
 
@@ -51,7 +49,7 @@ def check_tools(
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
-        _print(checks)
+        print_checks(checks)
     sys.stdout.flush()
     if failed:
         sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
@@ -71,16 +69,3 @@ def _look(target: str | None, worker: str | None = None) -> list[ConformanceChec
         return look(check_target, target, path, worker=named, calls_tools=True)
     except ThirdPartyError as error:
         return [ConformanceCheck.of(Path(str(target or path)).name, LOADS, str(error))]
-
-
-def _print(checks: Sequence[ConformanceCheck]) -> None:
-    """What passed in one line a tool, and a line for whatever did not."""
-    for tool, group in groupby(checks, key=lambda check: check.tool):
-        of_tool = list(group)
-        passed = ", ".join(check.check for check in of_tool if check.ok)
-        if passed:
-            sys.stdout.write(visible(f"ok      {tool}: {passed}") + "\n")
-        for check in of_tool:
-            if not check.ok:
-                detail = check.detail.replace("\n", "\n          ")
-                sys.stdout.write(visible(f"FAILED  {tool}: {check.check}: {detail}", keep="\n") + "\n")

@@ -80,8 +80,14 @@ def _program(command: str) -> list[str]:
             f"this Python ({sys.prefix}) belongs to the operating system, and nothing is installed into it",
             hint="install forge with 'uv tool install forge-workers' or 'pipx install forge-workers', or in a venv",
         )
+    more = ["--disable-pip-version-check"] if find_spec("pip") else ["--python", sys.executable]
+    return [*package_manager(), command, *more]
+
+
+def package_manager() -> list[str]:
+    """What manages the packages beside forge: its pip, else uv."""
     if find_spec("pip"):
-        return [sys.executable, "-m", "pip", command, "--disable-pip-version-check"]
+        return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):
-        return [uv, "pip", command, "--python", sys.executable]
+        return [uv, "pip"]
     raise ForgeError(f"there is neither pip nor uv for {sys.prefix}", hint=f"try '{sys.executable} -m ensurepip'")
