@@ -2,6 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from forge_cli.cli import courses as courses
     from forge_cli.cli import early as early
     from forge_cli.cli import foreign as foreign
     from forge_cli.cli import locking as locking

@@ -149,7 +149,7 @@ def run(
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     session = options.session
     options.check()
-    recorded = _recorded(replay, options)
+    recorded = cli.courses.recorded(replay, options) if replay is not None else None
     if not print_only:
         cli.trusting.offer_trust(options.workspace)
     first = recorded.parts[0] if recorded else None
@@ -218,21 +218,6 @@ def _tell_loss(plan: TaskOptions, loss: OutputLost, session_id: str) -> ExitCode
     hint = "" if plan.session.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return ExitCode.FAILED
-
-
-def _recorded(name: str | None, options: SessionOptions) -> Recording | None:
-    if name is None:
-        return None
-    model, record = options.model, options.record
-    if model is not None or options.session.resumes:
-        other = "-m" if model is not None else "-r and -c"
-        raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
-    if record is not None and record.exists() and record.resolve() == Path(name).resolve():
-        raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
-    recording = engine.replay.recording.open_recording(name)
-    if recording.damage:
-        cli.notices.warn(recording.damage)
-    return recording
 
 
 async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None) -> ExitCode:
