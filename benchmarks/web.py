@@ -23,7 +23,7 @@ from forge_cli.apps.web.tabs import Tab, send_stream
 from forge_cli.apps.web.view import SessionView
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
-from forge_cli.ui.http import new_server
+from forge_cli.ui.server import new_server
 
 ROOT = Path(__file__).resolve().parent.parent
 FORGE = str(Path(sys.executable).with_name("forge"))

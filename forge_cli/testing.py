@@ -21,9 +21,10 @@ from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
@@ -284,7 +285,7 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
     project.write("worker.yaml", EXECUTOR_WORKER)
     project.write("script.yaml", "turns: [{text: 'Done: {task}'}]")
     project.write("waits.yaml", "turns: [{calls: [{tool: wait}]}, {text: done}]")
-    work = BatchWork(worker=str(project.folder / "worker.yaml"))
+    work = RunOptions(worker=str(project.folder / "worker.yaml"))
     with project.environment(), anyio.fail_after(timeout):
         async with factory.make(address, executor_env(ItemPerformer(work), 4)) as executor:
             with anyio.move_on_after(0):

@@ -2,17 +2,15 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from forge_cli.cli import courses as courses
     from forge_cli.cli import early as early
-    from forge_cli.cli import examples as examples
     from forge_cli.cli import foreign as foreign
     from forge_cli.cli import locking as locking
     from forge_cli.cli import notices as notices
     from forge_cli.cli import overview as overview
-    from forge_cli.cli import pip_lines as pip_lines
-    from forge_cli.cli import record as record
+    from forge_cli.cli import trusted_workers as trusted_workers
     from forge_cli.cli import trusting as trusting
     from forge_cli.cli import usage as usage
-    from forge_cli.cli import worker as worker
 
 
 def __getattr__(name: str) -> object:

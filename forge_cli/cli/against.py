@@ -4,61 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from forge_cli.cli.courses import workspace_of
 from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
-from forge_cli.cli.record import workspace_of
-from forge_cli.cli.table import paint
-from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject, both_spellings
-from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
+from forge_cli.engine.gate.answer import VerdictAnswer
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.past import judge_past
+from forge_cli.inspection.past import CHANGES, Rejudged, rejudge
 from forge_cli.process.signals import in_loop
-from forge_cli.record.calls import PastCall, PastVerdict, past_calls
+from forge_cli.record.calls import past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
+from forge_cli.ui.table import paint
 from forge_cli.ui.wrap import wrap_for
-
-CHANGES = {
-    "blocked": "newly_blocked",
-    "preApproved": "newly_allowed",
-    "ask": "newly_asking",
-    "refused": "newly_refused",
-}
-
-
-@dataclass(frozen=True)
-class Rejudged:
-    """A call of the past with the verdict that it had, and the one that it would have now."""
-
-    call: ToolCall
-    before: VerdictAnswer
-    after: VerdictAnswer
-    remembered: bool
-
-    @property
-    def change(self) -> str | None:
-        return CHANGES[self.after["verdict"]] if self.before["verdict"] != self.after["verdict"] else None
-
-    def prompts(self, answer: VerdictAnswer) -> bool:
-        return answer["verdict"] == "ask" and not self.remembered
-
-    def wire(self) -> JsonObject:
-        found: JsonObject = {
-            "tool": self.call.name,
-            "input": self.call.args,
-            "before": self.before,
-            "after": self.after,
-        }
-        return {**found, "redacted": True} if has_mark(self.call.args) else found
 
 
 def judge_again(name: str, session: str, directory: Path | None, *, as_json: bool) -> None:
@@ -75,26 +40,12 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
         )
     calls = past_calls(log.lines)
     with data_output() as out:
-        judged = in_loop(_judge_again, name, workspace_of(start.workspace, directory), calls)
+        judged = in_loop(rejudge, name, workspace_of(start.workspace, directory), calls)
         others = sum(line.delegation is not None and line.type == ToolStarted.type for line in log.lines)
         if as_json:
             out.write(json.dumps(_object(first.session, worker, judged, others), ensure_ascii=False, indent=2) + "\n")
         else:
             _print(first.session, judged, others, out)
-
-
-async def _judge_again(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
-    settled = [(past, past.verdict) for past in calls if past.verdict]
-    after = await judge_past(worker, workspace, [past for past, _ in settled])
-    return [
-        Rejudged(past.call, _before(past, said), now.answer, past.remembered)
-        for (past, said), now in zip(settled, after, strict=True)
-    ]
-
-
-def _before(past: PastCall, said: PastVerdict) -> VerdictAnswer:
-    where = str(said.where) if said.where else None
-    return answer_of(past.call.name, said.verdict, said.reason, rule=said.rule, where=where, by=said.by)
 
 
 def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int) -> JsonObject:

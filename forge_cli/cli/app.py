@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forge_cli.cli.report import ResultReport
+    from forge_cli.process.report import ResultReport
 
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 """The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
@@ -84,7 +84,7 @@ def find_report(args: list[str]) -> ResultReport | None:
     form = "stream-json" if "--json" in given else (forms or [""])[-1]
     if form not in ("json", "stream-json"):
         return None
-    from forge_cli.cli.report import ResultReport
+    from forge_cli.process.report import ResultReport
 
     return ResultReport(form)
 

@@ -11,18 +11,18 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
+from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import paint
-from forge_cli.cli.trying import try_line
-from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.files.places import wrong_path
 from forge_cli.inspection.gate import judging
+from forge_cli.inspection.trying import try_line
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.table import paint
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
 from forge_cli.ui.wrap import wrap_for
 

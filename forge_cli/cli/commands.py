@@ -19,7 +19,7 @@ from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, k
 from forge_cli.files.home import forge_home
 
 if TYPE_CHECKING:
-    from forge_cli.cli.report import ResultReport
+    from forge_cli.process.report import ResultReport
 
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -29,7 +29,7 @@ class WithExamples:
     """A command or a group whose help ends with examples, before what it says itself."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        if examples := cli.examples.examples_of(ctx.command_path.split()[1:]):
+        if examples := cli.overview.examples_of(ctx.command_path.split()[1:]):
             with formatter.section("Examples"):
                 for example in examples:
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
@@ -40,7 +40,7 @@ class CommandGroup(WithExamples, TyperGroup):
     """A group of commands whose help ends with examples."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        return cli.overview.GROUPS.get(self.name or "", "Commands of a package.")
+        return cli.overview.TABLE.get(self.name or "", ["Commands of a package."])[0]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         self.help = self.help or self.get_short_help_str()

@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.notices import near
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
-from forge_cli.cli.table import print_json, print_table
-from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.bounds import LOAD_LIMIT
-from forge_cli.core.errors import Mark
 from forge_cli.core.text import visible
-from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.key_store import PROVIDERS, find_key
-from forge_cli.files.organisation import OrganisationPolicy, why_not_used
+from forge_cli.files.effective import ConfigRow, effective_settings
+from forge_cli.files.home import forge_home
+from forge_cli.files.organisation import why_not_used
 from forge_cli.files.settings import (
-    Settings,
     has_policy,
-    import_timeout,
-    load_project_settings,
-    load_user_settings,
-    organisation_policy,
     untrusted_project,
 )
-from forge_cli.files.worker import DEFAULT_MAX_TURNS, DEFAULT_TOOL_SHARE, Limits
-from forge_cli.schema.config import Config
+from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
-
-ConfigRow = dict[str, Any]
-
-DEFAULTS = {
-    "approval.mode": ApprovalMode.INTERACTIVE.value,
-    "limits.max_turns": DEFAULT_MAX_TURNS,
-    "tool_share": DEFAULT_TOOL_SHARE,
-    "import_timeout": LOAD_LIMIT,
-}
-ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")
 
 
 @app.command()
@@ -69,145 +47,6 @@ def show(
         sys.stderr.write(f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n")
 
 
-def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
-    """A row for each value: the environment wins, then the project, then the user; consent as the strictest says."""
-    policy = organisation_policy()
-    sources = {"project": load_project_settings(home, workspace), "user": load_user_settings(home)}
-    if policy:
-        sources = {"organisation": policy.settings(), **sources}
-    files = {name: settings for name, settings in sources.items() if settings is not None}
-    yield (
-        _row("home", str(home), "environment", "FORGE_HOME")
-        if os.environ.get("FORGE_HOME")
-        else _row("home", str(home), "default")
-    )
-    yield _model(files)
-    yield _strictest_mode(files)
-    yield from (_limit(files, name) for name in Limits.model_fields)
-    yield _first(files, "trace")
-    yield _first(files, "tool_share")
-    yield _import_timeout(files)
-    yield from _named(files, "aliases")
-    yield from _models(files)
-    yield from _servers(files)
-    yield from _rules(files)
-    yield from _hooks(files)
-    yield from _environment()
-    yield from _required(policy) if policy else ()
-
-
-def _required(policy: OrganisationPolicy) -> Iterator[ConfigRow]:
-    """What only an organisation can say."""
-    for section in (policy.allow, policy.require):
-        name = "allow" if section is policy.allow else "require"
-        for key, value in section.model_dump(exclude_unset=True).items():
-            yield _row(f"{name}.{key}", value, "organisation", section.where(key))
-    for index, value in enumerate(policy.forbid):
-        yield _row(f"forbid[{index}]", value, "organisation", policy.where("forbid", index))
-
-
-def _row(key: str, value: Any, source: str, where: Mark | str | None = None) -> ConfigRow:
-    return {"key": key, "value": value, "source": source, "where": None if where is None else str(where)}
-
-
-def _model(files: Mapping[str, Settings]) -> ConfigRow:
-    if model := os.environ.get("FORGE_MODEL"):
-        return _row("model", model, "environment", "FORGE_MODEL")
-    return _first(files, "model")
-
-
-def _import_timeout(files: Mapping[str, Settings]) -> ConfigRow:
-    if os.environ.get("FORGE_IMPORT_TIMEOUT"):
-        return _row("import_timeout", import_timeout(), "environment", "FORGE_IMPORT_TIMEOUT")
-    return _first(files, "import_timeout")
-
-
-def _first(files: Mapping[str, Settings], key: str) -> ConfigRow:
-    for source, settings in files.items():
-        if (value := getattr(settings, key)) is not None:
-            return _row(key, value, source, settings.where(key))
-    return _row(key, DEFAULTS.get(key), "default")
-
-
-def _strictest_mode(files: Mapping[str, Settings]) -> ConfigRow:
-    strictest = ApprovalMode.strictest(*(settings.approval.mode for settings in files.values()))
-    for source, settings in files.items():
-        if strictest and settings.approval.mode is strictest:
-            return _row("approval.mode", strictest.value, source, settings.approval.where("mode"))
-    return _row("approval.mode", DEFAULTS["approval.mode"], "default")
-
-
-def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
-    """The smaller one counts."""
-    stated = [
-        (value, source, settings.limits.where(name))
-        for source, settings in files.items()
-        if (value := getattr(settings.limits, name)) is not None
-    ]
-    if not stated:
-        return _row(f"limits.{name}", DEFAULTS.get(f"limits.{name}"), "default")
-    value, source, where = min(stated, key=lambda found: found[0])
-    return _row(f"limits.{name}", value, source, where)
-
-
-def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:
-    """What has a name of its own: that of the project stands in the place of the user's."""
-    names = dict.fromkeys(name for settings in files.values() for name in getattr(settings, key))
-    for name in names:
-        source = next(source for source, settings in files.items() if name in getattr(settings, key))
-        value = getattr(files[source], key)[name]
-        yield _row(f"{key}.{name}", value, source, files[source].where(key, name))
-
-
-def _models(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    for row in _named(files, "models"):
-        options: Config = row["value"]
-        yield {**row, "value": options.model_dump(exclude_none=True)}
-
-
-def _servers(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    """The user's stands in the place of one of the project; what it is given besides may be secret."""
-    found = {name: (source, files[source]) for source in files for name in files[source].mcp.servers}
-    for name, (source, settings) in found.items():
-        value = settings.mcp.servers[name].model_dump(include={"command", "args", "url"}, exclude_defaults=True)
-        yield _row(f"mcp.servers.{name}", value, source, settings.mcp.where("servers", name))
-
-
-def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    """Rules of every place hold together, so each has a row."""
-    for source, settings in files.items():
-        for toolset in settings.policy:
-            for key, rules in (settings.section("policy", toolset) or {}).items():
-                for index, rule in enumerate(rules if isinstance(rules, list) else [rules]):
-                    where = settings.where("policy", toolset, key, index)
-                    yield _row(f"policy.{toolset}.{key}[{index}]", rule, source, where)
-
-
-def _hooks(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
-    """Those of every place are run."""
-    for source, settings in files.items():
-        for index, hook in enumerate(settings.hooks):
-            yield _row(f"hooks[{index}]", hook.model_dump(exclude_none=True), source, hook.where())
-
-
-def _environment() -> Iterator[ConfigRow]:
-    """Other variables that decide; of keys only where they come from."""
-    if "FORGE_LOAD_PLUGINS" in os.environ:
-        yield _row("plugins", os.environ["FORGE_LOAD_PLUGINS"], "environment", "FORGE_LOAD_PLUGINS")
-    for variable in ADDRESSES:
-        if address := os.environ.get(variable, "").strip():
-            yield _row(variable, _without_secrets(address), "environment", variable)
-    for variable in PROVIDERS.values():
-        if key := find_key(variable):
-            stored = key.origin != "environment"
-            yield _row(variable, key.shown, "keys" if stored else "environment", key.origin if stored else variable)
-
-
-def _without_secrets(address: str) -> str:
-    """An address may hold a password before the host, and a key behind the path."""
-    return f"{address.split('://')[0]}://{address.split('://')[-1].split('?')[0].rpartition('@')[2]}"
-
-
 def _text(value: Any) -> str:
     if value is None:
         return "-"
@@ -216,12 +55,4 @@ def _text(value: Any) -> str:
 
 def _cells(row: ConfigRow) -> dict[str, str]:
     """The place before the value: a long value is cut, the place is what people came for."""
-    return {"key": row["key"], "from": _short(row["where"] or row["source"]), "value": _text(row["value"])}
-
-
-def _short(place: str) -> str:
-    """A place as people write it: from the working directory, or from their home."""
-    for folder, name in ((Path.cwd(), ""), (user_home(), "~/")):
-        if place.startswith(f"{folder}/"):
-            return f"{name}{place.removeprefix(f'{folder}/')}"
-    return place
+    return {"key": row["key"], "from": near(row["where"] or row["source"]), "value": _text(row["value"])}

@@ -1,10 +1,38 @@
-"""The course of a replay, in numbers and in words."""
+"""What the commands that replay share: the folders that stand for the user's, and the course in words."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.notices import warn
+from forge_cli.cli.options import work_folder
+from forge_cli.cli.run_options import SessionOptions
+from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.replay import Course
+from forge_cli.files.places import require_folder
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."),
+]
+
+
+def home_folder(directory: Path | None) -> Path | None:
+    """The folder that ``--home`` names."""
+    if directory is not None:
+        require_folder("--home", directory)
+    return directory.resolve() if directory else None
+
+
+def workspace_of(recorded: str, directory: Path | None) -> Path:
+    """``-C``, or the folder that the session worked in, or where the caller stands if that is gone."""
+    return work_folder(Path(recorded) if directory is None and recorded and Path(recorded).is_dir() else directory)
 
 
 def counts(course: Course) -> JsonObject:
@@ -19,3 +47,17 @@ def summary(course: Course) -> str:
     if course.unsure:
         told += f"; {counted(course.unsure, 'result')} not compared, depending on what was not made again"
     return told
+
+
+def recorded(name: str, options: SessionOptions) -> Recording:
+    """The record that ``run --replay`` takes its turns from."""
+    model, record = options.model, options.record
+    if model is not None or options.session.resumes:
+        other = "-m" if model is not None else "-r and -c"
+        raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
+    if record is not None and record.exists() and record.resolve() == Path(name).resolve():
+        raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
+    recording = open_recording(name)
+    if recording.damage:
+        warn(recording.damage)
+    return recording

@@ -14,9 +14,9 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import Column, has_colours, print_json, print_table
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
+from forge_cli.ui.table import Column, has_colours, print_json, print_table
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.markdown import draw_markdown

@@ -11,10 +11,10 @@ import typer
 
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.key_store import PROVIDERS, KeyStore, ProviderKey, variable_for
+from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
 

@@ -10,18 +10,19 @@ from typing import Annotated
 
 import typer
 
-from forge_cli import cli
+from forge_cli import engine
 from forge_cli.cli.ask import ask
-from forge_cli.cli.locking import lockable, make_entries, tell
+from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
+from forge_cli.cli.locking import make_entries, tell
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
 from forge_cli.engine.lock.checking import LockDiffers
 from forge_cli.engine.lock.compare import Difference, differences
 from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
+from forge_cli.engine.lock.making import lockable
 from forge_cli.files.worker import Worker
 from forge_cli.process.stdin import is_interactive
 
@@ -54,7 +55,7 @@ def lock(
         raise UsageError(f"there is one argument too many: {name}", hint="NAME goes with --update")
     found, folder = lockable(find_trusted_worker(worker, interactive=is_interactive())), work_folder(directory)
     if pip:
-        cli.pip_lines.print_lines(found, folder)
+        sys.stdout.writelines(f"{line}\n" for line in engine.lock.pip_lines.pip_lines(found, folder))
         return
     with data_output():
         now = make_entries(found, folder, allow_floating=allow_floating)

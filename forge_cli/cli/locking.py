@@ -1,85 +1,31 @@
-"""Making a lock: the worker and its children are opened as a session would do it, without a model."""
+"""A lock that differs: what changed, and whether the person takes it over."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import innermost, warn_of_events
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ExitCode, ForgeError, UsageError
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
-from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.lock.checking import LockDiffers
 from forge_cli.engine.lock.compare import Difference, differences
-from forge_cli.engine.lock.gather import WorkerParts, offered_parts
 from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
-from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.without_model import opened
-from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import SHIPPED
+from forge_cli.engine.lock.making import make_entries as gather
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.process.signals import in_loop
 
 
-class ServerUnseen(ForgeError):
-    """A server is not there, so that nobody can look at what it offers."""
-
-    exit_code = ExitCode.PROVIDER
-
-
-def lockable(path: str) -> Worker:
-    """The worker at a path, if it can have a lock of its own."""
-    worker = load_worker(path)
-    if worker.path.resolve().is_relative_to(SHIPPED.resolve()):
-        hint = f"copy it first: cp {worker.path} ."
-        raise UsageError(f"{worker.name} comes with forge, and is locked by forge's own version", hint=hint)
-    return worker
-
-
 def make_entries(worker: Worker, workspace: Path, *, allow_floating: bool) -> list[LockEntry]:
     """Everything that a worker consists of now; its code is imported and its servers are started for that."""
-    return in_loop(_make_entries, worker, workspace.resolve(), allow_floating)
-
-
-async def _make_entries(worker: Worker, workspace: Path, allow_floating: bool) -> list[LockEntry]:
-    parts, bus = WorkerParts(worker, workspace, forge_home()), EventBus()
-    bus.subscribe(_warn)
-    found = [*parts.code(), *parts.declared()]
-    if not allow_floating:
-        _refuse_floating(found)
-    async with opened(worker, workspace=workspace, bus=bus, make_zones=False) as root:
-        found += await _offered(parts, worker, root)
-        for child in parts.workers[1:]:
-            async with opened(child, workspace=workspace, bus=bus, make_zones=False, parent=root) as assembly:
-                found += await _offered(parts, child, assembly)
-    return found
-
-
-def _refuse_floating(entries: Iterable[LockEntry]) -> None:
-    floating = sorted((each for each in entries if each.floating), key=lambda each: each.name)
-    if floating:
-        lines = "".join(f"\n  {visible(each.name)}: {visible(each.origin)}" for each in floating)
-        fixed = "; ".join(visible(each.floating) for each in floating)
-        problem = f"nothing says which version of these servers is started:{lines}"
-        raise UsageError(problem, hint=f"write {fixed}; or lock what they offer now, with --allow-floating")
-
-
-async def _offered(parts: WorkerParts, worker: Worker, assembly: Assembly) -> list[LockEntry]:
-    _check_servers(assembly.toolbox)
-    return await offered_parts(parts, worker, assembly.toolbox)
-
-
-def _check_servers(toolbox: Toolbox) -> None:
-    for each in toolbox.toolsets:
-        for server in getattr(each.toolset, "connections", ()):
-            if not server.connected:
-                problem = f"the MCP server {server.name} is not there: {visible(server.why_not)}"
-                raise ServerUnseen(problem, hint="a lock names what a server offers; it has to be asked for that")
+    bus = EventBus()
+    warn_of_events(bus)
+    return in_loop(partial(gather, allow_floating=allow_floating), worker, workspace.resolve(), bus)
 
 
 def tell(found: Iterable[Difference]) -> None:
@@ -92,16 +38,15 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
 
     What only an open worker shows is asked for by itself, because its code is not imported before a yes.
     """
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    if not isinstance(error, LockDiffers):
+    differs = innermost(error)
+    if not isinstance(differs, LockDiffers):
         return False
-    sys.stderr.write(f"{visible(error.message, keep=chr(10))}\n")
-    worker, file = error.worker, lock_file(error.worker.path)
+    sys.stderr.write(f"{visible(differs.message, keep=chr(10))}\n")
+    worker, file = differs.worker, lock_file(differs.worker.path)
     if not _agrees(file):
         return False
     now = make_entries(load_worker(worker.path), workspace, allow_floating=True)
-    more = [each for each in differences(read_lock(file), now) if str(each) not in error.told]
+    more = [each for each in differences(read_lock(file), now) if str(each) not in differs.told]
     if more:
         sys.stderr.write("With that, these differ as well:\n")
         tell(more)
@@ -114,8 +59,3 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
 def _agrees(file: Path) -> bool:
     question = f"Write that to {visible(os.path.relpath(file))}, and go on? [y]es, [n]o > "
     return ask(question).lower() in ("y", "yes")
-
-
-def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

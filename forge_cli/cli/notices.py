@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forge_cli import ui
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.scan import find_unknown_names, installed
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import forge_home, user_home
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.options import RunOptions
 
 
 def warn(sentence: str) -> None:
@@ -19,3 +27,39 @@ def warn_of_unknown_plugins() -> None:
     """Say which names in FORGE_LOAD_PLUGINS mean nothing."""
     for problem in find_unknown_names(installed(forge_home() / "cache")):
         sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"warning: {visible(problem)}") + "\n")
+
+
+def resume_command(command: str, asked: RunOptions, session_id: str) -> str:
+    """What to type to resume a session as it was started: in its folder, with its model, no freer than before."""
+    argv = ["forge", command, asked.named, "-r", session_id]
+    if asked.workspace != Path.cwd().resolve():
+        argv += ["-C", str(asked.workspace)]
+    if asked.model is not None:
+        argv += ["-m", asked.model]
+    kept = {"--read-only": asked.read_only, "--locked": asked.locked}
+    return shlex.join([*argv, *(flag for flag, given in kept.items() if given)])
+
+
+def warn_of_events(bus: EventBus) -> None:
+    """Say the warnings and errors that are published there."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
+            sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
+
+    bus.subscribe(hear)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first error of those that a task group has put together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def near(path: str | Path) -> str:
+    """A place as people write it: from the working directory, or from their home."""
+    for folder, name in ((Path.cwd(), ""), (user_home(), "~/")):
+        if str(path).startswith(f"{folder}/"):
+            return f"{name}{str(path).removeprefix(f'{folder}/')}"
+    return str(path)

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.models.providers import provider_rows
 from forge_cli.cli.welcome import MODELS, chosen_model, missing_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
@@ -15,6 +14,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, named_workers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.providers import provider_rows
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 

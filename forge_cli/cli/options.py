@@ -24,10 +24,6 @@ from forge_cli.files.places import require_folder
 DirectoryOption = Annotated[
     Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
 ]
-HomeOption = Annotated[
-    Path | None,
-    typer.Option("--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."),
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonInputOption = Annotated[
     str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object.")
@@ -99,13 +95,6 @@ def work_folder(directory: Path | None) -> Path:
     if "FORGE_TRUST" in os.environ:
         cli.trusting.trust_by_hash(folder)
     return folder.resolve()
-
-
-def home_folder(directory: Path | None) -> Path | None:
-    """The folder that ``--home`` names."""
-    if directory is not None:
-        require_folder("--home", directory)
-    return directory.resolve() if directory else None
 
 
 def json_object(text: str | None) -> JsonObject:

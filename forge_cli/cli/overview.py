@@ -4,81 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-COMMANDS = {
-    "run": "Run a worker on one task.",
-    "chat": "Talk with a worker.",
-    "web": "Talk with workers in a browser, and watch them there.",
-    "batch": "Run a worker on many inputs; the same command again resumes it.",
-    "batch status": "Say how a batch stands.",
-    "tools list": "List every tool, and what is broken.",
-    "tools show": "Show one tool, or a toolset with its settings.",
-    "tools call": "Call one tool by hand, through the same gate as the model's calls.",
-    "tools new": "Make a new tool in ~/.forge/tools.",
-    "tools build": "Compile a tool, or read its script for errors.",
-    "tools test": "Check tools, and run the examples of a tool.yaml.",
-    "tools diff": "Show what changed since a tool was last approved.",
-    "tools remove": "Delete a tool, without asking.",
-    "tools suggest": "Name shell commands that recur in your sessions.",
-    "plugins list": "List every package with plugins, and what it offers.",
-    "plugins new": "Make a package with a plugin, in a new folder.",
-    "plugins check": "Load a plugin in a process of its own, and say what is wrong with it.",
-    "plugins install": "Install a package with plugins, or bring it up to date.",
-    "plugins uninstall": "Remove a package with plugins, without asking.",
-    "worker new": "Make a worker file: answer a few questions, or give flags.",
-    "worker list": "List the workers that can be named, and where they are.",
-    "worker check": "Say whether a worker file is sound.",
-    "worker show": "Show what a worker is, may do and is told.",
-    "worker schema": "Print the JSON Schema of worker files, for editors.",
-    "mcp list": "List MCP servers, without starting any.",
-    "mcp test": "Connect to MCP servers, and list what they offer.",
-    "mcp login": "Log in to an MCP server, in a browser.",
-    "mcp logout": "Forget the login to an MCP server, without asking.",
-    "mcp add": "Define an MCP server in your own config.yaml.",
-    "mcp remove": "Delete an MCP server from your own config.yaml, without asking.",
-    "serve acp": "Put a worker into editors that speak the Agent Client Protocol.",
-    "serve mcp": "Offer a worker's tools, and the worker itself, to MCP clients.",
-    "models list": "List the models that -m takes, with their prices and windows.",
-    "keys set": "Store the key of a provider.",
-    "keys list": "List keys, and where each comes from.",
-    "keys remove": "Forget a stored key, without asking.",
-    "config show": "Show every setting that holds here, and where it comes from.",
-    "lock": "Write what a worker consists of to a file, for a review.",
-    "trust": "Trust the workers, settings, skills and more of a folder.",
-    "doctor": "Check that everything is there that forge needs.",
-    "sessions list": "List the sessions of this folder and below, the latest first.",
-    "sessions show": "Show what was said and done in a session.",
-    "sessions search": "Look for TEXT in what was said, in calls and in their results.",
-    "sessions export": "Write a session as Markdown, as a page that loads nothing, or its decisions as csv.",
-    "sessions verify": "Check that no line of a log was changed, dropped or moved.",
-    "sessions rm": "Delete sessions, without asking; one that is in use stays.",
-    "approvals list": "List the requests that wait for an answer, of parked sessions and of those at work.",
-    "approvals answer": "Answer a request of a parked session, or of one at work.",
-    "approvals review": "Answer what waits, one request after the other, as at a prompt.",
-    "approvals audit": "List rules that no call of your past sessions has met.",
-    "approvals suggest": "Suggest rules that would have answered past questions with yes.",
-    "replay": "Replay a session without a model, and show where it differs.",
-    "undo": "Restore the files that a session changed.",
-    "test": "Replay the recorded tests of workers.",
-    "approve": "Say what the policy would decide, without a model.",
-    "docs": "Read the documentation, which comes with forge.",
-    "help": "Show the help of a command, or of forge.",
-}
-"""What the help of forge says of its own commands; entry points ``command.NAME`` say where they are."""
+ROOT = "forge"
 
-GROUPS = {
-    "tools": "List, show, call, make and test tools.",
-    "plugins": "List, make, check, install and remove packages with plugins.",
-    "worker": "Make, list, check and show workers.",
-    "models": "List models.",
-    "keys": "Store, list and remove the keys of providers.",
-    "config": "Show settings.",
-    "mcp": "List, test, add and remove MCP servers, and log in to them.",
-    "serve": "Offer workers to other programs.",
-    "sessions": "List, show, search, export, verify and delete sessions.",
-    "approvals": "Answer what waits, and find rules that save questions.",
-}
+
+def _read_table() -> dict[str, list[str]]:
+    """By name, what the help says of a command or a group, and then its examples."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("commands.txt").read_text("utf-8").splitlines():
+        if line.startswith(" "):
+            found[next(reversed(found))].append(line.strip())
+        elif line and not line.startswith("#"):
+            name, _, text = line.partition(": ")
+            found[name] = [text]
+    return found
+
+
+TABLE = _read_table()
+COMMANDS = {name: text for name, (text, *examples) in TABLE.items() if examples and name != ROOT}
+"""What the help of forge says of its own commands; entry points ``command.NAME`` say where they are."""
 SECTIONS = {
     "Everyday": ("run", "chat", "web", "undo", "approvals", "sessions"),
     "Look": ("approve", "replay", "models", "config", "doctor", "docs", "help"),
@@ -95,6 +41,14 @@ OPTIONS = {
 }
 """The options of commands that have many; the others follow."""
 MANY = 12
+
+
+def examples_of(path: Sequence[str]) -> Sequence[str]:
+    """Those of a command by its names; of a group, the first of each command."""
+    name = " ".join(path) or ROOT
+    if examples := TABLE.get(name, [""])[1:]:
+        return examples
+    return [examples[0] for command, (_, *examples) in TABLE.items() if command.startswith(f"{name} ")][:3]
 
 
 def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: bool) -> None:

@@ -8,13 +8,17 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.courses import counts, summary
+from forge_cli.cli.courses import HomeOption, counts, home_folder, summary, workspace_of
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.notices import warn
-from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chosen_mode, home_folder, new_app
+from forge_cli.cli.options import (
+    DirectoryOption,
+    JsonOption,
+    chosen_mode,
+    new_app,
+)
 from forge_cli.cli.output import data_output
-from forge_cli.cli.record import workspace_of
 from forge_cli.cli.sessions.common import NAMED
-from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import ToolResult

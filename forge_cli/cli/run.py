@@ -11,38 +11,33 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from forge_cli import cli, engine, files, ui
+from forge_cli import cli, engine, ui
 from forge_cli.cli.commands import app_module
+from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
-from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.work import Work, carried_out
-from forge_cli.cli.work_options import SessionOptions
-from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
+from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
 from forge_cli.engine import turns
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import interruptible
 from forge_cli.process.stdin import is_interactive, task_from
 from forge_cli.process.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.process.watchdog import say_fault
-from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.quiet import QuietUI
 
 if TYPE_CHECKING:
-    from forge_cli.cli.report import ResultReport
-    from forge_cli.core.messages import Attachment
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.process.report import ResultReport
     from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
@@ -78,13 +73,12 @@ class OutputFormat(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Work):
-    """One task."""
+class TaskOptions(RunOptions):
+    """What was asked of one task."""
 
     task: str
     format: OutputFormat
     output: Path | None
-    schema: OutputSchema | None
     replay: Recording | None
 
     @property
@@ -139,7 +133,7 @@ def run(
         report.worker, report.model = worker, options.model or ""
     interactive = is_interactive() and not print_only
     if task is None:
-        refuse_sentence(worker)
+        cli.trusted_workers.refuse_sentence(worker)
     _check_output(output)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
@@ -153,25 +147,26 @@ def run(
     if options.ephemeral and options.on_ask is OnAsk.PARK and options.record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
-    session = SessionChoice.of(options)
-    if options.record is not None:
-        cli.record.check_target(options.record)
-    recorded = _recorded(replay, options.model, session, options.record)
+    session = options.session
+    options.check()
+    recorded = cli.courses.recorded(replay, options) if replay is not None else None
     if not print_only:
         cli.trusting.offer_trust(options.workspace)
     first = recorded.parts[0] if recorded else None
-    asked = options.asked(find_trusted_worker(worker, interactive=interactive), worker)
-    plan = Plan(
+    asked = options.chosen(
+        find_trusted_worker(worker, interactive=interactive),
+        worker,
+        print_only=print_only,
+        interactive=interactive,
+        schema=_schema(output_schema),
+    )
+    if first and not asked.attachments:
+        asked = replace(asked, attachments=first.task.attachments)
+    plan = TaskOptions(
         **vars(asked),
         task=_task(task, stay, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
         format=OutputFormat.stream_json if as_json else output_format,
         output=output and output.absolute(),
-        trace=options.trace_level(print_only=print_only),
-        interactive=interactive,
-        schema=_schema(output_schema),
-        session=session,
-        attachments=_attached(options.attach) or (first.task.attachments if first else ()),
-        record=options.record,
         replay=recorded,
     )
     if plan.trace == "quiet":
@@ -187,10 +182,6 @@ def run(
 
 def _schema(file: Path | None) -> OutputSchema | None:
     return turns.output.OutputSchema.load(str(file), where=None, folder=Path.cwd()) if file else None
-
-
-def _attached(paths: list[Path] | None) -> tuple[Attachment, ...]:
-    return tuple(files.attachment.read_attachment(path) for path in paths or ())
 
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
@@ -211,11 +202,11 @@ def _check_output(file: Path | None) -> None:
 
 
 def _finish(
-    plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None, session: OpenSession
+    opened: Opened, plan: TaskOptions, result: WorkerResult, out: TextIO, report: ResultReport | None
 ) -> ExitCode:
     code = finish(plan, result, out)
-    if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
-        sys.stderr.write(f"  resume with: {plan.resume_command('run', result.session_id)}\n")
+    if opened.session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
+        sys.stderr.write(f"  resume with: {cli.notices.resume_command('run', plan, result.session_id)}\n")
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:
@@ -223,46 +214,25 @@ def _finish(
     return code
 
 
-def _tell_loss(plan: Plan, loss: OutputLost, session_id: str) -> ExitCode:
+def _tell_loss(plan: TaskOptions, loss: OutputLost, session_id: str) -> ExitCode:
     hint = "" if plan.session.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return ExitCode.FAILED
 
 
-def _recorded(name: str | None, model: str | None, session: SessionChoice, record: Path | None) -> Recording | None:
-    if name is None:
-        return None
-    if model is not None or session.resumes:
-        other = "-m" if model is not None else "-r and -c"
-        raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
-    if record is not None and record.exists() and record.resolve() == Path(name).resolve():
-        raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
-    recording = engine.replay.recording.open_recording(name)
-    if recording.damage:
-        cli.notices.warn(recording.damage)
-    return recording
-
-
-async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> ExitCode:
+async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None) -> ExitCode:
     bus, worker = EventBus(), load_worker(plan.worker)
     if report is not None:
         report.worker = worker.name
-    host = PluginHost(only=None if plan.plugins else (), worker=worker)
-    screen = _screen(plan, bus, out, host, plan.model or worker.config.model)
-    with plan.session.open(worker, plan.workspace, plan.task) as session:
+    with plan.open(_warn, bus, worker=worker, task=plan.task) as opened:
+        screen = _screen(plan, opened, out)
         if plan.session.last and plan.trace != "quiet":
-            cli.notices.warn(f"resuming session {session.id}")
+            _warn(f"resuming session {opened.session.id}")
         printed = ui.jsonl.JsonLines(out) if plan.format is OutputFormat.stream_json else None
-        runtime = plan.open_runtime(
-            WorkerRuntime,
-            worker,
-            host,
-            bus,
-            session,
+        runtime = opened.make_runtime(
             sinks=(report.follow if report else None, printed),
             replay=plan.replayed(),
             guidance=plan.replay.parts[0].guided if plan.replay else None,
-            output_schema=plan.schema,
         )
         stop_on_loss(out, runtime.interrupt)
         codes: list[ExitCode] = []
@@ -276,40 +246,43 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
                     report.tell(result.wire(), out)
                 codes.append(finish(plan, result, out))
             elif not codes:
-                codes.append(_finish(plan, result, out, report, session))
+                codes.append(_finish(opened, plan, result, out, report))
             else:
                 say_fault(end)
-            if session.log:
-                session.log.close()
+            opened.close_log()
             return codes[0]
 
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
                 await runtime.conclude()
-                codes.append(_finish(plan, result, out, report, session))
+                codes.append(_finish(opened, plan, result, out, report))
         return codes[0]
 
 
-def _screen(plan: Plan, bus: EventBus, out: TextIO, host: PluginHost, model: str | None) -> TerminalUI | QuietUI:
+def _warn(sentence: str) -> None:
+    cli.notices.warn(sentence)
+
+
+def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | QuietUI:
     """Where the work is told; what draws on a terminal is loaded only where there is something to draw."""
     if plan.is_silent:
-        return QuietUI(bus, trace_output=sys.stderr, find=host.renderer)
+        return QuietUI(opened.bus, trace_output=sys.stderr, find=opened.host.renderer)
     screen = ui.terminal.terminal.TerminalUI(
-        bus,
+        opened.bus,
         output=out,
         trace=plan.trace,
         trace_output=sys.stderr,
         stream_text=plan.streams_text(out),
         interactive=plan.interactive,
-        find=host.renderer,
+        find=opened.host.renderer,
         live=live_lines(),
     )
-    screen.opening(model)
+    screen.opening(plan.model or opened.worker.config.model)
     return screen
 
 
-def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
+def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
     """Keep the answer, print what was asked for, and say what went wrong."""
     answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
     redactor = own_redactor()

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.courses import counts, summary
-from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
+from forge_cli.cli.courses import HomeOption, counts, home_folder, summary
+from forge_cli.cli.find_worker import find_trusted_worker
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import paint
-from forge_cli.cli.worker.find import find_trusted_worker
-from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
+from forge_cli.engine.replay.kept_records import FOLDER, record_folders, worker_beside, worker_named_in
 from forge_cli.engine.replay.recording import open_recording
 from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
-from forge_cli.files.lookup import SUFFIXES
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.log import SUFFIX
+from forge_cli.ui.table import paint
 from forge_cli.ui.wrap import wrap_for
-
-FOLDER = "tests"
-SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 
 app = new_app()
 
@@ -136,47 +131,8 @@ def find_records(path: Path) -> list[Path]:
     if path.is_file() and path.suffix == SUFFIX:
         return [path]
     if path.is_dir():
-        folders = [folder for folder in _test_folders(path) if _is_a_home_of_workers(folder.parent)]
-        return [record for folder in folders for record in sorted(folder.glob(f"*{SUFFIX}"))]
+        return [record for folder in record_folders(path) for record in sorted(folder.glob(f"*{SUFFIX}"))]
     file = Path(find_trusted_worker(str(path), interactive=False))
     worker = load_worker(file)
     records = sorted((file.parent / FOLDER).glob(f"*{SUFFIX}"))
     return [record for record in records if worker_named_in(record) in (worker.name, None)]
-
-
-def _test_folders(path: Path) -> Iterator[Path]:
-    for place, folders, _ in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
-        if FOLDER in folders:
-            yield Path(place) / FOLDER
-
-
-def _is_a_home_of_workers(folder: Path) -> bool:
-    return (folder / "worker.yaml").exists() or any(True for _ in workers_in(folder))
-
-
-def workers_in(folder: Path) -> Iterator[Worker]:
-    """The files of a folder that are sound workers."""
-    for file in sorted(folder.iterdir()):
-        if file.suffix in SUFFIXES and file.is_file():
-            with suppress(ForgeError):
-                yield load_worker(file)
-
-
-def worker_named_in(record: Path) -> str | None:
-    try:
-        return open_recording(str(record)).worker
-    except ForgeError:
-        return None
-
-
-def worker_beside(record: Path, name: str) -> Worker:
-    """The worker of that name in the folder above the record's: where it was recorded does not matter."""
-    folder = record.absolute().parent.parent
-    found = next((worker for worker in workers_in(folder) if worker.name == name), None)
-    if found is not None:
-        return found
-    if (usual := folder / "worker.yaml").exists() and not any(worker.path == usual for worker in workers_in(folder)):
-        return load_worker(usual)
-    problem = f"there is no worker '{name}' in {folder}, where this record belongs"
-    raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it again")

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.bringing import capabilities, find_brought, hash_brought
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
+from forge_cli.files.bringing import capabilities, find_brought, hash_brought
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp_project import PROJECT_FILES
 from forge_cli.files.repository import NAMES as GUIDANCE
 from forge_cli.files.trust import TrustStore
+from forge_cli.ui.table import print_json
 
 app = new_app()
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.bringing import Brought, capabilities, find_brought, hash_brought
 from forge_cli.core.text import cut, readable, visible
+from forge_cli.files.bringing import Brought, capabilities, find_brought, hash_brought
 from forge_cli.files.difference import unified_diff
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import project_file, untrusted_project

@@ -11,7 +11,6 @@ import typer
 
 from forge_cli.cli.ask import ask
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, UsageError, WorkerError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
@@ -20,6 +19,7 @@ from forge_cli.record.lock import lock, unlock
 from forge_cli.record.log import LAST, find_kept, read_readable, session_files
 from forge_cli.record.undo import Undoing, find_calls, look, undo
 from forge_cli.sandbox.trial.left import finish_trials
+from forge_cli.ui.table import print_json
 
 app = new_app()
 

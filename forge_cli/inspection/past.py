@@ -7,17 +7,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
-from forge_cli.engine.gate.answer import Outlook
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.answer import Outlook, VerdictAnswer, answer_of
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import judging
-from forge_cli.record.calls import PastCall, PastWork, past_work
+from forge_cli.record.calls import PastCall, PastVerdict, PastWork, past_work
 from forge_cli.sandbox.secrets import MARKS, has_mark
 
 Warn = Callable[[str], None]
+CHANGES = {
+    "blocked": "newly_blocked",
+    "preApproved": "newly_allowed",
+    "ask": "newly_asking",
+    "refused": "newly_refused",
+}
 
 
 async def judge_past(
@@ -117,3 +125,44 @@ async def judge_gates(gates: Sequence[PastGate], warn: Warn) -> tuple[Judged, li
         else:
             judged.append((gate, list(zip(made, now, strict=True))))
     return judged, lost
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """A call of the past with the verdict that it had, and the one that it would have now."""
+
+    call: ToolCall
+    before: VerdictAnswer
+    after: VerdictAnswer
+    remembered: bool
+
+    @property
+    def change(self) -> str | None:
+        return CHANGES[self.after["verdict"]] if self.before["verdict"] != self.after["verdict"] else None
+
+    def prompts(self, answer: VerdictAnswer) -> bool:
+        return answer["verdict"] == "ask" and not self.remembered
+
+    def wire(self) -> JsonObject:
+        found: JsonObject = {
+            "tool": self.call.name,
+            "input": self.call.args,
+            "before": self.before,
+            "after": self.after,
+        }
+        return {**found, "redacted": True} if has_mark(self.call.args) else found
+
+
+async def rejudge(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
+    """Those that had a verdict, each with the one that it would have now."""
+    settled = [(past, past.verdict) for past in calls if past.verdict]
+    after = await judge_past(worker, workspace, [past for past, _ in settled])
+    return [
+        Rejudged(past.call, _before(past, said), now.answer, past.remembered)
+        for (past, said), now in zip(settled, after, strict=True)
+    ]
+
+
+def _before(past: PastCall, said: PastVerdict) -> VerdictAnswer:
+    where = str(said.where) if said.where else None
+    return answer_of(past.call.name, said.verdict, said.reason, rule=said.rule, where=where, by=said.by)

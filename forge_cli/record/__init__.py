@@ -7,6 +7,8 @@ from forge_cli.core.lazy import lazy_modules
 if TYPE_CHECKING:
     from forge_cli.record import answers as answers
     from forge_cli.record import changes as changes
+    from forge_cli.record import copy as copy
+    from forge_cli.record import open as open
     from forge_cli.record import overview as overview
     from forge_cli.record import pending as pending
     from forge_cli.record import resume as resume

@@ -1,4 +1,7 @@
-"""``forge approve --against``: the calls of a past session under the policy of today."""
+"""``forge approve --against``: the calls of a past session under the policy of today.
+
+Covers forge_cli.inspection.past.
+"""
 
 import json
 from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 from forge_cli import __version__
 from forge_cli.cli.app import take_debug
 from forge_cli.cli.commands import lazy_commands
-from forge_cli.cli.overview import COMMANDS, GROUPS, SECTIONS
+from forge_cli.cli.overview import COMMANDS, ROOT, SECTIONS, TABLE
 
 from ..rows import each_row
 
@@ -82,8 +82,7 @@ def test_help_lists_every_command(args: tuple[str, ...]) -> None:
     done = forge(*args)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-    top = {name: text for name, text in COMMANDS.items() if " " not in name}
-    for name, text in {**top, **GROUPS}.items():
+    for name, text in {name: text for name, (text, *_) in TABLE.items() if " " not in name and name != ROOT}.items():
         assert [name, text] in lines
     assert any(line[:1] == ["--debug"] for line in lines)
 

@@ -1,6 +1,7 @@
 """``forge approvals audit``: rules that no past call has met.
 
-Covers forge_cli.cli.approvals.audit.
+Covers forge_cli.cli.approvals.audit,
+forge_cli.inspection.past_rules.
 """
 
 import json

@@ -1,13 +1,13 @@
 """The names that /model completes.
 
-Covers forge_cli.cli.models.names.
+Covers forge_cli.inspection.model_names.
 """
 
 from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.models.names import model_names
+from forge_cli.inspection.model_names import model_names
 
 
 def test_aliases_models_of_the_config_and_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

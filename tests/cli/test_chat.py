@@ -1,7 +1,7 @@
 """``forge chat`` without a terminal: line by line, as a program or a pipe talks to it.
 
 Also the story of forge_cli.apps.chat.command, forge_cli.apps.chat.talking,
-forge_cli.cli.work, forge_cli.cli.talking_runtime and forge_cli.apps.chat.talk.
+forge_cli.engine.runtime.options and forge_cli.apps.chat.talk.
 """
 
 import json

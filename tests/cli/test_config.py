@@ -1,6 +1,7 @@
 """``forge config show``: every value, and where it comes from.
 
-Covers forge_cli.cli.config.
+Covers forge_cli.cli.config,
+forge_cli.files.effective.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""``forge doctor``: what was looked at, what to do about it, and an exit code that says whether forge can work."""
+"""``forge doctor``: what was looked at, what to do about it, and an exit code that says whether forge can work.
+
+Covers forge_cli.inspection.health.
+"""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """Help, examples, suggestions and colours.
 
-Covers forge_cli.cli.help, forge_cli.cli.examples.
+Covers forge_cli.cli.help, forge_cli.cli.overview.
 """
 
 import re
@@ -11,13 +11,13 @@ import pytest
 import typer
 
 from forge_cli.cli.commands import lazy_commands
-from forge_cli.cli.examples import EXAMPLES, examples_of
-from forge_cli.cli.overview import COMMANDS, GROUPS
+from forge_cli.cli.overview import COMMANDS, ROOT, TABLE, examples_of
 from forge_cli.cli.tools.call import read_invocation
 
 from ..rows import each_row
 
-HELPS = [[], *([group] for group in GROUPS), *(name.split() for name in COMMANDS)]
+EXAMPLES = {"" if name == ROOT else name: examples for name, (_, *examples) in TABLE.items() if examples}
+HELPS = [[], *([name] for name in TABLE if name not in (ROOT, *COMMANDS)), *(name.split() for name in COMMANDS)]
 
 
 @each_row("words", HELPS)
@@ -60,10 +60,6 @@ def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: 
         assert context.args == []
         if "forge.argv" in context.meta:
             assert read_invocation(context.meta["forge.argv"]).tool
-
-
-def test_the_examples_are_those_of_the_commands_there_are() -> None:
-    assert EXAMPLES.keys() == {"", *COMMANDS}
 
 
 def test_help_of_what_is_not_there(cli) -> None:

@@ -1,7 +1,8 @@
 """``forge mcp``: servers of one's own, and whether they answer.
 
-Covers forge_cli.cli.mcp.list, forge_cli.cli.mcp.test, forge_cli.cli.mcp.add, forge_cli.cli.mcp.remove and
-forge_cli.cli.mcp.servers.
+Covers forge_cli.cli.mcp.list, forge_cli.cli.mcp.test, forge_cli.cli.mcp.add,
+forge_cli.cli.mcp.servers,
+forge_cli.inspection.named_servers.
 """
 
 import json

@@ -1,7 +1,7 @@
 """``forge models list``: the models to be had, what they cost, and what a provider lacks.
 
 Covers forge_cli.cli.models.list, forge_cli.models.anthropic.catalog, forge_cli.models.openai.catalog,
-forge_cli.cli.models.providers.
+forge_cli.inspection.providers.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""``--output-format json|stream-json``: one result object for every end, with the exit code that the process has."""
+"""``--output-format json|stream-json``: one result object for every end, with the exit code that the process has.
+
+Covers forge_cli.process.report.
+"""
 
 import json
 import os
@@ -8,9 +11,9 @@ import sys
 import pytest
 
 from forge_cli.cli.app import find_report
-from forge_cli.cli.report import ResultReport
 from forge_cli.core.errors import ExitCode
 from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.process.report import ResultReport
 from forge_cli.record.line import Line
 
 from ..rows import each_row
@@ -104,7 +107,7 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
 
 
 def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:
-    monkeypatch.setattr("forge_cli.cli.work_options.load_settings", lambda *given: 1 / 0)
+    monkeypatch.setattr("forge_cli.cli.run_options.load_settings", lambda *given: 1 / 0)
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
     assert (done.code, json.loads(done.out)["exit_code"]) == (1, 1)
     assert json.loads(done.out)["error"].startswith("internal error: ZeroDivisionError")

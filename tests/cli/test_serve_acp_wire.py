@@ -22,9 +22,9 @@ import forge_cli
 from forge_cli.apps.acp import asking
 from forge_cli.apps.acp.channel import EditorChannel
 from forge_cli.apps.acp.requests import EditorRequests
-from forge_cli.cli.work import Work
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bounds import start_loop
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Limits
 from forge_cli.process.client_lines import ClientLines
 from forge_cli.record.log import session_files
@@ -238,7 +238,7 @@ def test_an_editor_that_never_answers_has_said_no_after_a_while(
 ) -> None:
     monkeypatch.setattr(asking, "PATIENCE", 0.2)
     helper.write("script.yaml", ASKS)
-    work = Work(
+    work = RunOptions(
         worker=str(helper.folder / "worker.yaml"),
         named="worker.yaml",
         model=None,

@@ -22,9 +22,10 @@ from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, Event, ToolResult, ToolStarted
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_files
-from forge_cli.record.open import last_session, open_session
+from forge_cli.record.open import last_session
 from forge_cli.testing import Project
 from forge_cli.ui.views import no_renderers
 
@@ -128,9 +129,9 @@ def helper(project: Project) -> Project:
 @asynccontextmanager
 async def served(project: Project) -> AsyncIterator[ServedWorker]:
     worker = load_worker(project.folder / "worker.yaml")
-    with open_session(worker) as session:
-        async with ServedWorker(worker, workspace=project.folder, session=session, takes_tasks=True) as opened:
-            yield opened
+    with RunOptions(workspace=project.folder).open(print, worker=worker) as opened:
+        async with ServedWorker(opened, takes_tasks=True) as running:
+            yield running
 
 
 def with_client(project: Project, mode: str, use: Callable[[Client], Any], **options: Any) -> Any:

@@ -1,4 +1,7 @@
-"""``forge test``: the records beside workers are their tests."""
+"""``forge test``: the records beside workers are their tests.
+
+Covers forge_cli.engine.replay.kept_records.
+"""
 
 import json
 import shutil

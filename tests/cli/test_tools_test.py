@@ -1,6 +1,6 @@
 """``forge tools test``: every failure is named, and nothing is called that could do harm.
 
-Covers forge_cli.cli.tools.subjects, forge_cli.cli.tools.test.
+Covers forge_cli.inspection.subjects, forge_cli.cli.tools.test.
 """
 
 import json

@@ -1,6 +1,6 @@
 """``forge trust``: nothing that a folder brings is used before, and what changes has to be trusted anew.
 
-Covers forge_cli.cli.bringing.
+Covers forge_cli.files.bringing.
 """
 
 import json
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.bringing import capabilities, find_brought
 from forge_cli.core.errors import ExitCode
+from forge_cli.files.bringing import capabilities, find_brought
 from forge_cli.testing import Project
 
 from .conftest import Done

@@ -1,6 +1,6 @@
 """``forge worker check``: every way to write a worker wrongly has a place and a remedy.
 
-Covers forge_cli.cli.models.names, forge_cli.cli.worker.check, forge_cli.files.worker.
+Covers forge_cli.inspection.model_names, forge_cli.cli.worker.check, forge_cli.files.worker.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""What ``forge worker check`` lists that a worker grants itself. Covers forge_cli.cli.worker.grants."""
+"""What ``forge worker check`` lists that a worker grants itself. Covers forge_cli.inspection.worker_grants."""
 
 import json
 
 import pytest
 
-from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.worker_grants import grants_of, lines_of_grants
 
 from ..rows import each_row
 
@@ -93,7 +93,7 @@ def test_what_a_file_says_cannot_repaint_the_terminal(cli, project) -> None:
 
 def test_its_code_has_no_say(cli, project) -> None:
     project.write("w/worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [good]}}")
-    forged = "import forge_cli.cli.worker.grants as grants\ngrants.grants_of = lambda *args: []\n"
+    forged = "import forge_cli.inspection.worker_grants as grants\ngrants.grants_of = lambda *args: []\n"
     project.write("w/tools.py", forged + TOOLS)
     assert "it grants itself:\n  code  ./tools.py" in cli("worker", "check", "w").out
 

@@ -1,6 +1,7 @@
 """``forge worker new``: by questions on a terminal, by flags elsewhere, and sound in any case.
 
-Covers forge_cli.cli.worker.new, forge_cli.cli.ask.
+Covers forge_cli.cli.worker.new, forge_cli.cli.ask,
+forge_cli.files.draft.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """``forge worker schema``: what it accepts is what forge accepts, plugins included.
 
-Covers forge_cli.cli.worker.schema, forge_cli.cli.sections,
-forge_cli.cli.worker.file_schema.
+Covers forge_cli.cli.worker.schema, forge_cli.inspection.sections,
+forge_cli.inspection.file_schema.
 """
 
 import json
@@ -13,7 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from forge_cli import load_worker
-from forge_cli.cli.worker.file_schema import config_schema, worker_schema
+from forge_cli.inspection.file_schema import config_schema, worker_schema
 from forge_cli.testing import Project
 
 ROOT = Path(__file__).parent.parent.parent

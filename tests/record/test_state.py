@@ -6,7 +6,6 @@ import tracemalloc
 from dataclasses import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
-from forge_cli.cli.sessions.decisions import decisions_csv
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -23,6 +22,7 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Summary
 from forge_cli.events import Message, ToolCall
 from forge_cli.record.calls import past_calls
+from forge_cli.record.decisions import decisions_csv
 from forge_cli.record.pending import open_requests, requests_of
 from forge_cli.record.resume import past_of, read_past
 from forge_cli.record.rewind import calls_since

@@ -1,6 +1,6 @@
 """What lists, errors and other answers of commands look like on a real terminal, wide and narrow.
 
-Covers forge_cli.cli.table.
+Covers forge_cli.ui.table.
 """
 
 import os

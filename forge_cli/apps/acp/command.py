@@ -9,13 +9,11 @@ from typing import Annotated
 import typer
 
 from forge_cli.apps.acp.editors import Editor, config_for
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.work import Work
-from forge_cli.cli.work_options import LockedOption, ReadOnlyOption, SharedOptions
-from forge_cli.cli.worker.find import find_trusted_worker
-from forge_cli.core.approval import OnAsk
-from forge_cli.files.worker import Limits, load_worker
+from forge_cli.cli.run_options import SharedOptions
+from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop
 
 app = new_app()
@@ -28,8 +26,6 @@ def acp(
     worker: Annotated[
         str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
     ] = DEFAULT,
-    read_only: ReadOnlyOption = False,
-    locked: LockedOption = False,
     print_config: Annotated[
         Editor | None,
         typer.Option("--print-config", help="Print what to write into the settings of this editor, and end."),
@@ -41,23 +37,11 @@ def acp(
     """
     path = str(Path(find_trusted_worker(worker, interactive=False)).absolute())
     load_worker(path)
-    work = Work(
-        worker=path,
-        named=worker,
-        model=options.model,
-        mode=options.mode,
-        on_ask=OnAsk.DENY,
-        limits=Limits(),
-        workspace=Path.cwd().resolve(),
-        zones=(),
-        plugins=not options.no_plugins,
-        read_only=read_only,
-        locked=locked,
-    )
+    asked = options.chosen(path, worker, workspace=Path.cwd().resolve())
     with data_output() as out:
         if print_config is not None:
-            out.write(config_for(print_config, work))
+            out.write(config_for(print_config, asked))
             return
         serve = import_module("forge_cli.apps.acp.serving").serve
-        code = in_loop(serve, work, out)
+        code = in_loop(serve, asked, out)
     raise typer.Exit(code)

@@ -7,8 +7,8 @@ import sys
 from enum import StrEnum
 from pathlib import Path
 
-from forge_cli.cli.work import Work
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.lookup import is_path
 
 PROGRAMS = ("forge", "forge-workers")
@@ -61,10 +61,10 @@ _EMACS = """\
 """
 
 
-def config_for(editor: Editor, work: Work) -> str:
+def config_for(editor: Editor, asked: RunOptions) -> str:
     """The settings, with the command that is running now and the flags that it was given."""
-    worker = Path(work.worker).stem if is_path(work.named) else work.named
-    name, command = f"forge {worker}", [*_program(), *_arguments(work)]
+    worker = Path(asked.worker).stem if is_path(asked.named) else asked.named
+    name, command = f"forge {worker}", [*_program(), *_arguments(asked)]
     match editor:
         case Editor.ZED:
             return _servers(name, {"type": "custom", "command": command[0], "args": command[1:], "env": {}})
@@ -93,8 +93,8 @@ def _program() -> list[str]:
     return [str(started)] if started.name in PROGRAMS and started.is_file() else [sys.executable, "-m", "forge_cli"]
 
 
-def _arguments(work: Work) -> list[str]:
-    mode = ["--approval-mode", work.mode.value] if work.mode is not None else []
-    model = ["-m", work.model] if work.model is not None else []
-    flags = [*(["--no-plugins"] if not work.plugins else []), *(["--read-only"] if work.read_only else [])]
-    return ["serve", "acp", work.worker if is_path(work.named) else work.named, *model, *mode, *flags]
+def _arguments(asked: RunOptions) -> list[str]:
+    mode = ["--approval-mode", asked.mode.value] if asked.mode is not None else []
+    model = ["-m", asked.model] if asked.model is not None else []
+    flags = [*(["--no-plugins"] if not asked.plugins else []), *(["--read-only"] if asked.read_only else [])]
+    return ["serve", "acp", asked.worker if is_path(asked.named) else asked.named, *model, *mode, *flags]

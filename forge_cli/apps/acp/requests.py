@@ -28,14 +28,13 @@ from forge_cli.apps.acp.convert import Update
 from forge_cli.apps.acp.prompts import Block, read_prompt
 from forge_cli.apps.acp.servers import Servers, takes_servers
 from forge_cli.apps.acp.session import EditorSession
-from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.work import Work
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, ModelError, UsageError
 from forge_cli.core.events import CLIENTS
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
@@ -49,10 +48,10 @@ LISTED = 50
 
 
 class EditorRequests:
-    """Answers one editor; ``work`` is what the command line says of every session."""
+    """Answers one editor; ``asked`` is what the command line says of every session."""
 
-    def __init__(self, work: Work, channel: EditorChannel, tasks: TaskGroup) -> None:
-        self._work, self._channel, self._tasks = work, channel, tasks
+    def __init__(self, asked: RunOptions, channel: EditorChannel, tasks: TaskGroup) -> None:
+        self._asked, self._channel, self._tasks = asked, channel, tasks
         self.live: dict[str, EditorSession] = {}
         self._starting: list[EditorSession] = []
         self._capabilities = schema.ClientCapabilities()
@@ -117,11 +116,11 @@ class EditorRequests:
         self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **more: Any
     ) -> schema.InitializeResponse:
         self._capabilities = client_capabilities or self._capabilities
-        worker = load_worker(self._work.worker)
+        worker = load_worker(self._asked.worker)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=schema.Implementation(name="forge", title=f"forge: {worker.name}", version=__version__),
-            auth_methods=_auth_methods(missing_keys(self._work)),
+            auth_methods=_auth_methods(missing_keys(self._asked)),
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
                 mcp_capabilities=schema.McpCapabilities(http=takes_servers(worker)),
@@ -138,7 +137,7 @@ class EditorRequests:
 
     async def authenticate(self, method_id: str, **more: Any) -> schema.AuthenticateResponse:
         """Say whether the key is there by now; it is the editor that puts it into the environment."""
-        if keys := missing_keys(self._work):
+        if keys := missing_keys(self._asked):
             raise RequestError(-32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"})
         return schema.AuthenticateResponse()
 
@@ -186,14 +185,14 @@ class EditorRequests:
         **more: Any,
     ) -> schema.ForkSessionResponse:
         choice = SessionChoice(resume=_kept(session_id).stem, fork=True)
-        work = replace(self._in_folder(cwd, additional_directories), session=choice)
-        session = await self._start(work, mcp_servers)
+        asked = replace(self._in_folder(cwd, additional_directories), session=choice)
+        session = await self._start(asked, mcp_servers)
         return schema.ForkSessionResponse(session_id=session.id, **_choices(session))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **more: Any
     ) -> schema.ListSessionsResponse:
-        worker = load_worker(self._work.worker).name
+        worker = load_worker(self._asked.worker).name
         found = await to_thread.run_sync(lambda: list(_sessions_of(worker, cwd)))
         ids = [seen.session for seen in found]
         if cursor is not None and cursor not in ids:
@@ -223,7 +222,7 @@ class EditorRequests:
 
     async def prompt(self, session_id: str, prompt: list[Block], **more: Any) -> schema.PromptResponse:
         session = self._find(session_id)
-        text, attachments = read_prompt(prompt, session.work.workspace)
+        text, attachments = read_prompt(prompt, session.asked.workspace)
         result = await session.prompt(text, attachments)
         stop = session.stop_reason(result)
         if result and result.error and result.status == "limit":
@@ -259,13 +258,13 @@ class EditorRequests:
             raise RequestError.resource_not_found(session_id)
         return self.live[session_id]
 
-    def _in_folder(self, cwd: str, more: Sequence[str] | None) -> Work:
+    def _in_folder(self, cwd: str, more: Sequence[str] | None) -> RunOptions:
         folder = Path(cwd)
         if not folder.is_absolute() or not folder.is_dir():
             raise UsageError(f"the working directory {visible(cwd)} is not the absolute path of a folder")
         zones = tuple(added_zone(each) for each in more or ())
-        work = replace(self._work, workspace=folder.resolve(), zones=(*self._work.zones, *zones))
-        return replace(work, mode=work.mode or _mode_without_flag(work))
+        asked = replace(self._asked, workspace=folder.resolve(), zones=(*self._asked.zones, *zones))
+        return replace(asked, mode=asked.mode or _mode_without_flag(asked))
 
     async def _resume(
         self, session_id: str, cwd: str, more: Sequence[str] | None, servers: Servers | None
@@ -276,13 +275,13 @@ class EditorRequests:
         choice = SessionChoice(resume=_kept(session_id).stem)
         return await self._start(replace(self._in_folder(cwd, more), session=choice), servers)
 
-    async def _start(self, work: Work, servers: Servers | None) -> EditorSession:
-        session = EditorSession(work, self, self._tasks, servers or ())
+    async def _start(self, asked: RunOptions, servers: Servers | None) -> EditorSession:
+        session = EditorSession(asked, self, self._tasks, servers or ())
         self._starting.append(session)
         try:
             await self._tasks.start(session.run)
         except ModelError as error:
-            raise RequestError(-32000, str(error)) if missing_keys(work) else error from None
+            raise RequestError(-32000, str(error)) if missing_keys(asked) else error from None
         finally:
             self._starting.remove(session)
         self.live[session.id] = session
@@ -297,10 +296,10 @@ class EditorRequests:
             del self.live[session.id]
 
 
-def missing_keys(work: Work) -> tuple[str, ...]:
+def missing_keys(asked: RunOptions) -> tuple[str, ...]:
     """The variables one of which the model's provider needs, where none is set."""
-    settings, worker = load_settings(forge_home(), work.workspace), load_worker(work.worker)
-    model = work.model or worker.config.model or os.environ.get("FORGE_MODEL") or settings.model
+    settings, worker = load_settings(forge_home(), asked.workspace), load_worker(asked.worker)
+    model = asked.model or worker.config.model or os.environ.get("FORGE_MODEL") or settings.model
     try:
         factory = PluginHost(worker=worker).model(settings.resolve(model or "").partition(":")[0])
     except ForgeError:
@@ -356,8 +355,8 @@ def _usage(result: WorkerResult) -> schema.Usage:
     )
 
 
-def _mode_without_flag(work: Work) -> ApprovalMode | None:
+def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
     """Ask, where only the person's config would say yes to everything: an editor has somebody to ask."""
-    config, worker = load_settings(forge_home(), work.workspace).approval.mode, load_worker(work.worker)
+    config, worker = load_settings(forge_home(), asked.workspace).approval.mode, load_worker(asked.worker)
     consents = ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
     return ApprovalMode.INTERACTIVE if consents else None

@@ -15,9 +15,7 @@ from forge_cli.apps.acp.asking import EditorClient, EditorQuestions
 from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
 from forge_cli.apps.acp.servers import Servers, with_servers
-from forge_cli.cli.models.names import model_names
-from forge_cli.cli.talking_runtime import TalkingRuntime
-from forge_cli.cli.work import Work
+from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import (
@@ -35,13 +33,14 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, StopReason
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.conversation import Said
+from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.model_names import model_names
 from forge_cli.record.line import Line
 from forge_cli.record.log import SessionLost
-from forge_cli.record.open import OpenSession
 from forge_cli.record.removal import remove_session
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
@@ -52,14 +51,13 @@ CANCELLED = "cancelled in the editor"
 class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
-    def __init__(self, work: Work, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
-        self.work, self._client, self._servers = work, client, servers
+    def __init__(self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
+        self.asked, self._client, self._servers = asked, client, servers
         self.id = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
-        self.facts = Facts(models=lambda: model_names(work.workspace))
+        self.facts = Facts(models=lambda: model_names(asked.workspace))
         self.ended = anyio.Event()
-        self.runtime: TalkingRuntime | None = None
-        self.session: OpenSession | None = None
+        self.opened: Opened | None = None
         self.updates: UpdateWriter
         self._scope = anyio.CancelScope()
         self._held: list[Update] | None = []
@@ -77,30 +75,26 @@ class EditorSession:
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
-        opened = False
+        started = False
         try:
-            worker = with_servers(load_worker(self.work.worker), self._servers)
-            host = PluginHost(only=None if self.work.plugins else (), worker=worker)
-            with self._scope, self.work.session.open(worker, self.work.workspace) as session:
-                self.session, self.id, self._questions.session = session, session.id, session.id
+            worker = with_servers(load_worker(self.asked.worker), self._servers)
+            with self._scope, self.asked.open(warn, self.bus, worker=worker) as opened:
+                self.opened, self.id = opened, opened.session.id
+                self._questions.session = self.id
                 self.updates = UpdateWriter(
-                    self.facts, lambda: self.runtime.tools if self.runtime else (), host.renderer
+                    self.facts, lambda: self.runtime.tools if self.runtime else (), opened.host.renderer
                 )
                 self.bus.subscribe(self._hear, answers=True)
-                self.runtime = runtime = self.work.open_runtime(
-                    TalkingRuntime, worker, host, self.bus, session, sinks=(self._take,), interrupt_signal=self._signal
-                )
-                runtime.on_begin, runtime.on_end = self._begin, lambda result: None
-                async with runtime:
-                    opened = True
+                async with opened.make_runtime(sinks=(self._take,), interrupt_signal=self._signal) as runtime:
+                    started = True
                     task_status.started()
-                    await runtime.converse(on_done=self._done)
+                    await runtime.converse(on_begin=self._begin, on_done=self._done)
                     await runtime.conclude()
-            if not opened:
+            if not started:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
-            cause = find_cause(error)
-            if not opened:
+            cause = innermost(error)
+            if not started:
                 raise cause from None
             self._failure = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
             sys.stderr.write(f"forge: {visible(self._failure)}\n")
@@ -110,9 +104,13 @@ class EditorSession:
             self.ended.set()
             self._forget_unused()
 
+    @property
+    def runtime(self) -> WorkerRuntime | None:
+        return self.opened.runtime if self.opened else None
+
     def _forget_unused(self) -> None:
         """Editors open sessions that nobody says anything in."""
-        session = self.session
+        session = self.opened.session if self.opened else None
         if session and session.log and session.resumed is None and not self._used:
             with suppress(ForgeError):
                 remove_session(session.log.path)
@@ -137,7 +135,7 @@ class EditorSession:
 
     def replay(self) -> None:
         """Tell all that was said and done before."""
-        for line in self.session.lines if self.session else ():
+        for line in self.opened.session.lines if self.opened else ():
             for update in self.updates.updates_of(line, replayed=True):
                 self._client.tell(self.id, update)
 
@@ -257,7 +255,7 @@ class EditorSession:
         finally:
             self._obeying = False
 
-    async def _invoke(self, runtime: TalkingRuntime, tool: str, args: JsonObject) -> None:
+    async def _invoke(self, runtime: WorkerRuntime, tool: str, args: JsonObject) -> None:
         self._at_hand, self._cancelled = (CommandEvent(tool), self._loop.create_future()), False
         self._signal.reset()
         try:
@@ -304,13 +302,6 @@ class EditorSession:
             unsubscribe()
         if problems:
             raise UsageError(problems[0])
-
-
-def find_cause(error: BaseException) -> BaseException:
-    """The first error of those that a task group has put together."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _note_problem(event: Event, problems: list[str]) -> None:

@@ -18,17 +18,17 @@ from forge_cli.apps.batch.inputs import STDIN, BatchInputs, TaskTemplate, defaul
 from forge_cli.apps.batch.plan import RestartChoice, make_plan
 from forge_cli.apps.batch.show import BatchReport, provider_state
 from forge_cli.apps.batch.store import journal_of, open_store, read_record
+from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
-from forge_cli.cli.work_options import WorkerOptions, more_than_nothing
-from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
+from forge_cli.cli.run_options import WorkerOptions, more_than_nothing
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.pace import SharedPace
-from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.batch.remote import executor_env
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.home import make_private
@@ -60,7 +60,7 @@ Exit codes:
 class BatchCall:
     """The options of the command line."""
 
-    work: BatchWork
+    work: RunOptions
     inputs: BatchInputs
     results: Path
     folders: ItemFolders
@@ -143,18 +143,13 @@ def batch(
     if (results.exists() and not results.is_file()) or not results.absolute().parent.is_dir():
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     call = BatchCall(
-        work=BatchWork(
-            worker=find_trusted_worker(worker, interactive=False),
-            model=options.model,
-            mode=options.mode,
+        work=options.chosen(
+            find_trusted_worker(worker, interactive=False),
+            worker,
             on_ask=on_ask,
             limits=Limits(max_turns=max_turns, max_time=max_time),
             schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
-            zones=options.zones,
-            plugins=not options.no_plugins,
-            read_only=options.read_only,
-            locked=options.locked,
-            results=str(results.absolute()),
+            batch=str(results.absolute()),
         ),
         inputs=BatchInputs(
             inputs,
@@ -212,7 +207,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     pool, pace = Budget(call.budget, None), SharedPace(call.concurrency)
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
-    factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
+    factory = call.work.host().executor(name)
     report = BatchReport(performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json)
     stop_on_loss(out, interrupt.interrupt)
     opening = False

@@ -12,11 +12,11 @@ import typer
 from forge_cli.apps.batch.counts import BatchCounts
 from forge_cli.apps.batch.store import BatchRecord, has_content, journal_of, read_record
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible
 from forge_cli.core.wire import both_spellings
 from forge_cli.files.lock import locked
+from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
 SHOWN = 20

@@ -20,26 +20,21 @@ from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
 from forge_cli.apps.chat.talk import PlainLines, Talk
-from forge_cli.cli.models.names import model_names
-from forge_cli.cli.notices import warn
+from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.output import loss_of, stop_on_loss
-from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.talking_runtime import TalkingRuntime
-from forge_cli.cli.work import Work
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
-from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.text import readable, visible
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.worker import Worker
+from forge_cli.inspection.model_names import model_names
 from forge_cli.inspection.reach import declared_zones
 from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines
-from forge_cli.record.open import OpenSession
 from forge_cli.record.removal import remove_unused
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.completion import InputCompletion
@@ -49,25 +44,24 @@ from forge_cli.ui.terminal.live import can_draw
 
 if TYPE_CHECKING:
     from forge_cli.apps.chat.screen import ChatScreen
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 
-async def talk(work: Work, out: TextIO, first: str = "") -> ExitCode:
+async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
     """Converse until the person leaves; ``first`` is said at once."""
     while True:
-        code, another = await _talk(work, out, first)
+        code, another = await _talk(asked, out, first)
         if another is None:
             return code
-        session = SessionChoice(resume=another, ephemeral=work.session.ephemeral)
-        work, first = replace(work, session=session, attachments=()), ""
+        session = SessionChoice(resume=another, ephemeral=asked.session.ephemeral)
+        asked, first = replace(asked, session=session, attachments=()), ""
 
 
-async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
+async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
     """One session; returns the one that is to be resumed in its place, too."""
-    bus, worker = EventBus(), load_worker(work.worker)
-    host = PluginHost(only=None if work.plugins else (), worker=worker)
-    with work.session.open(worker, work.workspace) as session:
-        runtime = work.open_runtime(TalkingRuntime, worker, host, bus, session)
-        room = Room(work, worker, host, runtime, out)
+    with asked.open(warn) as opened:
+        runtime, session = opened.make_runtime(), opened.session
+        room = Room(opened, runtime, out)
         stop_on_loss(out, room.talk.stop)
 
         def leave(end: ForcedEnd) -> int:
@@ -76,8 +70,7 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
             result = runtime.end_now(end)
             if end.fault:
                 room.terminal.write(f"forge: {visible(end.fault)}\n")
-            if session.log:
-                session.log.close()
+            opened.close_log()
             return result.exit_code
 
         def on_key() -> None:
@@ -86,29 +79,31 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
                 begin_shutdown("interrupted", ExitCode.INTERRUPTED)
 
         with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key):
-            await room.converse(first, session)
+            await room.converse(first)
         if loss := loss_of(out):
             room.terminal.write(f"forge: {loss}\n")
             return ExitCode.FAILED, None
     reason, another = room.talk.exit_reason, runtime.next_session
-    if session.log and work.interactive and not session.resumed:
+    if session.log and asked.interactive and not session.resumed:
         remove_unused(session.log.path)
-    if session.log and work.trace != "quiet" and runtime.result and work.interactive and not another:
-        room.terminal.write(f"resume with: {work.resume_command('chat', session.id)}\n")
+    if session.log and asked.trace != "quiet" and runtime.result and asked.interactive and not another:
+        room.terminal.write(f"resume with: {resume_command('chat', asked, session.id)}\n")
     return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
 
 
 class Room:
     """The parts of a conversation, and how they hear of each other."""
 
-    def __init__(self, work: Work, worker: Worker, host: PluginHost, runtime: TalkingRuntime, out: TextIO) -> None:
-        self._work, self._worker, self._runtime, self._out = work, worker, runtime, out
+    def __init__(self, opened: Opened, runtime: WorkerRuntime, out: TextIO) -> None:
+        asked, worker = opened.options, opened.worker
+        self._asked, self._worker, self._session = asked, worker, opened.session
+        self._runtime, self._out = runtime, out
         self._redactor = own_redactor()
         self.terminal = sys.stderr
-        facts = Facts(models=lambda: model_names(work.workspace))
-        places = Places(work.workspace, _zones(worker, work))
+        facts = Facts(models=lambda: model_names(asked.workspace))
+        places = Places(asked.workspace, _zones(worker, asked))
         self._notice = Notice(self._write_raw)
-        has_screen = work.interactive and can_draw(sys.stderr)
+        has_screen = asked.interactive and can_draw(sys.stderr)
         self.talk = Talk(
             runtime.bus,
             facts=facts,
@@ -124,31 +119,30 @@ class Room:
             kind: type[ChatScreen] = import_module("forge_cli.apps.chat.screen").ChatScreen
             completion = InputCompletion(facts, lambda: runtime.tools, places)
             self.screen = kind(self.talk, self._above, completion=completion, bar=StatusBar(facts), notice=self._notice)
-        self._streams = out.isatty() and work.trace != "quiet"
+        self._streams = out.isatty() and asked.trace != "quiet"
         terminal = cast(TextIO, self._above)
         self._ui = ChatUI(
             runtime.bus,
             output=terminal if has_screen and self._streams else out,
             terminal=terminal,
-            trace=work.trace,
-            interactive=work.interactive,
+            trace=asked.trace,
+            interactive=asked.interactive,
             stream_text=self._streams,
-            find=host.renderer,
+            find=opened.host.renderer,
             live=self.screen,
             echo=has_screen,
             since=lambda: self.talk.since,
             on_question=self._on_question,
             on_stop=lambda left: self.talk.press_stop(escape=not left.ctrl_c, at_question=True),
         )
-        self._line = self.screen or PlainLines(self.talk, self._ui, interactive=work.interactive)
+        self._line = self.screen or PlainLines(self.talk, self._ui, interactive=asked.interactive)
         self.talk.display, self.talk.line = self._ui, self._line
-        runtime.on_begin, runtime.on_end = self.talk.began, self._on_end
 
-    async def converse(self, first: str, session: OpenSession) -> None:
+    async def converse(self, first: str) -> None:
         bus = self._runtime.bus
         bus.subscribe(self.talk.note)
         async with self._ui, self._runtime:
-            self._greet(session)
+            self._greet()
             async with anyio.create_task_group() as tasks:
                 if self.screen:
                     self.screen.on_enter = lambda text: tasks.start_soon(self.talk.enter, text)
@@ -156,16 +150,16 @@ class Room:
                 await anyio.lowlevel.checkpoint()
                 await anyio.lowlevel.checkpoint()
                 if first:
-                    self.talk.say(first, self._work.attachments)
+                    self.talk.say(first, self._asked.attachments)
                 else:
-                    for attachment in self._work.attachments:
+                    for attachment in self._asked.attachments:
                         self.talk.attach(attachment)
                 with self._own_streams():
                     await self._line.run()
             await self._runtime.conclude()
 
     async def _answer(self) -> None:
-        await self._runtime.converse()
+        await self._runtime.converse(on_begin=self.talk.began, on_end=self._on_end)
         if not self.talk.leaving:
             self.talk.leave()
 
@@ -180,11 +174,12 @@ class Room:
         with redirect_stderr(above), redirect_stdout(above):
             yield
 
-    def _greet(self, session: OpenSession) -> None:
+    def _greet(self) -> None:
+        session = self._session
         past = session.resumed.past if session.resumed else None
-        if past and self._work.trace != "quiet":
+        if past and self._asked.trace != "quiet":
             warn(f"resuming session {session.id}")
-        if not self._work.interactive or self._work.trace == "quiet":
+        if not self._asked.interactive or self._asked.trace == "quiet":
             return
         erase_live_lines()
         said = [message for message in past.messages if message.text] if past else []
@@ -218,16 +213,16 @@ class Room:
         self._ui.trace = level
 
     def _write_raw(self, text: str) -> None:
-        if self._work.interactive:
+        if self._asked.interactive:
             with suppress(OSError, ValueError):
                 self.terminal.write(text)
                 self.terminal.flush()
 
 
-def _zones(worker: Worker, work: Work) -> dict[str, Path]:
+def _zones(worker: Worker, asked: RunOptions) -> dict[str, Path]:
     """The folders of names such as ``/output/...``; mistakes in them are told when the worker is opened."""
     try:
-        zones = (*declared_zones(worker, work.workspace), *work.zones)
+        zones = (*declared_zones(worker, asked.workspace), *asked.zones)
     except ForgeError:
-        zones = work.zones
+        zones = asked.zones
     return {zone.name: zone.path for zone in zones}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, TextIO
 
 import anyio
@@ -13,17 +12,15 @@ from forge_cli.apps.serve.http import HttpListener, serve_http
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.apps.serve.stdio import Messages
+from forge_cli.cli.notices import warn, warn_of_events
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.run_options import LockedOption, ReadOnlyOption
 from forge_cli.cli.tools.choose import tool_worker
-from forge_cli.cli.work_options import LockedOption, ReadOnlyOption
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.interrupt import Interrupted
-from forge_cli.core.text import visible
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Worker
 from forge_cli.process.client_lines import is_lost, own_input
 from forge_cli.process.signals import in_loop, interruptible
@@ -55,21 +52,16 @@ def mcp(
     locked: LockedOption = False,
 ) -> None:
     """Offer a worker's tools, and the worker itself, to MCP clients."""
-    served, workspace = tool_worker(worker), work_folder(directory)
+    asked = RunOptions(workspace=work_folder(directory), read_only=read_only, locked=locked)
+    served = tool_worker(worker)
     listener = HttpListener(http) if http is not None else None
     with data_output() as out:
-        code = in_loop(_serve, served, workspace, worker is not None, read_only, locked, listener, out)
+        code = in_loop(_serve, asked, served, worker is not None, listener, out)
     raise typer.Exit(code)
 
 
 async def _serve(
-    worker: Worker,
-    workspace: Path,
-    named: bool,
-    read_only: bool,
-    locked: bool,
-    listener: HttpListener | None,
-    out: TextIO,
+    asked: RunOptions, worker: Worker, named: bool, listener: HttpListener | None, out: TextIO
 ) -> ExitCode:
     stop, reasons = anyio.Event(), list[str]()
 
@@ -78,22 +70,19 @@ async def _serve(
         served.end(reason)
         stop.set()
 
-    with SessionChoice().open(worker, workspace) as session:
-        served = ServedWorker(
-            worker, workspace=workspace, session=session, takes_tasks=named, read_only=read_only, locked=locked
-        )
-        served.bus.subscribe(_warn)
+    with asked.open(warn, worker=worker) as opened:
+        served, session = ServedWorker(opened, takes_tasks=named), opened.session
+        warn_of_events(served.bus)
 
         def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
             served.end_now(end)
-            if session.log:
-                session.log.close()
+            opened.close_log()
             return say_fault(end)
 
         with interruptible(end, leave=leave):
             async with served:
-                requests = McpRequests(served, PluginHost(worker=worker).renderer)
+                requests = McpRequests(served, opened.host.renderer)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(requests.watch_tools)
                     if listener is None:
@@ -133,9 +122,3 @@ def _say_where(worker: Worker, listener: HttpListener) -> None:
         f"  Ctrl+C ends it\n"
     )
     sys.stderr.flush()
-
-
-def _warn(event: Event) -> None:
-    """Tell on standard error what is not an error of one call."""
-    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

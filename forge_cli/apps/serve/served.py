@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +14,7 @@ from forge_cli.apps.serve.calls import ServedCall
 from forge_cli.apps.serve.task import WorkerTask
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bounds import ForcedEnd
-from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import ToolError, WorkerError
@@ -27,10 +26,10 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import TOOL
-from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.closing import OpenCalls
+from forge_cli.engine.runtime.options import Opened
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.surroundings import environment_of
@@ -39,7 +38,6 @@ from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.log import SessionLost
-from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.schema.offering import GivenTools
@@ -61,21 +59,11 @@ class ServedWorker:
     With ``takes_tasks`` the worker itself is one of the tools.
     """
 
-    def __init__(
-        self,
-        worker: Worker,
-        *,
-        workspace: Path,
-        session: OpenSession,
-        takes_tasks: bool,
-        read_only: bool = False,
-        locked: bool = False,
-    ) -> None:
-        self.worker = worker
-        self.bus = EventBus()
+    def __init__(self, opened: Opened, *, takes_tasks: bool) -> None:
+        self.worker, self.bus, self._session = opened.worker, opened.bus, opened.session
         self.redactor = own_redactor()
-        self._workspace, self._session, self._takes_tasks = workspace, session, takes_tasks
-        self._mode, self._read_only, self._locked = ApprovalMode.INTERACTIVE, read_only, locked
+        self._opened, self._asked, self._takes_tasks = opened, opened.options, takes_tasks
+        self._mode = ApprovalMode.INTERACTIVE
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
         """How many calls there were."""
@@ -90,13 +78,13 @@ class ServedWorker:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            settings = load_settings(forge_home(), self._workspace)
+            settings = load_settings(forge_home(), self._asked.workspace)
             said = ApprovalMode.strictest(self.worker.config.approval.mode, settings.approval.mode)
             self._mode = said or ApprovalMode.INTERACTIVE
             self._open_calls = OpenCalls(self._recorder())
             stack.callback(self.bus.subscribe(self._open_calls))
             stack.callback(self.bus.subscribe(self._hear))
-            if file := untrusted_project(forge_home(), self._workspace):
+            if file := untrusted_project(forge_home(), self._asked.workspace):
                 self._announcer.notify("warning", f"{file} is not used: it is not trusted")
             self._assembly = await self._assemble(stack)
             self._announcer.start(self._start(), ())
@@ -148,7 +136,7 @@ class ServedWorker:
     @property
     def instructions(self) -> str | None:
         """Instructions for a client's model: where the tools work, and what the toolsets say of them."""
-        place = environment_of(self.worker, self._assembly, git_branch(self._workspace))
+        place = environment_of(self.worker, self._assembly, git_branch(self._asked.workspace))
         said = filter(None, [place, *self._assembly.toolbox.instructions()])
         return self.redactor.redact_text("\n\n".join(said)) or None
 
@@ -207,13 +195,7 @@ class ServedWorker:
     async def _assemble(self, stack: AsyncExitStack) -> Assembly:
         worker = self.worker
         if self._takes_tasks:
-            task = WorkerTask(
-                worker=worker,
-                workspace=self._workspace,
-                find_call=self._calls.get,
-                read_only=self._read_only,
-                locked=self._locked,
-            )
+            task = WorkerTask(self._opened, self._calls.get)
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
         assembler = Assembler(
             folder=self._folder(worker),
@@ -222,7 +204,7 @@ class ServedWorker:
             notify=self._announcer.notify,
             stack=stack,
             open_changes=self._session.open_changes,
-            read_only=self._read_only,
+            read_only=self._asked.read_only,
             session=self._session.id,
         )
         return await assembler.assemble()
@@ -236,15 +218,15 @@ class ServedWorker:
         return recorder
 
     def _folder(self, worker: Worker) -> PreparedFolder:
-        return PreparedWorker(worker, PluginHost(worker=worker), locked=self._locked).within(self._workspace)
+        return PreparedWorker(worker, self._opened.host, locked=self._asked.locked).within(self._asked.workspace)
 
     def _start(self) -> SessionStart:
         return SessionStart(
             CLIENTS,
-            str(self._workspace),
+            str(self._asked.workspace),
             self._mode.value,
             worker_file=str(self.worker.path),
-            read_only=self._read_only or None,
+            read_only=self._asked.read_only or None,
         )
 
     def _result(self) -> WorkerResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from forge_cli.apps.serve.calls import ServedCall
 from forge_cli.core.context import ToolContext
@@ -13,13 +12,9 @@ from forge_cli.core.events import Event, ToolStarted, TurnStart, WorkerUpdate
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import run_to_end
+from forge_cli.engine.runtime.options import Opened
 from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
-from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.wiring import Wiring
-from forge_cli.files.worker import Worker
-from forge_cli.record.open import open_session
 from forge_cli.schema.tool import Tool
 
 INPUT: JsonObject = {
@@ -30,18 +25,15 @@ INPUT: JsonObject = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WorkerTask:
     """Gives tasks to a worker, each in a session of its own; whoever made the call is asked where it asks."""
 
-    worker: Worker
-    workspace: Path
+    opened: Opened
     find_call: Callable[[str], ServedCall | None]
-    read_only: bool = False
-    locked: bool = False
 
     def as_tool(self) -> Tool:
-        worker = self.worker
+        worker = self.opened.worker
         return Tool(
             name=re.sub(r"[^a-zA-Z0-9_-]", "_", f"run_{worker.name}")[:64],
             description=worker.config.description or f"Gives a task to the worker '{worker.name}'.",
@@ -57,17 +49,13 @@ class WorkerTask:
         with context.interrupt.child() as signal:
 
             async def work() -> WorkerResult:
-                with open_session(self.worker, workspace=self.workspace, task=args["task"]) as session:
-                    context.report(f"session {session.id}", None)
-                    runtime = WorkerRuntime(
-                        worker=self.worker,
-                        workspace=self.workspace,
+                asked, worker = self.opened.options, self.opened.worker
+                with asked.open(lambda sentence: None, worker=worker, task=args["task"]) as opened:
+                    context.report(f"session {opened.session.id}", None)
+                    runtime = opened.make_runtime(
                         approval_callback=call.ask if call and call.can_ask else None,
                         on_event=lambda event: _tell(event, context),
                         interrupt_signal=signal,
-                        session=session,
-                        read_only=self.read_only,
-                        wiring=Wiring(host=PluginHost(worker=self.worker), locked=self.locked),
                     )
                     async with runtime:
                         return await runtime.run(args["task"])

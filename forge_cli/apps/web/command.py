@@ -15,8 +15,8 @@ from forge_cli.apps.web.access import PageAccess
 from forge_cli.apps.web.serving import serve
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.run_options import WorkOptions
 from forge_cli.cli.trusting import offer_trust
-from forge_cli.cli.work_options import WorkOptions
 from forge_cli.core.errors import UsageError
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
@@ -57,7 +57,7 @@ def web(
         raise UsageError(f"--host {host}: only this machine can reach {HOST}", hint=hint)
     interactive = is_interactive()
     offer_trust(options.workspace)
-    work = options.asked(_find(worker, interactive) if worker is not None else "", worker or "")
+    asked = options.chosen(_find(worker, interactive) if worker is not None else "", worker or "")
     with open_socket(host, port) as listener, data_output():
         access = PageAccess(listener.getsockname()[1], host)
         if host != HOST:
@@ -65,12 +65,12 @@ def web(
         sys.stderr.write(f"forge: {access.url}\n  Ctrl+C ends it\n")
         sys.stderr.flush()
         opens = not no_open and interactive and _has_display()
-        code = in_loop(serve, work, listener, access, webbrowser.open if opens else None)
+        code = in_loop(serve, asked, listener, access, webbrowser.open if opens else None)
     raise typer.Exit(code)
 
 
 def _find(worker: str, interactive: bool) -> str:
-    find = import_module("forge_cli.cli.worker.find").find_trusted_worker  # the page itself needs no worker
+    find = import_module("forge_cli.cli.find_worker").find_trusted_worker  # the page itself needs no worker
     return str(Path(find(worker, interactive=interactive)).absolute())
 
 

@@ -13,9 +13,7 @@ from anyio.abc import TaskStatus
 
 from forge_cli.apps.web.tab_chat import TabChat
 from forge_cli.apps.web.view import SessionView
-from forge_cli.cli.models.names import model_names
-from forge_cli.cli.talking_runtime import TalkingRuntime
-from forge_cli.cli.work import Work
+from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
@@ -33,9 +31,10 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.inspection.model_names import model_names
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import pending_of
@@ -86,15 +85,14 @@ class PageQueue(MessageQueue):
 class LiveSession:
     """One session, open until it is closed or the server ends; ``find_view`` gives what the tabs look at."""
 
-    def __init__(self, work: Work, find_view: Callable[[str], SessionView]) -> None:
-        self.work = work
+    def __init__(self, asked: RunOptions, find_view: Callable[[str], SessionView]) -> None:
+        self.asked = asked
         self.id = self.worker = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
         self.queue = PageQueue(self.bus, self._signal)
         self.queue.on_change = self._on_change
         self.ended = anyio.Event()
-        self.runtime: TalkingRuntime | None = None
-        self.session: OpenSession | None = None
+        self.opened: Opened | None = None
         self.view: SessionView
         self._find_view = find_view
         self._scope = anyio.CancelScope()
@@ -107,55 +105,54 @@ class LiveSession:
 
     async def run(self, *, task_status: TaskStatus[str]) -> None:
         """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
-        opened = False
+        started = False
         try:
-            worker = load_worker(self.work.worker)
-            self.worker = worker.name
-            host = PluginHost(only=None if self.work.plugins else (), worker=worker)
-            with self._scope, self.work.session.open(worker, self.work.workspace) as session:
-                async with self._open(session, host, worker) as runtime:
-                    opened = True
+            with self._scope, self.asked.open(warn, self.bus) as opened:
+                async with self._open(opened) as runtime:
+                    started = True
                     self._attend()
                     self.view.set_live(True)
-                    task_status.started(session.id)
-                    await runtime.converse(resume=_is_parked(session))
+                    task_status.started(self.id)
+                    parked = _is_parked(opened.session)
+                    await runtime.converse(resume=parked, on_begin=self.queue.began, on_end=self._on_end)
                     await runtime.conclude()
-            if session.log and not session.resumed:
-                remove_unused(session.log.path)
-            if not opened:
+            if opened.session.log and not opened.session.resumed:
+                remove_unused(opened.session.log.path)
+            if not started:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
-            cause = find_cause(error)
-            if not opened:
+            cause = innermost(error)
+            if not started:
                 raise cause from None
             self.view.drawing.ending = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
         finally:
-            if opened:
+            if started:
                 self.view.on_tabs = lambda: None
                 self.view.set_live(False)
             self.ended.set()
 
-    def _open(self, session: OpenSession, host: PluginHost, worker: Worker) -> TalkingRuntime:
-        self.session, self.id = session, session.id
-        self.view = view = self._find_view(session.id)
+    @property
+    def runtime(self) -> WorkerRuntime | None:
+        return self.opened.runtime if self.opened else None
+
+    def _open(self, opened: Opened) -> WorkerRuntime:
+        self.opened, self.worker, self.id = opened, opened.worker.name, opened.session.id
+        self.view = view = self._find_view(self.id)
         known, facts = view.drawing.seq, view.drawing.facts
-        view.drawing.find = host.renderer
-        facts.models = lambda: model_names(self.work.workspace)
-        self._places = Places(self.work.workspace, {})
+        view.drawing.find = opened.host.renderer
+        facts.models = lambda: model_names(self.asked.workspace)
+        self._places = Places(self.asked.workspace, {})
         self._lines = TypedLines(self.queue, facts, self._places)
-        for line in session.lines:
+        for line in opened.session.lines:
             if line.seq > known:
                 view.take(line)
-        if session.resumed:
-            said = [message for message in session.resumed.past.messages if message.role == "user"]
+        if opened.session.resumed:
+            said = [message for message in opened.session.resumed.past.messages if message.role == "user"]
             self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
-        self.runtime = self.work.open_runtime(
-            TalkingRuntime, worker, host, self.bus, session, sinks=(view.take,), interrupt_signal=self._signal
-        )
-        self.runtime.on_begin, self.runtime.on_end = self.queue.began, self._on_end
+        runtime = opened.make_runtime(sinks=(view.take,), interrupt_signal=self._signal)
         self.bus.subscribe(self._hear)
         view.on_tabs = self._attend
-        return self.runtime
+        return runtime
 
     # --- what is heard
 
@@ -184,7 +181,7 @@ class LiveSession:
 
     def _attend(self) -> None:
         """Requests wait for a tab to come; where they are to be parked, those do that come while no tab is open."""
-        parks = self.work.on_ask is OnAsk.PARK
+        parks = self.asked.on_ask is OnAsk.PARK
         waits = not parks or bool(self.view.tabs) or any(map(self.bus.is_open, self.requests))
         if waits and self._attending is None:
             self._attending = self.bus.subscribe(lambda event: None, answers=True)
@@ -276,13 +273,6 @@ class LiveSession:
                 self.queue.stop(reason)
             else:
                 self.queue.leave()
-
-
-def find_cause(error: BaseException) -> BaseException:
-    """The first error of those that a task group has put together."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _is_parked(session: OpenSession) -> bool:

@@ -13,10 +13,10 @@ from anyio.abc import TaskGroup
 from forge_cli import ui
 from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.apps.web.api import PageRoutes
-from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import Interrupted
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.process.signals import interruptible
 from forge_cli.process.watchdog import say_fault
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 class Serving:
     """Loads what sessions need when somebody wants one, for the page itself is there sooner."""
 
-    def __init__(self, work: AskedWork, tasks: TaskGroup) -> None:
-        self._work, self._tasks = work, tasks
+    def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
+        self._asked, self._tasks = asked, tasks
         self.sessions: WebSessions | None = None
         self._stop = anyio.Event()
         self.reason: str | None = None
 
     def find(self) -> WebSessions:
         if self.sessions is None:
-            make = import_module("forge_cli.apps.web.sessions").open_sessions
-            self.sessions = make(self._work, self._tasks)
+            make = import_module("forge_cli.apps.web.sessions").WebSessions
+            self.sessions = make(self._asked, self._tasks)
         return self.sessions
 
     def end(self, reason: str) -> None:
@@ -50,10 +50,8 @@ class Serving:
     def leave(self, end: ForcedEnd) -> int:
         """Third-party code holds the process: put everything in order without it."""
         for live in self.sessions.live.values() if self.sessions else ():
-            if live.runtime:
-                live.runtime.end_now(end)
-            if live.session and live.session.log:
-                live.session.log.close()
+            if live.opened:
+                live.opened.end_now(end)
         return say_fault(end) if end.fault else end.exit_code
 
     async def run(
@@ -62,7 +60,7 @@ class Serving:
         """Serve until the end; then the sessions end first, the tabs after them."""
         server = ui.server.new_server(AccessGate(PageRoutes(self.find).router(), access))
         self._tasks.start_soon(self._end_server, server)
-        if self._work.worker:
+        if self._asked.worker:
             await self._start_first()
         if open_page:
             open_page(access.url)
@@ -84,11 +82,11 @@ class Serving:
 
 
 async def serve(
-    work: AskedWork, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
+    asked: RunOptions, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
 ) -> ExitCode:
     """Serve until a signal comes."""
     async with anyio.create_task_group() as tasks:
-        serving = Serving(work, tasks)
+        serving = Serving(asked, tasks)
         with interruptible(serving.end, leave=serving.leave):
             await serving.run(listener, access, open_page)
         tasks.cancel_scope.cancel()

@@ -20,19 +20,16 @@ from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.apps.web.live import LiveSession
 from forge_cli.apps.web.view import SessionView
 from forge_cli.apps.web.workers import check_trust, find_listed, list_workers
-from forge_cli.cli.models.names import FILES
-from forge_cli.cli.models.providers import provider_rows
-from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.welcome import NO_MODEL
-from forge_cli.cli.work import Work
-from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
+from forge_cli.inspection.model_names import FILES
+from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.answering import answer_request
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import SessionIndex, overview, session_row
@@ -63,11 +60,11 @@ class SessionNotLive(UsageError):
 
 
 class WebSessions:
-    """The sessions of the page; ``work`` is what the command line says of each."""
+    """The sessions of the page; ``asked`` is what the command line says of each."""
 
-    def __init__(self, work: Work, tasks: TaskGroup) -> None:
-        self._work, self._tasks = work, tasks
-        self._find = PluginHost(only=None if work.plugins else ()).renderer
+    def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
+        self._asked, self._tasks = asked, tasks
+        self._find = asked.host().renderer
         self.live: dict[str, LiveSession] = {}
         self._views: WeakValueDictionary[str, SessionView] = WeakValueDictionary()
         """Each is there as long as somebody looks at it, or works on it."""
@@ -78,12 +75,12 @@ class WebSessions:
     # --- workers and sessions
 
     async def state(self) -> JsonObject:
-        folder = self._work.workspace
+        folder = self._asked.workspace
         parked = await in_thread(_count_waiting)
         return {
             "folder": str(folder),
             "workers": await in_thread(lambda: list_workers(folder)),
-            "worker": self._work.named or None,
+            "worker": self._asked.named or None,
             "session": self.first,
             "parked": parked,
         }
@@ -94,15 +91,15 @@ class WebSessions:
 
     async def start(self, worker: str = "", model: str = "") -> str:
         """A new session; without a name that of the worker of the command line, and with its model."""
-        work = replace(self._work, model=model or self._work.model)
-        if not worker or (worker == work.named and work.worker):
-            return await self._start(work)
-        row = find_listed(work.workspace, worker)
-        return await self._start(replace(work, worker=str(row["path"]), named=str(row["name"])))
+        asked = replace(self._asked, model=model or self._asked.model)
+        if not worker or (worker == asked.named and asked.worker):
+            return await self._start(asked)
+        row = find_listed(asked.workspace, worker)
+        return await self._start(replace(asked, worker=str(row["path"]), named=str(row["name"])))
 
     async def models(self) -> JsonObject:
         """The models that can be asked now, by name, with the providers that are ready and what brings another."""
-        settings = load_settings(forge_home(), self._work.workspace)
+        settings = load_settings(forge_home(), self._asked.workspace)
         rows = [row for row in await provider_rows(with_models=True) if row["ready"] and row["provider"] != FILES]
         ready = [str(row["provider"]) for row in rows]
         own = [*settings.aliases, *settings.models]
@@ -115,22 +112,22 @@ class WebSessions:
         path = find_kept(name)
         if path.stem in self.live and not fork:
             return path.stem
-        return await self._start(await in_thread(lambda: self._resumed_work(path, fork)))
+        return await self._start(await in_thread(lambda: self._to_resume(path, fork)))
 
-    def _resumed_work(self, path: Path, fork: bool) -> Work:
+    def _to_resume(self, path: Path, fork: bool) -> RunOptions:
         """The worker of a session in its own folder, as far as they are still there."""
         seen = overview(path)
         worker = Path(seen.worker_file) if seen.worker_file else None
         if worker is None or not worker.exists():
-            worker = Path(str(find_listed(self._work.workspace, seen.worker)["path"]))
+            worker = Path(str(find_listed(self._asked.workspace, seen.worker)["path"]))
         check_trust(worker)
         folder = Path(seen.workspace)
-        workspace = folder if folder.is_dir() else self._work.workspace
+        workspace = folder if folder.is_dir() else self._asked.workspace
         choice = SessionChoice(resume=path.stem, fork=fork)
-        return replace(self._work, worker=str(worker), named=seen.worker, workspace=workspace, session=choice)
+        return replace(self._asked, worker=str(worker), named=seen.worker, workspace=workspace, session=choice)
 
-    async def _start(self, work: Work) -> str:
-        live = LiveSession(work, self.view)
+    async def _start(self, asked: RunOptions) -> str:
+        live = LiveSession(asked, self.view)
         self._starting.append(live)
         try:
             session = str(await self._tasks.start(live.run))
@@ -261,11 +258,6 @@ class WebSessions:
             await anyio.lowlevel.checkpoint()
         for view in list(self._views.values()):
             view.close()
-
-
-def open_sessions(given: AskedWork, tasks: TaskGroup) -> WebSessions:
-    """The sessions of a server that was started with these options."""
-    return WebSessions(Work(**vars(given)), tasks)
 
 
 async def in_thread(function: Callable[[], T]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -13,18 +13,16 @@ import typer
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import print_json
 from forge_cli.core.approval import GrantRule
-from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
+from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion
 from forge_cli.engine.replay.drift import described
-from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
-from forge_cli.files.home import forge_home
-from forge_cli.inspection.past import MadeCall, PastGate, judge_gates, past_gates
+from forge_cli.files.edit import FileEdit, lines_to_paste
+from forge_cli.inspection.past_rules import suggest_from_past, write_rules
 from forge_cli.process.signals import in_loop
-from forge_cli.record.calls import PastCall
+from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, render
 from forge_cli.ui.wrap import wrap_for
@@ -50,9 +48,9 @@ def suggest(
     and nothing is sent anywhere.
     """
     with data_output():
-        questions, found, left_out = in_loop(_suggest, _beginning(since) if since else "")
+        questions, found, left_out = in_loop(suggest_from_past, _beginning(since) if since else "", warn)
     asked = sum(each.yes for each in questions)
-    edit = _written([rule for each in found for rule in each.rules]) if found and write else None
+    edit = write_rules([rule for each in found for rule in each.rules]) if found and write else None
     if as_json:
         print_json(_object(asked, found, left_out, edit))
         return
@@ -70,50 +68,6 @@ def _beginning(since: str) -> str:
         raise UsageError(f"--since {since}: give a number of hours, days or weeks", hint="as in --since 30d")
     beginning = datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])})
     return beginning.isoformat(timespec="milliseconds").removesuffix("+00:00")
-
-
-async def _suggest(since: str) -> tuple[list[PastQuestion], list[Suggestion], list[LeftOut]]:
-    """The questions that would come up again, and what would answer them.
-
-    What was denied to a worker that cannot be opened any more must not be allowed to another.
-    """
-    judged, lost = await judge_gates(past_gates(warn, since), warn)
-    denied = [MadeCall(made.past, no=made.no) for made in lost if made.no]
-    questions: list[PastQuestion] = []
-    asking: list[tuple[PastGate, dict[int, PastCall]]] = []
-    for gate, calls in judged:
-        elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
-        found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
-        asking.append((gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)}))
-        questions += [PastQuestion(made.past.call, made.yes, made.no, now.offers, made.granted) for made, now in found]
-
-    async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
-        text, allowed = _planned(rules).after.decode(), set[int]()
-        for gate, calls in asking:
-            left = {place: past for place, past in calls.items() if place not in before}
-            now = zip(left, await gate.judge([*left.values()], text), strict=True)
-            allowed |= {place for place, each in now if each.verdict == "preApproved"}
-        return allowed
-
-    return questions, *await suggest_rules(questions, newly_allowed)
-
-
-def _planned(rules: Sequence[GrantRule]) -> FileEdit:
-    """The user's file with the rules."""
-    try:
-        return plan_edit(forge_home() / "config.yaml", rules, user=True)
-    except CannotEditError as error:
-        by_hand = lines_to_paste(rules, user=True)
-        raise ForgeError(f"{error}; add it by hand:\n{by_hand}") from None
-
-
-def _written(rules: Sequence[GrantRule]) -> FileEdit:
-    edit = _planned(rules)
-    try:
-        edit.write()
-    except CannotEditError as error:
-        raise ForgeError(str(error)) from None
-    return edit
 
 
 def _object(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut], edit: FileEdit | None) -> JsonObject:

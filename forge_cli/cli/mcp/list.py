@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.mcp.servers import describe_confined, named_servers
+from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.text import local_time
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import ProjectServers, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.named_servers import describe_confined, named_servers
 from forge_cli.toolsets.mcp.kept import KeptOffer
+from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
 

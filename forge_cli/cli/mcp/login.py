@@ -1,4 +1,4 @@
-"""``forge mcp login``: a person authorises forge at the server, in a browser; the SDK's client does the rest."""
+"""``forge mcp login|logout``: a person authorises forge in a browser, or what that gave is forgotten."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import os
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 import anyio
 
-from forge_cli import ui
 from forge_cli.cli.mcp.servers import NameArgument, ServerWorkerOption, find_url
+from forge_cli.cli.notices import innermost
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
@@ -26,15 +23,13 @@ from forge_cli.process.stdin import is_interactive
 from forge_cli.toolsets.mcp.connection import first_line
 from forge_cli.toolsets.mcp.http import silence_sdk
 from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
-from forge_cli.ui.http import let_in, open_socket
+from forge_cli.ui.callback import Answers, listening, read_query
 
 if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult
 
-HOST, PATH = "127.0.0.1", "/callback"
 PATIENCE = 300.0
 """Seconds that a person has."""
-DONE = "forge has what it needs. You can close this page.\n"
 
 app = new_app()
 
@@ -82,16 +77,10 @@ async def log_in(url: str) -> dict[str, Any] | None:
     except TimeoutError:
         raise LoginError(f"nobody logged in within {PATIENCE / 60:g} minutes") from None
     except Exception as error:  # whatever the SDK, and the servers that it talks to, bring up
-        if isinstance(inner := _innermost(error), ForgeError):
+        if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
         raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None
     return tokens.entry if "tokens" in tokens.entry else None
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 class _Person:
@@ -102,7 +91,7 @@ class _Person:
         self._state = ""
 
     async def show(self, page: str) -> None:
-        self._state = _query(page).get("state", "")
+        self._state = read_query(page).get("state", "")
         has_display = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
         sys.stderr.write(f"forge: log in here:\n  {visible(page)}\n")
         if is_interactive():
@@ -133,47 +122,11 @@ class _Person:
         """A whole address, or the code that it has in it."""
         async for line in read_lines(0):
             if text := line.decode("utf-8", "replace").strip():
-                self._answers.take(_query(text) if "=" in text else {"code": text, "state": self._state})
+                self._answers.take(read_query(text) if "=" in text else {"code": text, "state": self._state})
 
 
-class Answers:
-    """What came back from pages, in order."""
-
-    def __init__(self) -> None:
-        self._send, self.received = anyio.create_memory_object_stream[dict[str, str]](10)
-
-    def take(self, answer: dict[str, str]) -> bool:
-        try:
-            self._send.send_nowait(answer)
-        except anyio.WouldBlock:
-            return False
-        return True
-
-
-@asynccontextmanager
-async def listening() -> AsyncIterator[tuple[str, Answers]]:
-    """The address on this machine that a browser is to be sent to, and what it brings there."""
-    from starlette.responses import PlainTextResponse
-
-    answers = Answers()
-
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        status, text = 404, "there is nothing here\n"
-        if scope["path"] == PATH:
-            let_in(scope)
-            taken = answers.take(_query(f"?{scope['query_string'].decode('latin-1')}"))
-            status, text = (200, DONE) if taken else (429, "that is too much\n")
-        await PlainTextResponse(text, status)(scope, receive, send)
-
-    with open_socket(HOST, 0) as listener:
-        server = ui.server.new_server(answer)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            try:
-                yield f"http://{HOST}:{listener.getsockname()[1]}{PATH}", answers
-            finally:
-                server.should_exit = True
-
-
-def _query(address: str) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()}
+@app.command()
+def logout(name: NameArgument, worker: ServerWorkerOption = None) -> None:
+    """Forget the login to an MCP server, without asking."""
+    known = McpTokens(forge_home()).put(find_url(name, worker), None)
+    sys.stdout.write(visible(f"logged out of {name}" if known else f"nobody was logged in to {name}") + "\n")

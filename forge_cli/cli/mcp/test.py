@@ -7,20 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.mcp.servers import describe_confined, is_defined, with_servers_only, worker_for
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.core.wire import both_spellings
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.lookup import is_path
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.named_servers import describe_confined, is_defined, with_servers_only, worker_for
 from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.toolset import McpToolset
+from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
 

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from forge_cli.cli.models.providers import ProviderRow, provider_rows
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.text import visible
 from forge_cli.core.wire import both_spellings
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
+from forge_cli.inspection.providers import ProviderRow, provider_rows
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for
 
 app = new_app()

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from itertools import groupby
 from typing import Annotated
 
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.plugins.checks import PluginCheck, check_distribution
-from forge_cli.cli.plugins.common import NO_PLUGINS, distributions, installed_distribution
-from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.conformance import ConformanceCheck
+from forge_cli.engine.plugins.distributions import NO_PLUGINS, distributions, installed_distribution
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.inspection.plugin_checks import check_distribution
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.table import print_checks, print_json
 
 app = new_app()
 
@@ -41,11 +40,11 @@ def check(
     with data_output():
         found = {name: in_loop(check_distribution, known[name]) for name in named}
     if as_json:
-        rows = [{"distribution": name, **vars(each)} for name, checks in found.items() for each in checks]
-        print_json(rows)
+        print_json([_row(name, each) for name, checks in found.items() for each in checks])
     else:
         for name, checks in found.items():
-            _print(known[name][0], checks)
+            sys.stdout.write(visible(str(known[name][0])) + "\n")
+            print_checks(checks, "  ", notes=True)
     sys.stdout.flush()
     checks = [each for checks in found.values() for each in checks]
     failed = [each for each in checks if not each.ok]
@@ -56,16 +55,6 @@ def check(
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
-def _print(plugin: Plugin, checks: Sequence[PluginCheck]) -> None:
-    """What passed in one line a subject, and a line for whatever did not, or was left out."""
-    sys.stdout.write(visible(str(plugin)) + "\n")
-    for subject, group in groupby(checks, key=lambda each: each.subject):
-        of_subject = list(group)
-        passed = ", ".join(each.check for each in of_subject if each.ok and not each.detail)
-        if passed:
-            sys.stdout.write(visible(f"  ok      {subject}: {passed}") + "\n")
-        for each in of_subject:
-            if each.detail:
-                detail = each.detail.replace("\n", "\n            ")
-                mark = "ok    " if each.ok else "FAILED"
-                sys.stdout.write(visible(f"  {mark}  {subject}: {each.check}: {detail}", keep="\n") + "\n")
+def _row(distribution: str, check: ConformanceCheck) -> JsonObject:
+    subject = {"distribution": distribution, "subject": check.tool}
+    return {**subject, "check": check.check, "ok": check.ok, "detail": check.detail}

@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forge_cli import __version__
 from forge_cli.cli.options import new_app
-from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.source import OWN
-from forge_cli.core.text import visible
-from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import COMMAND, EXECUTOR, MODEL, RENDER, Plugin, takes_name
+from forge_cli.engine.plugins.scaffold import PluginKind, make_package, read_name
 
 app = new_app()
-
-NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
-LONGEST = 40
-TEMPLATE = Path(__file__).parent / "template"
-CODE = ".txt"
-"""Ends the names of files in the template that tools would take for files of forge."""
-
-
-class PluginKind(Enum):
-    """What a new package brings."""
-
-    TOOLSET = "toolset"
-    MODEL = "model"
-    RENDERER = "renderer"
-    EXECUTOR = "executor"
-    COMMAND = "command"
-
-    @property
-    def package(self) -> str:
-        return "forge-tools-" if self is PluginKind.TOOLSET else f"forge-{self.value}-"
-
-    @property
-    def entry(self) -> str:
-        """What its entry point begins with."""
-        kinds = {"toolset": "", "model": MODEL, "renderer": RENDER, "executor": EXECUTOR, "command": COMMAND}
-        return kinds[self.value]
 
 
 @app.command()
@@ -57,56 +23,8 @@ def new(
 
     ./forge-tools-NAME, with a tool, its tests and a file for CI. What is there is never changed.
     """
-    name = read_name(name, kind)
-    folder = Path(kind.package + name)
-    if folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is there already, and is left as it is", hint="choose another name")
-    words = _words(name, kind)
-    try:
-        for file, text in template_files(kind, words):
-            path = folder / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "x", encoding="utf-8") as stream:
-                stream.write(text)
-    except OSError as error:
-        raise ForgeError(f"{folder} cannot be made: {error}", hint="choose a folder that you can write to") from None
+    folder = make_package(read_name(name, kind), kind)
     sys.stdout.write(_next_steps(folder, kind))
-
-
-def read_name(text: str, kind: PluginKind) -> str:
-    name = text.removeprefix(kind.package)
-    if not NAME.fullmatch(name) or len(name) > LONGEST:
-        hint = f"use up to {LONGEST} of a-z, 0-9, '_' and '-', a letter first"
-        raise UsageError(f"'{visible(text)}' is not a name for a plugin", hint=hint)
-    wanted = Plugin(kind.entry + name, "", kind.package + name, "")
-    if any(each.distribution == OWN and takes_name(wanted, each) for each in PluginHost(only=()).plugins):
-        raise UsageError(f"forge has a {kind.value} '{name}' itself, which no package replaces")
-    return name
-
-
-def _words(name: str, kind: PluginKind) -> Mapping[str, str]:
-    identifier = name.replace("-", "_")
-    return {
-        "@dist@": kind.package + name,
-        "@module@": (kind.package + name).replace("-", "_"),
-        "@name@": name,
-        "@ident@": identifier,
-        "@Class@": "".join(part.capitalize() for part in identifier.split("_")),
-        "@forge@": __version__,
-    }
-
-
-def template_files(kind: PluginKind, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every file of a new package, by its path in it."""
-    for part in ("common", kind.value):
-        for path in sorted((TEMPLATE / part).rglob("*")):
-            if path.is_file():
-                file = str(path.relative_to(TEMPLATE / part)).removesuffix(CODE)
-                yield _filled(file, words), _filled(path.read_text("utf-8"), words)
-
-
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    return re.sub("|".join(words), lambda found: words[found[0]], text)
 
 
 def _next_steps(folder: Path, kind: PluginKind) -> str:

@@ -12,12 +12,12 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
-from forge_cli.cli.table import BOLD, Column, around, paint, print_json, print_table
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.record.log import find_session, session_files
 from forge_cli.record.overview import overview
 from forge_cli.record.search import find_hits
+from forge_cli.ui.table import BOLD, Column, around, paint, print_json, print_table
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.wrap import fit
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,17 +14,16 @@ import typer
 
 from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
-from forge_cli.cli.tools.details import find_details, parameter_lines
+from forge_cli.cli.tools.choose import WorkerOption, find_details, parameter_lines, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.errors import ExitCode, ForgeError, UsageError
-from forge_cli.core.events import Interrupt, ToolResult
+from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.text import visible
-from forge_cli.core.wire import JsonObject, Unreadable
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import opened
@@ -34,8 +32,7 @@ from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
-from forge_cli.sandbox.processes.command import CALLS
-from forge_cli.sandbox.processes.requests import send_request
+from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
 from forge_cli.toolsets.executables.toolset import LEFT_OUT
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
@@ -258,23 +255,3 @@ def call(
             raise typer.Exit(call_as_program(invocation, pipes, out))
         code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory), out)
     raise typer.Exit(code)
-
-
-def pipes_of_caller() -> Path | None:
-    """Where the forge answers that has started this process as a tool, if it does."""
-    given = os.environ.get(CALLS)
-    return Path(given) if given else None
-
-
-def call_through(pipes: Path, name: str, read_args: Callable[[JsonObject], JsonObject]) -> ToolOutcome:
-    """Have the call made; ``read_args`` is given the schema of the tool."""
-    answer = send_request(pipes, {"tool": name})
-    schema = answer.get("schema")
-    if isinstance(schema, dict):
-        answer = send_request(pipes, {"tool": name, "args": read_args(schema)})
-    try:
-        result = ToolResult.read(answer.get("result") or {})
-    except Unreadable as error:
-        raise ForgeError(f"{pipes} gives an answer that is not a result: {error}") from None
-    call = ToolCall(result.tool_call_id, result.tool_name, {})
-    return ToolOutcome(call, result.status, result.value, result.error, result.duration_ms)

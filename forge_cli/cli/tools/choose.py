@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Annotated
 
 import typer
 
-from forge_cli.cli.tools.programs import own_tools
-from forge_cli.cli.tools.rows import needs_settings
-from forge_cli.cli.worker.find import find_trusted_worker
+from forge_cli.cli.find_worker import find_trusted_worker, find_worker
+from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.source import OWN
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import bare_worker
+from forge_cli.files.home import forge_home
 from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.looker import look
+from forge_cli.inspection.tool_details import Details, details_of_all, details_of_worker
+from forge_cli.inspection.tool_rows import needs_settings
+from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
+from forge_cli.schema.forms import derive_fields
+from forge_cli.schema.problems import expectation
+from forge_cli.toolsets.executables.manage import ExecutableManager
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
 
@@ -35,7 +44,28 @@ def tool_worker(worker: str | None) -> Worker:
 
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
     """There is no such tool, here or at all; of one in the folder of the tools, what is wrong with it."""
-    if problem := own_tools().problem(name):
+    if problem := ExecutableManager(forge_home()).problem(name):
         return UsageError(f"'{name}' cannot be called: {problem}", hint=f"correct it, then: forge tools test {name}")
     all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
     return UsageError(f"there is no tool '{name}'", hint=did_you_mean(name, known, all_of_them))
+
+
+def find_details(name: str, worker: str | None) -> Details:
+    """What is known of a tool, or else of a toolset, of a worker, or of one that needs none."""
+    path = find_worker(worker) if worker else None
+    with data_output():
+        known = look(details_of_worker, path, name, worker=path) if path else in_loop(details_of_all, name)
+    if name not in known:
+        raise unknown_tool(name, known, worker)
+    return known[name]
+
+
+def parameter_lines(schema: JsonObject) -> list[str]:
+    """One line for each argument: its name, what it has to be, what it means."""
+    lines: list[str] = []
+    for field in derive_fields(schema):
+        kind = expectation(schema["properties"][field.name], schema) or "anything"
+        default = f", default {json.dumps(field.default, ensure_ascii=False)}" if field.has_default else ""
+        meaning = f": {field.description}" if field.description else ""
+        lines.append(visible(f"  {field.name} ({kind}{', required' if field.required else default}){meaning}"))
+    return lines

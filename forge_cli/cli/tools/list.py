@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.cli.tools.row import Row
-from forge_cli.cli.worker.find import find_worker
-from forge_cli.core.source import OWN, SourceKind, ToolMode
-from forge_cli.engine.plugins.scan import Plugin, allowed, installed, toolset_plugins
-from forge_cli.files.cache import StampedCache
+from forge_cli.core.source import SourceKind, ToolMode
 from forge_cli.files.home import forge_home
+from forge_cli.inspection.tool_row import Row, rows_of_all
+from forge_cli.ui.table import Column, print_json, print_table
 
 if TYPE_CHECKING:
     from forge_cli.toolsets.executables.stats import ToolStats
@@ -54,7 +50,7 @@ def list_tools(
     path = find_worker(worker) if worker is not None else None
     warn_of_unknown_plugins()
     with data_output():
-        rows = _rows_of_all() if path is None else _rows_of_worker(path)
+        rows = rows_of_all() if path is None else _rows_of_worker(path)
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
         _print_stats(wanted, as_json=as_json)
@@ -108,8 +104,8 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """The largest first, and their sum; of what part of which window, where that is known."""
-    from forge_cli.cli.models.names import share_of_window
     from forge_cli.inspection.looker import look
+    from forge_cli.inspection.model_names import share_of_window
 
     counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
     if as_json:
@@ -128,52 +124,7 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
 
 
 def _rows_of_worker(path: str) -> list[Row]:
-    from forge_cli.cli.tools.rows import rows_of_worker
     from forge_cli.inspection.looker import look
+    from forge_cli.inspection.tool_rows import rows_of_worker
 
     return look(rows_of_worker, path, worker=path)
-
-
-def _rows_of_all() -> list[Row]:
-    """Of every plugin by itself; what is known of one is cached until it, or of ours an executable, changes."""
-    found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
-    with StampedCache(forge_home() / "cache" / "tools.json") as cache:
-        for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
-            own = executables if plugin.distribution == OWN else ""
-            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {own}"
-            rows = _cached_rows(cache.find(name, stamp))
-            if rows is None:
-                rows = _rows_of_plugin(plugin)
-                if not any(row.error for row in rows):
-                    cache.put(name, stamp, [vars(row) for row in rows])
-            found += rows
-    return found
-
-
-def _stamp_of(folder: Path) -> str:
-    """What changes when an executable is added, edited or removed; found without loading what reads them."""
-    found: list[tuple[str, int, int]] = []
-    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))):
-        with suppress(OSError):
-            status = path.lstat()
-            found.append((str(path), status.st_mtime_ns, status.st_size))
-    return sha256(repr(found).encode()).hexdigest()
-
-
-def _cached_rows(value: Any) -> list[Row] | None:
-    """Rows from the cache; None where nothing was, or nothing that this version of forge would write."""
-    try:
-        complete = all(row.keys() == Row.__dataclass_fields__.keys() for row in value)
-        return [Row(**row) for row in value] if complete else None
-    except (TypeError, AttributeError):
-        return None
-
-
-def _rows_of_plugin(plugin: Plugin) -> list[Row]:
-    from forge_cli.cli.tools.rows import rows_of_plugin
-    from forge_cli.inspection.looker import ThirdPartyError, look
-
-    try:
-        return look(rows_of_plugin, plugin.name, plugin.distribution)
-    except ThirdPartyError as error:
-        return [Row.broken(plugin, error)]

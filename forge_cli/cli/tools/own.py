@@ -11,18 +11,21 @@ import typer
 from rich.console import RenderableType
 
 from forge_cli.cli.options import new_app
-from forge_cli.cli.tools.programs import NameArgument, own_tools
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home
 from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.executables.approved import File
+from forge_cli.toolsets.executables.manage import ExecutableManager
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.scaffold import Scaffold
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import plain, render
 
 app = new_app()
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool, in ~/.forge/tools.")]
 
 
 @app.command()
@@ -40,7 +43,7 @@ def new(
 
     A tool.yaml and a source that builds and works at once. What is there is never changed.
     """
-    tools = own_tools()
+    tools = ExecutableManager(forge_home())
     try:
         planned = tools.plan(name, description, lang)
     except ToolError as error:
@@ -71,7 +74,7 @@ def build(name: NameArgument) -> None:
 
     Go is compiled as on first use; a .sh or .py is read by its interpreter, not started.
     """
-    tools = own_tools()
+    tools = ExecutableManager(forge_home())
     program = tools.find(name)
     try:
         done = in_loop(tools.build, program)
@@ -86,7 +89,7 @@ def remove(name: NameArgument) -> None:
 
     A link is deleted, and not what it leads to.
     """
-    tools = own_tools()
+    tools = ExecutableManager(forge_home())
     linked = tools.remove(name)
     sys.stdout.write(visible(f"{'removed the link' if linked else 'removed'} {tools.root / name}") + "\n")
 
@@ -97,7 +100,7 @@ def diff(name: NameArgument) -> None:
 
     Compared with its files as they were when a call of it was last let through.
     """
-    found = own_tools().changes(name)
+    found = ExecutableManager(forge_home()).changes(name)
     console = new_console(sys.stdout)
     if found is None:
         console.print(plain(f"{name}: never approved; no call of it has been let through yet"))

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.sections import line_of_setting
-from forge_cli.cli.table import print_json
-from forge_cli.cli.tools.choose import WorkerOption
-from forge_cli.cli.tools.details import find_details, parameter_lines
+from forge_cli.cli.tools.choose import WorkerOption, find_details, parameter_lines
 from forge_cli.core.text import visible
+from forge_cli.inspection.sections import line_of_setting
+from forge_cli.ui.table import print_json
 from forge_cli.ui.wrap import wrap_for
 
 app = new_app()

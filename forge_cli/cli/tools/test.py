@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import print_json
-from forge_cli.cli.tools.programs import own_tools
-from forge_cli.cli.tools.subjects import look_at_target
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.conformance import ConformanceCheck
+from forge_cli.files.home import forge_home
+from forge_cli.inspection.looker import ThirdPartyError, look
+from forge_cli.inspection.subjects import LOADS, check_target, is_known, worker_names
+from forge_cli.toolsets.executables.manage import ExecutableManager
+from forge_cli.ui.table import print_checks, print_json
 
 app = new_app()
 
@@ -42,28 +44,28 @@ def check_tools(
     nothing but read and need no input.
     """
     with data_output():
-        checks = look_at_target(target, worker)
+        checks = _look(target, worker)
     failed = [check for check in checks if not check.ok]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
-        _print(checks)
+        print_checks(checks)
     sys.stdout.flush()
     if failed:
         sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
     elif not checks and target is None and worker is None:
-        sys.stderr.write(f"there are no tools in {visible(str(own_tools().root))}; forge tools new NAME makes one\n")
+        root = visible(str(ExecutableManager(forge_home()).root))
+        sys.stderr.write(f"there are no tools in {root}; forge tools new NAME makes one\n")
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
-def _print(checks: Sequence[ConformanceCheck]) -> None:
-    """What passed in one line a tool, and a line for whatever did not."""
-    for tool, group in groupby(checks, key=lambda check: check.tool):
-        of_tool = list(group)
-        passed = ", ".join(check.check for check in of_tool if check.ok)
-        if passed:
-            sys.stdout.write(visible(f"ok      {tool}: {passed}") + "\n")
-        for check in of_tool:
-            if not check.ok:
-                detail = check.detail.replace("\n", "\n          ")
-                sys.stdout.write(visible(f"FAILED  {tool}: {check.check}: {detail}", keep="\n") + "\n")
+def _look(target: str | None, worker: str | None = None) -> list[ConformanceCheck]:
+    """The checks of a target; third-party code that cannot even be loaded is one that failed."""
+    path = find_worker(worker) if worker is not None else None
+    if path is None and target in worker_names() and not is_known(str(target)):
+        target, path = None, find_worker(str(target))
+    named = path or (target if target and Path(target).exists() else None)
+    try:
+        return look(check_target, target, path, worker=named, calls_tools=True)
+    except ThirdPartyError as error:
+        return [ConformanceCheck.of(Path(str(target or path)).name, LOADS, str(error))]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from forge_cli.cli.models.names import check_model, check_script
+from forge_cli.cli.find_worker import WorkerArgument, find_worker
+from forge_cli.cli.notices import warn_of_events
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import print_json
-from forge_cli.cli.worker.find import WorkerArgument, find_worker
-from forge_cli.cli.worker.grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, WorkerError
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.organisation import Organisation
@@ -23,6 +20,9 @@ from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import servers_left_out
 from forge_cli.inspection.looker import look
+from forge_cli.inspection.model_names import check_model, check_script
+from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
+from forge_cli.ui.table import print_json
 
 app = new_app()
 
@@ -88,12 +88,7 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
 async def count_tools(worker: str, workspace: str) -> tuple[int, int, list[str]]:
     """Open everything that the worker names, once: how many toolsets and tools that are, and servers never seen."""
     bus = EventBus()
-    bus.subscribe(_warn)
+    warn_of_events(bus)
     async with opened(load_worker(worker), workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
         box = assembly.toolbox
         return len(box.toolsets), len(box.offers), servers_left_out(box)
-
-
-def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
+from forge_cli.cli.notices import near
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ForgeError
-from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
+from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
 
@@ -56,14 +56,6 @@ def _content(worker: NamedWorker) -> dict[str, str]:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     notes = [note for note in ("trusted", "used") if not row[note]]
     told = [f"({', '.join(f'not {note}' for note in notes)})" if notes else "", row["description"]]
-    place = row["from"] if row["from"] == WorkerOrigin.SHIPPED else _short(row["path"])
+    place = row["from"] if row["from"] == WorkerOrigin.SHIPPED else near(row["path"])
     shown = {**row, "from": place, "description": " ".join(filter(None, told))}
     return {**shown, "error": row["error"].replace(f"{row['path']}:", "line ")} if "error" in row else shown
-
-
-def _short(path: str) -> str:
-    """From the working directory where it lies there, else from the home."""
-    for folder, sign in ((Path.cwd(), ""), (user_home(), "~/")):
-        if Path(path).is_relative_to(folder):
-            return f"{sign}{os.path.relpath(path, folder)}"
-    return path

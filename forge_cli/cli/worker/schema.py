@@ -8,8 +8,8 @@ import typer
 
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import print_json
-from forge_cli.cli.worker.file_schema import config_schema, worker_schema
+from forge_cli.inspection.file_schema import config_schema, worker_schema
+from forge_cli.ui.table import print_json
 
 app = new_app()
 

@@ -11,14 +11,12 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.models.names import defer_tools
+from forge_cli.cli.find_worker import WorkerArgument, find_worker
+from forge_cli.cli.notices import warn_of_events
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost
@@ -34,6 +32,8 @@ from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.looker import look
+from forge_cli.inspection.model_names import defer_tools
+from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
@@ -73,7 +73,7 @@ def _guidance(worker: str, folder: Path) -> str:
 async def view_of(name: str, folder: str, view: str, branch: str | None, guidance: str) -> Facts:
     workspace = Path(folder)
     worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home(), workspace)
-    bus.subscribe(_warn)
+    warn_of_events(bus)
     if os.environ.get("FORGE_MODEL"):
         settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})
     open_worker = partial(opened, workspace=workspace, host=host, bus=bus, make_zones=False)
@@ -103,11 +103,6 @@ def _prompt(worker: Worker, assembly: Assembly, branch: str | None, guidance: st
 
 def _children(worker: Worker) -> list[Worker]:
     return [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
-
-
-def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-        sys.stderr.write(wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
 
 
 def _print_facts(found: Facts) -> None:

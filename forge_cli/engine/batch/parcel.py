@@ -14,10 +14,11 @@ from typing import Any, cast
 from forge_cli import __version__
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.source import OWN
-from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import LocalPlugin
 from forge_cli.engine.plugins.scan import MODEL, Plugin
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import NamedToolset, protected_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.regular import read_regular
@@ -44,7 +45,7 @@ class ShippedFile:
 class Parcel:
     """All that goes to another machine; neither keys nor anything else of the environment."""
 
-    work: BatchWork
+    work: RunOptions
     """Its worker is a path among ``files``."""
     files: Mapping[str, ShippedFile]
     settings: bytes | None
@@ -57,7 +58,7 @@ class Parcel:
     budget: Limits
     concurrency: int
 
-    def write(self, folder: Path) -> BatchWork:
+    def write(self, folder: Path) -> RunOptions:
         """Put the files below a folder; returns the work with the worker there."""
         for name, file in self.files.items():
             path = folder / name
@@ -102,7 +103,7 @@ def missing_here(data: bytes) -> list[str]:
     with TemporaryDirectory(prefix="forge-check-") as folder:
         work = parcel.write(Path(folder))
         worker = load_worker(work.worker)
-        here = _needs(worker, PluginHost(only=None if work.plugins else (), worker=worker), work.model)
+        here = _needs(worker, work.host(worker), work.model)
     return [
         f"{name} is {found} instead of {version}" if (found := here.get(name)) else f"{name} is missing"
         for name, version in parcel.needs.items()

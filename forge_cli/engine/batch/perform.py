@@ -9,45 +9,23 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Pace, current_pace
 from forge_cli.core.wire import error_text
-from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.limits import Budget
-from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.record.batch import BatchLog, open_item_session, result_so_far
 from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Sink
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchWork:
-    """The parts that all items of a batch share."""
-
-    worker: str
-    """The path of its file."""
-    model: str | None = None
-    mode: ApprovalMode | None = None
-    on_ask: OnAsk = OnAsk.DENY
-    limits: Limits = field(default_factory=Limits)
-    """Of each item."""
-    schema: OutputSchema | None = None
-    zones: tuple[Zone, ...] = ()
-    plugins: bool = True
-    read_only: bool = False
-    locked: bool = False
-    results: str | None = None
-    """The file of the results, which tells the batch from others."""
 
 
 class Away(Protocol):
@@ -69,7 +47,7 @@ class Away(Protocol):
 class ItemPerformer:
     """Does items of a batch, any number of them side by side."""
 
-    work: BatchWork
+    work: RunOptions
     pool: Budget = field(default_factory=lambda: Budget(Limits(), None))
     """The common budget of all items."""
     pace: Pace | None = None
@@ -85,7 +63,7 @@ class ItemPerformer:
 
     @cached_property
     def host(self) -> PluginHost:
-        return PluginHost(only=None if self.work.plugins else (), worker=self.worker)
+        return self.work.host(self.worker)
 
     @cached_property
     def prepared(self) -> PreparedWorker:
@@ -125,7 +103,7 @@ class ItemPerformer:
                 prepared=self.prepared,
                 zones=work.zones,
                 pool=self.pool,
-                batch=work.results,
+                batch=work.batch,
                 sinks=(away.sink(item.session),) if away else (),
                 keep_consent=partial(away.keep_consent, item.session) if away else log.keep,
             ),

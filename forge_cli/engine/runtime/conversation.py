@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -26,8 +26,17 @@ from forge_cli.record.log import SessionLost
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""
 Said = UserInput | CommandEvent
-OnDone = Callable[[Said, WorkerResult | None], object]
-"""Is told what was dealt with, and how that ended where it was work for the model."""
+
+
+class ConversationHooks(TypedDict, total=False):
+    """Functions that hear how a conversation goes."""
+
+    on_begin: Callable[[], object]
+    """A task is taken up."""
+    on_end: Callable[[WorkerResult | None], object]
+    """It has ended; without a result where it raised."""
+    on_done: Callable[[Said, WorkerResult | None], object]
+    """Gets what was dealt with, and how that ended where it was work for the model."""
 
 
 class Conversation:
@@ -46,11 +55,11 @@ class Conversation:
         obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
         obey_at_once: Callable[[CommandEvent], bool],
         find_title: Callable[[], Coroutine[Any, Any, object]],
-        on_done: OnDone | None = None,
+        **told: Unpack[ConversationHooks],
     ) -> None:
         """``obey`` does what a command says, or gives the message that it stands for.
 
-        ``obey_at_once`` is asked first, and does what waits for nothing. ``on_done`` is told of everything else.
+        ``obey_at_once`` is asked first, and does what waits for nothing.
         """
         self._bus = bus
         self._interrupt = interrupt
@@ -58,7 +67,7 @@ class Conversation:
         self._obey = obey
         self._obey_at_once = obey_at_once
         self._find_title = find_title
-        self._on_done = on_done
+        self._told = told
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
@@ -75,7 +84,7 @@ class Conversation:
             unsubscribe = self._bus.subscribe(self._hear, only=(UserInput, CommandEvent))
             try:
                 if resume:
-                    result = await self._run("", ())
+                    result = await self._do("", ())
                 async for said in self._received:
                     done = None
                     match said:
@@ -87,8 +96,8 @@ class Conversation:
                             if message := await self._obey(said):
                                 done = await self._work(message)
                     result = done or result
-                    if self._on_done:
-                        self._on_done(said, done)
+                    if on_done := self._told.get("on_done"):
+                        on_done(said, done)
             finally:
                 unsubscribe()
                 self._naming.cancel()
@@ -116,11 +125,22 @@ class Conversation:
 
     async def _work(self, said: UserInput) -> WorkerResult:
         self._interrupt.reset()
-        result = await self._run(said.content if said.content.strip() else _ATTACHED, said.attachments)
+        result = await self._do(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
         elif result.status == "completed" and not result.response and result.output is None:
             self._bus.emit(StatusEvent("warning", "the answer of the model is empty"))
+        return result
+
+    async def _do(self, task: str, attachments: Sequence[Attachment]) -> WorkerResult:
+        if on_begin := self._told.get("on_begin"):
+            on_begin()
+        result = None
+        try:
+            result = await self._run(task, attachments)
+        finally:
+            if on_end := self._told.get("on_end"):
+                on_end(result)
         return result
 
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from forge_cli import record
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.runtime.children import Children, ChildSpec
     from forge_cli.engine.runtime.commands import SessionCommands
-    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, OnDone
+    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.owning import Owner
     from forge_cli.engine.runtime.stream import EventStream
@@ -351,11 +351,12 @@ class WorkerRuntime:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
         return await self.opened.loop.guard.call(call, caller)
 
-    async def converse(self, *, resume: bool = False, on_done: OnDone | None = None) -> WorkerResult | None:
+    async def converse(self, *, resume: bool = False, **told: Unpack[ConversationHooks]) -> WorkerResult | None:
         """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
 
-        With ``resume`` it begins with what a resumed session left undone. ``on_done`` gets what was dealt with, and its
-        result. It ends with the command ``exit`` or ``resume``, or with the runtime; returns the last task's result.
+        With ``resume`` it begins with what a resumed session left undone. ``on_begin`` and ``on_end`` are called around
+        each task, ``on_done`` gets what was dealt with, and its result. It ends with the command ``exit`` or
+        ``resume``, or with the runtime; returns the last task's result.
         """
         self._commands = commands = parts.commands.SessionCommands(self, lambda: conversation.close())
 
@@ -372,7 +373,7 @@ class WorkerRuntime:
             obey=commands.obey,
             obey_at_once=commands.obey_at_once,
             find_title=commands.find_title,
-            on_done=on_done,
+            **told,
         )
         result = await conversation.go(resume=resume)
         if self._by_hand:

@@ -17,8 +17,11 @@ from uuid import uuid4
 
 import anyio
 
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.events import ToolResult
+from forge_cli.core.wire import JsonObject, Unreadable
+from forge_cli.sandbox.processes.command import CALLS
 
 LONGEST_REQUEST = 1 << 20
 """Bytes; a line that is longer is not answered."""
@@ -138,3 +141,23 @@ def _read_object(line: bytes) -> JsonObject | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def pipes_of_caller() -> Path | None:
+    """Where the forge answers that has started this process as a tool, if it does."""
+    given = os.environ.get(CALLS)
+    return Path(given) if given else None
+
+
+def call_through(pipes: Path, name: str, read_args: Callable[[JsonObject], JsonObject]) -> ToolOutcome:
+    """Have the call made; ``read_args`` is given the schema of the tool."""
+    answer = send_request(pipes, {"tool": name})
+    schema = answer.get("schema")
+    if isinstance(schema, dict):
+        answer = send_request(pipes, {"tool": name, "args": read_args(schema)})
+    try:
+        result = ToolResult.read(answer.get("result") or {})
+    except Unreadable as error:
+        raise ForgeError(f"{pipes} gives an answer that is not a result: {error}") from None
+    call = ToolCall(result.tool_call_id, result.tool_name, {})
+    return ToolOutcome(call, result.status, result.value, result.error, result.duration_ms)

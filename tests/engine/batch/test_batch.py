@@ -17,8 +17,9 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
 from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import make_local
-from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.batch.remote import RemoteItems
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.executors import BatchItem
 from forge_cli.files.worker import Limits
@@ -37,7 +38,7 @@ async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tup
     items = folder / "items.jsonl"
     items.write_text("".join(f'{{"id": "{key}", "task": "go"}}\n' for key in KEYS))
     plan = make_plan(BatchInputs(str(items), TaskTemplate()), BatchRecord(), "", None)
-    remote = RemoteItems(ItemPerformer(BatchWork(worker="worker.yaml")), ITEMS)
+    remote = RemoteItems(ItemPerformer(RunOptions(worker="worker.yaml")), ITEMS)
     with anyio.fail_after(60), open_store(folder / "results.jsonl") as store:
         async with make_local("", ExecutorEnv(perform, ITEMS, remote)) as executor:
             batch = Batch(

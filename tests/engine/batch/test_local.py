@@ -16,8 +16,9 @@ from forge_cli.core.errors import UsageError
 from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import forge_executors
 from forge_cli.engine.batch.pace import SharedPace
-from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.executors import BatchItem
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project, check_executor
@@ -42,7 +43,7 @@ async def test_it_has_no_address(tmp_path: Path) -> None:
 
 
 def test_what_performs_items_can_be_sent_to_another_process() -> None:
-    performer = ItemPerformer(BatchWork(worker="worker.yaml", model="script:a.yaml"))
+    performer = ItemPerformer(RunOptions(worker="worker.yaml", model="script:a.yaml"))
     assert pickle.loads(pickle.dumps(performer)).work == performer.work
 
 
@@ -72,7 +73,7 @@ async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
     custom = "custom: {module: ./tools.py, tools: [Counter], approval: {default: preApproved}}"
     project.write("worker.yaml", f"name: w\nmodel: script:s.yaml\ntoolsets: {{{custom}}}\n")
     project.write("s.yaml", "turns: [{calls: [{tool: add}]}, {text: '{results[0]}'}]")
-    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")))
+    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")))
     ends = []
     with project.environment(), anyio.fail_after(60):
         for key in "abc":
@@ -84,7 +85,7 @@ async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
 
 async def test_the_script_of_a_model_is_looked_for_in_the_folder_of_each_item(project: Project) -> None:
     project.write("worker.yaml", "name: w\n")
-    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml"), model="script:own.yaml"))
+    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml"), model="script:own.yaml"))
     answers = []
     with project.environment(), anyio.fail_after(60):
         for key in "aba":
@@ -110,7 +111,7 @@ async def test_a_call_waits_until_its_approval_is_on_the_disk(
     custom = "custom: {module: ./tools.py, tools: [note], approval: {default: preApproved}}"
     project.write("worker.yaml", f"name: w\nmodel: script:s.yaml\ntoolsets: {{{custom}}}\n")
     project.write("s.yaml", "turns: [{calls: [{tool: note}]}, {text: done}]")
-    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")))
+    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")))
     monkeypatch.chdir(project.folder)
     with project.environment(), anyio.fail_after(60):
         end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
@@ -129,7 +130,7 @@ async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(projec
 
     project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n")
     project.write("script.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]")
-    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")), pace=Counted(4))
+    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")), pace=Counted(4))
     with project.environment(), anyio.fail_after(60):
         end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
     assert (end.result["status"], taken) == ("completed", [1, 4])
@@ -139,7 +140,7 @@ async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(projec
 async def test_a_log_that_a_killed_batch_has_just_made_is_begun_anew(project: Project, left: str) -> None:
     project.write("worker.yaml", "name: w\nmodel: script:s.yaml\n")
     project.write("s.yaml", "turns: [{text: done}]")
-    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")))
+    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")))
     log = project.home / "sessions" / "item-a.jsonl"
     log.parent.mkdir(parents=True)
     log.write_text(left)

@@ -16,8 +16,9 @@ from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
-from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.batch.remote import executor_env
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.executors import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
 from forge_cli.files.lock import locked
@@ -80,7 +81,7 @@ async def test_many_items_do_not_share_a_limit_of_turns(project: Project) -> Non
     """Fifty turns are the limit of each item where nobody states one; a host has many items."""
     worker = project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")
     project.write("script.yaml", "turns: [{text: done}]")
-    performer = ItemPerformer(BatchWork(worker=str(worker)), Budget(Limits(max_tokens=1000), None))
+    performer = ItemPerformer(RunOptions(worker=str(worker)), Budget(Limits(max_tokens=1000), None))
     with project.environment(), anyio.fail_after(120):
         async with make("", executor_env(performer, 60)) as executor:
             for number in range(60):
@@ -109,7 +110,7 @@ async def test_folders_of_killed_hosts_are_removed_and_no_others(
     (place / "forge-items-fifo").mkdir()
     os.mkfifo(place / "forge-items-fifo" / "in-use")
     with project.environment():
-        performer = ItemPerformer(BatchWork(worker=str(worker)), Budget(Limits(max_tokens=1000), None))
+        performer = ItemPerformer(RunOptions(worker=str(worker)), Budget(Limits(max_tokens=1000), None))
         parcel = executor_env(performer, 1).remote.parcel()
         with locked(place / "forge-items-held" / "in-use"), ItemHost(parcel, print):
             (own,) = place.glob("forge-items-*/parcel")

@@ -14,6 +14,7 @@ from forge_cli.core.events import ApprovalDecided, SessionStart, TurnStart
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.replay.repeat import Repetition
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line
@@ -244,8 +245,9 @@ def test_clients_get_what_reads_and_tasks_that_only_read(project: Project) -> No
 
     async def serve() -> tuple[set[str], str]:
         worker = load_worker(project.folder / "worker.yaml")
-        with open_session(worker) as session:
-            served = ServedWorker(worker, workspace=project.folder, session=session, takes_tasks=True, read_only=True)
+        asked = RunOptions(workspace=project.folder, read_only=True)
+        with asked.open(print, worker=worker) as opened:
+            served = ServedWorker(opened, takes_tasks=True)
             async with served:
                 call = served.call("run_w", {"task": "go"}, can_ask=False)
                 with anyio.fail_after(60):

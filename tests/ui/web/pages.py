@@ -12,8 +12,8 @@ from anyio.abc import TaskGroup
 
 from forge_cli.apps.web.access import PageAccess
 from forge_cli.apps.web.serving import Serving
-from forge_cli.cli.work_options import AskedWork
 from forge_cli.core.approval import OnAsk
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project
@@ -154,7 +154,7 @@ async def serving_page(project: Project, worker: str = "", **options: Any) -> As
     """A server on a port of its own; everything of it has ended when this is left."""
     given: dict[str, Any] = {"model": None, "mode": None, "on_ask": OnAsk.DENY, "limits": Limits(), **options}
     path = str(project.folder / worker) if worker else ""
-    work = AskedWork(worker=path, named=worker, workspace=project.folder, zones=(), plugins=True, **given)
+    work = RunOptions(worker=path, named=worker, workspace=project.folder, zones=(), plugins=True, **given)
     with open_socket("127.0.0.1", 0) as listener:
         access = PageAccess(listener.getsockname()[1])
         async with anyio.create_task_group() as tasks:

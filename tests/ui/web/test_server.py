@@ -3,7 +3,7 @@
 Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.serving,
 forge_cli.apps.web.workers, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
 forge_cli.apps.web.placed, forge_cli.apps.web.tab_chat, forge_cli.apps.web.tabs, forge_cli.ui.queue,
-forge_cli.cli.work and forge_cli.engine.runtime.conversation.
+forge_cli.engine.runtime.options and forge_cli.engine.runtime.conversation.
 """
 
 import base64

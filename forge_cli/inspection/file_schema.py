@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli import __version__
-from forge_cli.cli.sections import section_schema, toolset_schema
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
@@ -21,6 +20,7 @@ from forge_cli.files.replace import replace_file
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.sections import section_schema, toolset_schema
 from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.ui.wrap import wrap_for

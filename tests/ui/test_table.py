@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from forge_cli.cli.table import Column, print_table
+from forge_cli.ui.table import Column, print_table
 
 COLUMNS = [Column("name"), Column("kind", drop=2), Column("size", drop=1), Column("about", room=12)]
 ROWS = [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +10,8 @@ import typer
 
 from forge_cli import cli
 from forge_cli.core.errors import UsageError
-from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import WorkerOrigin, is_path, is_sentence, named_workers
+from forge_cli.files.lookup import WorkerOrigin, is_path, named_workers
 
 WorkerArgument = Annotated[
     str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
@@ -33,13 +30,6 @@ def find_trusted_worker(name: str, *, interactive: bool) -> str:
     return _find(name, runs=True, interactive=interactive)
 
 
-def refuse_sentence(text: str) -> None:
-    """Say what to type where the task was given in the place of the worker."""
-    if text.strip() and not is_path(text) and is_sentence(text):
-        problem = f"{_quoted(text)} is a task; the worker comes first"
-        raise UsageError(problem, hint=f"forge run coder {_quoted(text)}")
-
-
 def _find(name: str, *, runs: bool, interactive: bool) -> str:
     if not name.strip():
         raise UsageError("the name of the worker is empty", hint="forge worker list shows the names there are")
@@ -47,21 +37,12 @@ def _find(name: str, *, runs: bool, interactive: bool) -> str:
     found = [worker for worker in known if worker.name == name]
     if is_path(name):
         if found:
-            warn(f"{name} is a path here; the {found[0].origin} worker of that name is not used")
+            cli.notices.warn(f"{name} is a path here; the {found[0].origin} worker of that name is not used")
         return name
     if not found:
         if Path(name).is_dir():
             return name
-        raise cli.worker.unknown.unknown_worker(name, known)
+        raise cli.trusted_workers.unknown_worker(name, known)
     if found[0].origin is not WorkerOrigin.PROJECT:
         return str(found[0].path)
-    return str(cli.worker.trusted.first_trusted(found, runs=runs, interactive=interactive).path)
-
-
-def warn(sentence: str) -> None:
-    """Say what is not an error, on standard error."""
-    sys.stderr.write(f"forge: {visible(sentence)}\n")
-
-
-def _quoted(text: str) -> str:
-    return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{visible(text)}"'
+    return str(cli.trusted_workers.first_trusted(found, runs=runs, interactive=interactive).path)

@@ -6,13 +6,10 @@ import hashlib
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.core.wire import both_spellings
-
-if TYPE_CHECKING:
-    from forge_cli.record.line import Line
 
 END = "sessionEnd"
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -29,7 +26,7 @@ class ResultReport:
         self.printed = False
         self._seq, self._hash = 0, None
 
-    def follow(self, line: Line) -> None:
+    def follow(self, line: Any) -> None:
         """See a line of the session before it is printed: what is reported later comes after it."""
         self.session = line.session
         if not line.transient:

@@ -1,21 +1,25 @@
-"""The options that commands which run a worker have in common, each set of them a parameter of such a command."""
+"""The flags of commands that run a worker, each declared once; together they give ``RunOptions``."""
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from forge_cli import cli, files, record
 from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.zones import Zone
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits
+from forge_cli.process.signals import in_loop
 from forge_cli.sandbox import zones
 
 
@@ -36,25 +40,6 @@ LockedOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedWork:
-    """What the command line says of every session; ``worker`` is empty where it names none."""
-
-    worker: str
-    """The path of its file."""
-    named: str
-    """As it was typed."""
-    model: str | None
-    mode: ApprovalMode | None
-    on_ask: OnAsk
-    limits: Limits
-    workspace: Path
-    zones: tuple[Zone, ...]
-    plugins: bool
-    read_only: bool = False
-    locked: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class SharedOptions:
     """Those of every command that runs workers, wherever they work."""
 
@@ -69,10 +54,21 @@ class SharedOptions:
         bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
     ] = False
     no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False
+    read_only: ReadOnlyOption = False
+    locked: LockedOption = False
 
-    @property
-    def mode(self) -> ApprovalMode | None:
-        return chosen_mode(self.approval_mode, self.yes)
+    def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
+        """All that they say, of the worker at this path; ``more`` is what a command says itself."""
+        return RunOptions(
+            worker=worker,
+            named=named,
+            model=self.model,
+            mode=chosen_mode(self.approval_mode, self.yes),
+            plugins=not self.no_plugins,
+            read_only=self.read_only,
+            locked=self.locked,
+            **more,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,16 +80,14 @@ class WorkerOptions(SharedOptions):
         list[str] | None,
         typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
     ] = None
-    read_only: ReadOnlyOption = False
-    locked: LockedOption = False
 
     @property
     def workspace(self) -> Path:
         return work_folder(self.directory)
 
-    @property
-    def zones(self) -> tuple[Zone, ...]:
-        return tuple(zones.added.added_zone(text) for text in self.add_dir or ())
+    def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
+        added = tuple(zones.added.added_zone(text) for text in self.add_dir or ())
+        return super().chosen(worker, named, workspace=self.workspace, zones=added, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,23 +110,11 @@ class WorkOptions(WorkerOptions):
         typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop after this time."),
     ] = None
 
-    def asked(self, worker: str, named: str) -> AskedWork:
-        """All that they say, of this worker."""
-        return AskedWork(
-            worker=worker,
-            named=named,
-            model=self.model,
-            mode=self.mode,
-            on_ask=self.on_ask,
-            limits=Limits(
-                max_turns=self.max_turns, max_tokens=self.max_tokens, max_cost=self.max_cost, max_time=self.max_time
-            ),
-            workspace=self.workspace,
-            zones=self.zones,
-            plugins=not self.no_plugins,
-            read_only=self.read_only,
-            locked=self.locked,
+    def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
+        limits = Limits(
+            max_turns=self.max_turns, max_tokens=self.max_tokens, max_cost=self.max_cost, max_time=self.max_time
         )
+        return super().chosen(worker, named, on_ask=self.on_ask, limits=limits, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +136,40 @@ class SessionOptions(WorkOptions):
         Path | None, typer.Option("--record", metavar="FILE", help="Write the lines of this session to FILE as well.")
     ] = None
 
-    def trace_level(self, *, print_only: bool = False) -> TraceLevel:
+    @property
+    def session(self) -> SessionChoice:
+        return SessionChoice(self.resume, self.last, self.fork, self.ephemeral)
+
+    def check(self) -> None:
+        """Refuse what could only fail later."""
+        _ = self.session
+        if self.record is not None:
+            record.copy.check_target(self.record)
+
+    def chosen(self, worker: str, named: str, *, print_only: bool = False, **more: Any) -> RunOptions:
+        """With ``print_only`` it is quiet unless a flag says something else."""
+        attached = tuple(files.attachment.read_attachment(path) for path in self.attach or ())
+        return super().chosen(
+            worker,
+            named,
+            session=self.session,
+            record=self.record,
+            attachments=attached,
+            trace=self._trace_level(print_only),
+            **more,
+        )
+
+    def _trace_level(self, print_only: bool) -> TraceLevel:
         """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
         stated = self.trace or ("quiet" if print_only else load_settings(forge_home(), self.workspace).trace)
         return stated or ("normal" if sys.stderr.isatty() else "summary")
+
+
+def carried_out(options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any) -> ExitCode:
+    """Do what was asked; where a lock differs, the person is asked whether that goes into the lock."""
+    while True:
+        try:
+            return in_loop(function, options, *args)
+        except (ForgeError, ExceptionGroup) as error:
+            if not options.interactive or not cli.locking.is_taken_over(error, options.workspace):
+                raise

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forge_cli.cli.output import data_output
-from forge_cli.cli.sections import settings_of
-from forge_cli.cli.tools.choose import unknown_tool
-from forge_cli.cli.tools.rows import plugin_offers
-from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
-from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import why_missing
-from forge_cli.inspection.looker import Looker, look
-from forge_cli.process.signals import in_loop
-from forge_cli.schema.forms import derive_fields
-from forge_cli.schema.problems import expectation
+from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.sections import settings_of
+from forge_cli.inspection.tool_rows import plugin_offers
 from forge_cli.schema.toolset import Toolset
 from forge_cli.ui.wrap import wrap_for
 
 Details = dict[str, Any]
-
-
-def find_details(name: str, worker: str | None) -> Details:
-    """What is known of a tool, or else of a toolset, of a worker, or of one that needs none."""
-    path = find_worker(worker) if worker else None
-    with data_output():
-        known = look(details_of_worker, path, name, worker=path) if path else in_loop(_details_of_all, name)
-    if name not in known:
-        raise unknown_tool(name, known, worker)
-    return known[name]
 
 
 async def details_of_worker(worker: str, wanted: str) -> dict[str, Details]:
@@ -70,7 +52,7 @@ def _toolset_details(toolset: type[Toolset], plugin: Plugin, offered: Sequence[O
     }
 
 
-async def _details_of_all(wanted: str) -> dict[str, Details]:
+async def details_of_all(wanted: str) -> dict[str, Details]:
     """Of every plugin by itself, up to the one that has what is wanted; a broken one is told of on the way."""
     found: dict[str, Details] = {}
     for plugin in PluginHost().toolset_plugins():
@@ -82,17 +64,6 @@ async def _details_of_all(wanted: str) -> dict[str, Details]:
         except ForgeError as error:
             sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
     return found
-
-
-def parameter_lines(schema: JsonObject) -> list[str]:
-    """One line for each argument: its name, what it has to be, what it means."""
-    lines: list[str] = []
-    for field in derive_fields(schema):
-        kind = expectation(schema["properties"][field.name], schema) or "anything"
-        default = f", default {json.dumps(field.default, ensure_ascii=False)}" if field.has_default else ""
-        meaning = f": {field.description}" if field.description else ""
-        lines.append(visible(f"  {field.name} ({kind}{', required' if field.required else default}){meaning}"))
-    return lines
 
 
 def _details(offer: Offer) -> Details:

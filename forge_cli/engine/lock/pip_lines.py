@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
@@ -15,29 +13,29 @@ from forge_cli.core.locking import LockEntry
 from forge_cli.core.source import canonical
 from forge_cli.core.text import visible
 from forge_cli.engine.lock.gather import WorkerParts
+from forge_cli.engine.plugins.pip import package_manager
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
 
 HEAD = "# pip install --require-hashes --no-deps -r THIS"
 
 
-def print_lines(worker: Worker, workspace: Path) -> None:
-    """Print a line for each package that the lock names; the index that pip uses is asked for the hashes."""
+def pip_lines(worker: Worker, workspace: Path) -> list[str]:
+    """A line for each package that the lock names; the index that pip uses is asked for the hashes."""
     packages = [each for each in WorkerParts(worker, workspace.resolve(), forge_home()).code() if each.version]
     lines = _lines(sorted(packages, key=lambda each: each.name)) if packages else []
-    sys.stdout.writelines(f"{line}\n" for line in [HEAD, *lines])
+    return [HEAD, *lines]
 
 
 def _lines(packages: Sequence[LockEntry]) -> list[str]:
     wanted = [f"{each.name}=={each.version}" for each in packages]
-    if find_spec("pip"):
+    manager = package_manager()
+    if manager[-2:] == ["-m", "pip"]:
         options = ["--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-"]
-        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *options, *wanted]
-        return _read_report(_run(pip, ""), packages)
-    if uv := shutil.which("uv"):
-        options = ["--generate-hashes", "--no-deps", "--no-header", "--no-annotate", "--python", sys.executable, "-"]
-        return _run([uv, "pip", "compile", "--quiet", *options], "\n".join(wanted)).splitlines()
-    raise ForgeError(f"there is neither pip nor uv for {sys.prefix}", hint=f"try '{sys.executable} -m ensurepip'")
+        report = _run([*manager, "install", "--disable-pip-version-check", *options, *wanted], "")
+        return _read_report(report, packages)
+    options = ["--generate-hashes", "--no-deps", "--no-header", "--no-annotate", "--python", sys.executable, "-"]
+    return _run([*manager, "compile", "--quiet", *options], "\n".join(wanted)).splitlines()
 
 
 def _run(argv: Sequence[str], given: str) -> str:

@@ -6,9 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forge_cli.cli.models.names import defer_tools
-from forge_cli.cli.sections import settings_of
-from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import cut
 from forge_cli.core.wire import error_text
@@ -21,6 +18,9 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.left_out import left_out
+from forge_cli.inspection.model_names import defer_tools
+from forge_cli.inspection.sections import settings_of
+from forge_cli.inspection.tool_row import Row
 from forge_cli.schema.toolset import Toolset
 
 LONGEST_LINE = 1000

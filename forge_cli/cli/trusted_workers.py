@@ -1,21 +1,23 @@
-"""Workers of the working directory, which run once the person trusts them."""
+"""Names of workers that need a closer look: those of the working directory need trust, others do not exist."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import warn
 from forge_cli.cli.trusting import show_file
-from forge_cli.cli.worker.find import warn
-from forge_cli.cli.worker.grants import grants_of, lines_of_grants
-from forge_cli.core.text import visible
+from forge_cli.core.errors import UsageError, WorkerError
+from forge_cli.core.text import nearest, visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import NamedWorker
+from forge_cli.files.lookup import SUFFIXES, NamedWorker, is_path, is_sentence
 from forge_cli.files.trust import TrustError, TrustStore, file_digests
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.worker_grants import grants_of, lines_of_grants
 
 
 def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool) -> NamedWorker:
@@ -54,3 +56,24 @@ def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
 
 def _shown(worker: NamedWorker) -> str:
     return os.path.relpath(worker.path)
+
+
+def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:
+    """The error for such a name, with those that there are."""
+    beside = [f"{name}{suffix}" for suffix in SUFFIXES if Path(f"{name}{suffix}").is_file()]
+    near = beside[0] if beside else nearest(name, {worker.name for worker in known})
+    meant = f"; did you mean '{near}'?" if near else ""
+    names = ", ".join(dict.fromkeys(worker.name for worker in known))
+    hint = f"there are: {names}; a path with a slash or an ending such as .yaml works, too"
+    return WorkerError(None, f"there is no worker '{visible(name)}'{meant}", hint=hint)
+
+
+def refuse_sentence(text: str) -> None:
+    """Say what to type where the task was given in the place of the worker."""
+    if text.strip() and not is_path(text) and is_sentence(text):
+        problem = f"{_quoted(text)} is a task; the worker comes first"
+        raise UsageError(problem, hint=f"forge run coder {_quoted(text)}")
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(text) if set(text) & set('"$`\\!') else f'"{visible(text)}"'

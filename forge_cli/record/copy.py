@@ -1,4 +1,4 @@
-"""Records of sessions in files of one's own, written by ``--record``."""
+"""The copy of a record in a file of one's own, written by ``--record``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from forge_cli.cli.options import work_folder
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import SessionStart
 from forge_cli.record.line import BadLine, Line
@@ -17,7 +16,7 @@ LONGEST_START = 64 * 1024 * 1024
 """Bytes of a first line that are looked at; it holds the prompt, and nothing that is much longer than that."""
 
 
-class RecordFile:
+class RecordCopy:
     """A sink of the record that rewrites a file; what stands there now is replaced once the session starts."""
 
     def __init__(self, path: Path, before: Iterable[Line] = ()) -> None:
@@ -64,8 +63,3 @@ def _is_start(piece: bytes) -> bool:
         return Line.read(piece).type == SessionStart.type
     except BadLine:
         return False
-
-
-def workspace_of(recorded: str, directory: Path | None) -> Path:
-    """``-C``, or the folder that the session worked in, or where the caller stands if that is gone."""
-    return work_folder(Path(recorded) if directory is None and recorded and Path(recorded).is_dir() else directory)

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
 
-from forge_cli.cli.tools.programs import own_tools
-from forge_cli.cli.tools.rows import empty_folder, needs_settings
-from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
@@ -29,7 +26,7 @@ from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.looker import ThirdPartyError, look
+from forge_cli.inspection.tool_rows import empty_folder, needs_settings
 from forge_cli.sandbox.names import shown
 from forge_cli.schema import problems
 from forge_cli.schema.offering import offerable_names
@@ -52,7 +49,7 @@ class Subject(Protocol):
 
 def find_subject(target: str | None, worker: str | None = None) -> Subject:
     """What a target means, the names of tools first; one that means nothing is a UsageError."""
-    tools = own_tools()
+    tools = ExecutableManager(forge_home())
     if worker is not None:
         return WorkerTools(Path(worker), target)
     names, toolsets = tools.names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
@@ -66,7 +63,7 @@ def find_subject(target: str | None, worker: str | None = None) -> Subject:
     if path.is_file():
         return WorkerTools(path) if path.suffix in SUFFIXES else ToolsFile(path)
     if not path.is_dir():
-        raise _unknown(target, [*names, *toolsets, *_worker_names()])
+        raise _unknown(target, [*names, *toolsets, *worker_names()])
     if path.parent == tools.root.resolve():
         return Programs(tools, [path.name])
     if (path / FILE).is_file():
@@ -77,30 +74,18 @@ def find_subject(target: str | None, worker: str | None = None) -> Subject:
     return WorkerTools(path)
 
 
-def look_at_target(target: str | None, worker: str | None = None) -> list[ConformanceCheck]:
-    """The checks of a target; third-party code that cannot even be loaded is one that failed."""
-    path = find_worker(worker) if worker is not None else None
-    if path is None and target in _worker_names() and not _is_known(str(target)):
-        target, path = None, find_worker(str(target))
-    named = path or (target if target and Path(target).exists() else None)
-    try:
-        return look(check_target, target, path, worker=named, calls_tools=True)
-    except ThirdPartyError as error:
-        return [ConformanceCheck.of(Path(str(target or path)).name, LOADS, str(error))]
-
-
 async def check_target(target: str | None, worker: str | None) -> list[ConformanceCheck]:
     return await find_subject(target, worker).checks()
 
 
-def _worker_names() -> list[str]:
+def worker_names() -> list[str]:
     return list(dict.fromkeys(worker.name for worker in named_workers(Path.cwd(), forge_home())))
 
 
-def _is_known(target: str) -> bool:
+def is_known(target: str) -> bool:
     """Is it a tool, a toolset or a path, which count before a worker of that name?"""
     toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
-    return target in own_tools().names() or target in toolsets or Path(target).exists()
+    return target in ExecutableManager(forge_home()).names() or target in toolsets or Path(target).exists()
 
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
@@ -147,7 +132,7 @@ class InstalledToolset:
                 if self.name != ExecutablesToolset.name:
                     return await _check_tools(self.name, {}, folder=Path(folder))
                 own = await _check_tools(self.name, {"tools": [CREATE, RUN]}, folder=Path(folder))
-                tools = own_tools()
+                tools = ExecutableManager(forge_home())
                 return [*own, *await Programs(tools, tools.names()).checks()]
         except PluginError as error:
             return [ConformanceCheck.of(self.name, LOADS, str(error))]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from forge_cli.cli.commands import LazyCommand
-from forge_cli.cli.plugins.common import shared_names
-from forge_cli.cli.sections import COMMON, settings_of
-from forge_cli.cli.tools.rows import empty_folder
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.results import is_valid_kind, is_well_known_kind
@@ -18,42 +18,36 @@ from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
+from forge_cli.engine.plugins.distributions import shared_names
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.sections import COMMON, settings_of
+from forge_cli.inspection.tool_rows import empty_folder
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)?")
 """A blank stands only in the name of a command, where the entry point has a dot."""
 VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")
 
 
-@dataclass(frozen=True)
-class PluginCheck:
-    """One thing that was looked at; ``subject`` is the distribution, an entry point, or a tool."""
-
-    subject: str
-    check: str
-    ok: bool
-    detail: str = ""
-
-    @classmethod
-    def of(cls, subject: str, check: str, *problems: str) -> PluginCheck:
-        return cls(subject, check, not problems, cut("; ".join(problems), LONGEST_ERROR))
+def _check(subject: str, check: str, *problems: str) -> ConformanceCheck:
+    """One thing that was looked at in a distribution, an entry point, or a tool."""
+    return ConformanceCheck(subject, check, not problems, cut("; ".join(problems), LONGEST_ERROR))
 
 
-async def check_distribution(plugins: list[Plugin]) -> list[PluginCheck]:
+async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
     """Everything about one distribution; each of its plugins is loaded in a process of its own."""
     host, distribution = PluginHost(), plugins[0].distribution
     built, absent = unfit(distribution), missing(distribution)
     checks = [
-        PluginCheck.of(distribution, "forge", *([f"{distribution} {built}"] if built else [])),
-        PluginCheck.of(distribution, "requirements", *([f"not installed: {', '.join(absent)}"] if absent else [])),
+        _check(distribution, "forge", *([f"{distribution} {built}"] if built else [])),
+        _check(distribution, "requirements", *([f"not installed: {', '.join(absent)}"] if absent else [])),
     ]
     for plugin in plugins:
         problems = [*_unsound(plugin), *shared_names(plugin, host)]
-        checks.append(PluginCheck.of(plugin.name, "entry point", *problems))
+        checks.append(_check(plugin.name, "entry point", *problems))
         if not problems:
             checks += await look_at(plugin)
     return checks
@@ -67,15 +61,15 @@ def _unsound(plugin: Plugin) -> Iterator[str]:
         yield f"'{plugin.value}' names nothing: write 'module' or 'module:attribute'"
 
 
-async def look_at(plugin: Plugin) -> list[PluginCheck]:
+async def look_at(plugin: Plugin) -> list[ConformanceCheck]:
     try:
         async with Looker(calls_tools=True) as looker:
             return await looker.in_child(check_plugin, plugin.name, plugin.distribution)
     except ForgeError as error:
-        return [PluginCheck.of(plugin.name, "loads", error.message)]
+        return [_check(plugin.name, "loads", error.message)]
 
 
-async def check_plugin(name: str, distribution: str) -> list[PluginCheck]:
+async def check_plugin(name: str, distribution: str) -> list[ConformanceCheck]:
     """Load one plugin, and look at what it offers; in the child."""
     host = PluginHost(only=[distribution])
     plugin = host.named(name, distribution)
@@ -92,13 +86,13 @@ async def check_plugin(name: str, distribution: str) -> list[PluginCheck]:
 Problems = Callable[[], Awaitable[list[str]]]
 
 
-async def _attempt(plugin: Plugin, check: str, look: Problems) -> PluginCheck:
+async def _attempt(plugin: Plugin, check: str, look: Problems) -> ConformanceCheck:
     try:
-        return PluginCheck.of(plugin.name, check, *await look())
+        return _check(plugin.name, check, *await look())
     except ForgeError as error:
-        return PluginCheck.of(plugin.name, check, error.message)
+        return _check(plugin.name, check, error.message)
     except BaseException as error:  # third-party code: whatever it raises
-        return PluginCheck.of(plugin.name, check, error_text(error))
+        return _check(plugin.name, check, error_text(error))
 
 
 async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
@@ -171,8 +165,8 @@ def _observer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
 def _command(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
     async def look() -> list[str]:
         problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
-        command = LazyCommand(kind_and_name(plugin.name)[1], [plugin]).load()
-        return [*problems, *([] if command.help else ["it has no help: write a docstring"])]
+        told = _help_of(host.command_of(plugin), plugin)
+        return [*problems, *([] if told else ["it has no help: write a docstring"])]
 
     return "help", look
 
@@ -189,6 +183,18 @@ def _renderer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
     return "kinds", look
 
 
+def _help_of(loaded: Any, plugin: Plugin) -> str:
+    """What ``--help`` says of a command: a function, or an app that may have several."""
+    path = kind_and_name(plugin.name)[1]
+    if not isinstance(loaded, typer.Typer):
+        function, loaded = loaded, typer.Typer(add_completion=False)
+        loaded.command()(function)
+    command: Any = get_command(loaded)
+    if isinstance(command, TyperGroup) and " " in path:
+        command = command.commands.get(path.split()[-1], command)
+    return str(command.help or "")
+
+
 _DETAILS: dict[str, Callable[[PluginHost, Plugin], tuple[str, Problems]]] = {
     "toolset": _settings,
     "model provider": _model,
@@ -199,13 +205,13 @@ _DETAILS: dict[str, Callable[[PluginHost, Plugin], tuple[str, Problems]]] = {
 }
 
 
-async def _conformance(host: PluginHost, plugin: Plugin) -> list[PluginCheck]:
+async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceCheck]:
     """Its tools, as forge tools test looks at them; those of a toolset that needs settings cannot be known here."""
     fields = host.toolset_of(plugin).Config.model_fields
     needed = [name for name, field in fields.items() if field.is_required()]
     if needed:
         detail = f"not looked at: a worker has to give {', '.join(needed)}"
-        return [PluginCheck(plugin.name, "tools", True, detail)]
+        return [ConformanceCheck(plugin.name, "tools", True, detail)]
     try:
         with empty_folder() as folder:
             worker = bare_worker({plugin.name: {}})
@@ -213,12 +219,8 @@ async def _conformance(host: PluginHost, plugin: Plugin) -> list[PluginCheck]:
                 tools = [offer.tool for offer in assembly.toolbox.offers.values()]
                 found = [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
     except ForgeError as error:
-        return [PluginCheck.of(plugin.name, "tools", error.message)]
+        return [_check(plugin.name, "tools", error.message)]
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here
-        return [PluginCheck.of(plugin.name, "tools", error_text(error))]
-    none = [PluginCheck(plugin.name, "tools", True, "it offers none without settings")] if not tools else []
-    return [*none, *map(_as_check, found)]
-
-
-def _as_check(check: ConformanceCheck) -> PluginCheck:
-    return PluginCheck(check.tool, check.check, check.ok, check.detail)
+        return [_check(plugin.name, "tools", error_text(error))]
+    none = [ConformanceCheck(plugin.name, "tools", True, "it offers none without settings")] if not tools else []
+    return [*none, *found]

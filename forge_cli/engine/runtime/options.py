@@ -1,0 +1,160 @@
+"""What a person asked of the sessions of a worker, whichever command they typed; and what is open with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forge_cli import engine, record
+from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import UsageError
+from forge_cli.core.zones import Zone
+from forge_cli.files.settings import TraceLevel
+from forge_cli.files.worker import Limits, Worker, load_worker
+
+if TYPE_CHECKING:
+    from forge_cli.core.bounds import ForcedEnd
+    from forge_cli.core.messages import Attachment
+    from forge_cli.engine.plugins.host import PluginHost
+    from forge_cli.engine.runtime.result import WorkerResult
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.record.open import OpenSession
+    from forge_cli.record.recorder import Sink
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SessionChoice:
+    """Which session is worked on; a new one unless another is named."""
+
+    resume: str | None = None
+    last: bool = False
+    fork: bool = False
+    ephemeral: bool = False
+
+    def __post_init__(self) -> None:
+        if self.resume is not None and self.last:
+            raise UsageError("-c and -r contradict each other; keep one")
+        if self.fork and not self.resumes:
+            raise UsageError("--fork copies a session: say which one with -r ID, or -c for the last one")
+
+    @property
+    def resumes(self) -> bool:
+        return self.last or self.resume is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What was asked, understood and complete; ``worker`` is empty where none is named yet."""
+
+    worker: str = ""
+    """The path of its file."""
+    named: str = ""
+    """As it was typed."""
+    model: str | None = None
+    mode: ApprovalMode | None = None
+    on_ask: OnAsk = OnAsk.DENY
+    limits: Limits = field(default_factory=Limits)
+    schema: OutputSchema | None = None
+    workspace: Path = field(default_factory=Path.cwd)
+    zones: tuple[Zone, ...] = ()
+    plugins: bool = True
+    read_only: bool = False
+    locked: bool = False
+    session: SessionChoice = field(default_factory=SessionChoice)
+    record: Path | None = None
+    """A file that gets the lines of the session as well."""
+    batch: str | None = None
+    """The file of the results, which tells a batch from others."""
+    attachments: tuple[Attachment, ...] = ()
+    trace: TraceLevel = "quiet"
+    interactive: bool = False
+
+    def host(self, worker: Worker | None = None) -> PluginHost:
+        """The plugins that may be used."""
+        return engine.plugins.host.PluginHost(only=None if self.plugins else (), worker=worker)
+
+    @contextmanager
+    def open(
+        self, warn: Warn, bus: EventBus | None = None, *, worker: Worker | None = None, task: str | None = None
+    ) -> Iterator[Opened]:
+        """The worker with its session; ``warn`` gets what is not an error. With an empty ``task`` one must be left."""
+        worker = worker or load_worker(self.worker)
+        choice = self.session
+        with record.open.open_session(
+            worker,
+            resume=choice.resume,
+            last=choice.last,
+            fork=choice.fork,
+            keep=not choice.ephemeral,
+            workspace=self.workspace,
+            task=task,
+            warn=warn,
+        ) as session:
+            yield Opened(self, worker, self.host(worker), bus or EventBus(), session, warn)
+
+
+@dataclass
+class Opened:
+    """A worker with its session, its plugins and its events, and the runtime once there is one."""
+
+    options: RunOptions
+    worker: Worker
+    host: PluginHost
+    bus: EventBus
+    session: OpenSession
+    warn: Warn
+    runtime: WorkerRuntime | None = None
+
+    def make_runtime(
+        self, *, sinks: Iterable[Sink | None] = (), replay: Any = None, guidance: bool | None = None, **more: Any
+    ) -> WorkerRuntime:
+        """The runtime for what was asked; ``more`` are other options of WorkerRuntime."""
+        asked = self.options
+        kept = record.copy.RecordCopy(asked.record, self.session.lines) if asked.record else None
+        self.runtime = engine.runtime.runtime.WorkerRuntime(
+            worker=self.worker,
+            model=asked.model,
+            approval_mode=asked.mode,
+            bus=self.bus,
+            workspace=asked.workspace,
+            on_ask=self._on_ask(),
+            limits=asked.limits,
+            output_schema=asked.schema,
+            session=self.session,
+            read_only=asked.read_only,
+            wiring=engine.runtime.wiring.Wiring(
+                host=self.host,
+                sinks=tuple(sink for sink in (kept, *sinks) if sink),
+                replay=replay,
+                zones=asked.zones,
+                guidance=guidance,
+                locked=asked.locked,
+            ),
+            **more,
+        )
+        return self.runtime
+
+    def end_now(self, end: ForcedEnd) -> WorkerResult | None:
+        """Put everything in order from another thread, because third-party code holds the process."""
+        result = self.runtime.end_now(end) if self.runtime else None
+        self.close_log()
+        return result
+
+    def close_log(self) -> None:
+        if self.session.log:
+            self.session.log.close()
+
+    def _on_ask(self) -> OnAsk:
+        """Nothing can wait where nothing is kept."""
+        asked = self.options
+        if asked.on_ask is not OnAsk.PARK or self.session.log is not None or asked.record is not None:
+            return asked.on_ask
+        self.warn("without a session nothing can be parked: calls that ask are denied")
+        return OnAsk.DENY

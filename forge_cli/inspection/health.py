@@ -1,0 +1,183 @@
+"""The checks of ``forge doctor``: what forge needs or could use on this machine, each with a remedy."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import counted
+from forge_cli.engine.lock.checking import stale_parts
+from forge_cli.engine.lock.lockfile import lock_file
+from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.files.home import forge_home, nearest_existing, write_problem
+from forge_cli.files.lookup import SUFFIXES, named_workers
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import load_worker
+from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.providers import provider_rows
+from forge_cli.process.stdin import is_interactive
+from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
+from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
+from forge_cli.sandbox.trial.copies import overlay_problem
+from forge_cli.toolsets.executables.manage import ExecutableManager
+
+OLDEST = (3, 11)
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One thing that was looked at. ``essential`` ones make the command fail; the others are for information."""
+
+    id: str
+    ok: bool
+    detail: str
+    remedy: str | None = None
+    essential: bool = True
+
+
+async def check_health() -> list[DoctorCheck]:
+    """Everything that forge needs or could use on this machine; nobody's code is run in this process."""
+    own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement(), _trial()]
+    own += [*_servers(), *_locks(Path.cwd())]
+    return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]
+
+
+def _python() -> DoctorCheck:
+    found = f"Python {platform.python_version()} on {platform.system()}"
+    return DoctorCheck("python", sys.version_info >= OLDEST, found, "install Python 3.11 or newer")
+
+
+def _home(home: Path) -> DoctorCheck:
+    """Could forge write there? The nearest folder that exists decides."""
+    existing = nearest_existing(home)
+    if problem := write_problem(existing):
+        remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
+        return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
+    return DoctorCheck("home", True, str(home) if home.exists() else f"{home} (made when it is needed)")
+
+
+def _config() -> DoctorCheck:
+    try:
+        load_settings(forge_home())
+    except ForgeError as error:
+        return DoctorCheck("config", False, str(error).replace("\n", " "), "correct the file, or move it away")
+    file = forge_home() / "config.yaml"
+    return DoctorCheck("config", True, str(file) if file.exists() else f"{file} (none, and none is needed)")
+
+
+def _terminal() -> DoctorCheck:
+    if is_interactive():
+        return DoctorCheck("terminal", True, "calls that ask can be answered here")
+    detail = "no terminal here (or CI is set): calls that ask follow --on-ask"
+    return DoctorCheck("terminal", False, detail, "run forge in a terminal to be asked", essential=False)
+
+
+def isolation_level() -> dict[str, str | None]:
+    found = mechanism()
+    level = "none" if found is None else "weaker" if found.weakness else "full"
+    return {"level": level, "mechanism": found.name if found else None}
+
+
+def _confinement() -> DoctorCheck:
+    found = mechanism()
+    remedy = "install bubblewrap (bwrap) 0.8 or newer, and let it make user namespaces"
+    return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
+
+
+def _trial() -> DoctorCheck:
+    """Can a command be done on a copy before anybody is asked?"""
+    found = mechanism()
+    problem = overlay_problem() if isinstance(found, Bubblewrap) else "it needs bwrap"
+    if problem is None:
+        return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
+    remedy = "use Linux 5.11 or newer with bubblewrap, where users may mount overlays in namespaces"
+    return DoctorCheck("trial", False, f"commands are not tried on a copy: {problem}", remedy, essential=False)
+
+
+def _servers() -> list[DoctorCheck]:
+    """The user's own MCP servers, none of which is started, and which of them nothing confines."""
+    with suppress(ForgeError):  # told of the config
+        servers = load_settings(forge_home()).mcp.servers
+        free = [name for name, server in servers.items() if server.command and not server.confined]
+        if servers:
+            told = f"; not confined: {', '.join(free)}" if free else ""
+            return [DoctorCheck("mcp", True, f"{counted(len(servers), 'server')} in config.yaml{told}")]
+    return []
+
+
+def _locks(folder: Path) -> list[DoctorCheck]:
+    """The locks of the workers in a folder; what only an open worker shows is not looked at."""
+    beside = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and lock_file(path).is_file()]
+    named = [each.path for each in named_workers(folder, forge_home()) if lock_file(each.path).is_file()]
+    checks: list[DoctorCheck] = []
+    for path in dict.fromkeys([*beside, *named]):
+        name, remedy = f"lock.{lock_file(path).stem}", f"review that, then forge lock {path} --update"
+        try:
+            found = stale_parts(load_worker(path), folder, forge_home())
+        except ForgeError as error:
+            checks.append(DoctorCheck(name, False, str(error).replace("\n", " "), remedy, essential=False))
+        else:
+            told = "; ".join(map(str, found)) or f"{lock_file(path)} fits the files that are there"
+            checks.append(DoctorCheck(name, not found, told, remedy, essential=False))
+    return checks
+
+
+async def _models() -> list[DoctorCheck]:
+    return [
+        DoctorCheck(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
+        if "error" in row
+        else DoctorCheck(
+            f"model.{row['provider']}",
+            row["ready"],
+            row["key"] or f"needs {row['needs']}",
+            row["missing"],
+            essential=False,
+        )
+        for row in await provider_rows()
+    ]
+
+
+async def _plugins() -> list[DoctorCheck]:
+    """Every toolset that is installed, loaded by itself."""
+    checks: list[DoctorCheck] = []
+    for plugin in PluginHost().toolset_plugins():
+        try:
+            async with Looker() as looker:
+                await looker(load_toolset, plugin.name, plugin.distribution)
+        except ForgeError as error:
+            remedy = error.hint or f"ask its author, or forge plugins uninstall {plugin.distribution}"
+            checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, remedy))
+        else:
+            checks.append(DoctorCheck(f"toolset.{plugin.name}", True, str(plugin)))
+    return checks
+
+
+async def load_toolset(name: str, distribution: str) -> None:
+    host = PluginHost()
+    if clash := host.clash(host.named(name, distribution)):
+        raise PluginError(clash)
+    host.toolset(name)
+
+
+def _executables(tools: ExecutableManager) -> list[DoctorCheck]:
+    """What lies in ~/.forge/tools: what is not a tool and why, and what a sound one lacks to be called."""
+    try:
+        programs, problems = tools.scan()
+    except ForgeError as error:
+        return [DoctorCheck("executables", False, str(error), "make it a folder that you can read")]
+    broken = [
+        DoctorCheck(
+            f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {tools.root / name}"
+        )
+        for name, problem in problems.items()
+    ]
+    lacking = [
+        DoctorCheck(f"executable.{program.name}", False, problem, essential=False)
+        for program in programs
+        if (problem := tools.lacks(program))
+    ]
+    return [DoctorCheck("executables", True, f"{len(programs)} in {tools.root}"), *broken, *lacking]

@@ -1,0 +1,98 @@
+"""Rules compared with the calls of past sessions: those that were never met, and those that would save questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forge_cli.core.approval import GrantRule
+from forge_cli.core.errors import ForgeError
+from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
+from forge_cli.engine.runtime.facts import Facts, policy_of
+from forge_cli.engine.runtime.without_model import bare_worker, opened
+from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_user_settings
+from forge_cli.files.worker import load_worker
+from forge_cli.inspection.looker import look
+from forge_cli.inspection.past import MadeCall, PastGate, Warn, judge_gates, past_gates
+from forge_cli.process.signals import in_loop
+from forge_cli.record.calls import PastCall
+
+_BY_NAME = ".approval.tools."
+
+
+async def suggest_from_past(since: str, warn: Warn) -> tuple[list[PastQuestion], list[Suggestion], list[LeftOut]]:
+    """The questions that would come up again, and what would answer them.
+
+    What was denied to a worker that cannot be opened any more must not be allowed to another.
+    """
+    judged, lost = await judge_gates(past_gates(warn, since), warn)
+    denied = [MadeCall(made.past, no=made.no) for made in lost if made.no]
+    questions: list[PastQuestion] = []
+    asking: list[tuple[PastGate, dict[int, PastCall]]] = []
+    for gate, calls in judged:
+        elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
+        found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
+        asking.append((gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)}))
+        questions += [PastQuestion(made.past.call, made.yes, made.no, now.offers, made.granted) for made, now in found]
+
+    async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
+        text, allowed = _planned(rules).after.decode(), set[int]()
+        for gate, calls in asking:
+            left = {place: past for place, past in calls.items() if place not in before}
+            now = zip(left, await gate.judge([*left.values()], text), strict=True)
+            allowed |= {place for place, each in now if each.verdict == "preApproved"}
+        return allowed
+
+    return questions, *await suggest_rules(questions, newly_allowed)
+
+
+def _planned(rules: Sequence[GrantRule]) -> FileEdit:
+    """The user's file with the rules."""
+    try:
+        return plan_edit(forge_home() / "config.yaml", rules, user=True)
+    except CannotEditError as error:
+        by_hand = lines_to_paste(rules, user=True)
+        raise ForgeError(f"{error}; add it by hand:\n{by_hand}") from None
+
+
+def write_rules(rules: Sequence[GrantRule]) -> FileEdit:
+    edit = _planned(rules)
+    try:
+        edit.write()
+    except CannotEditError as error:
+        raise ForgeError(str(error)) from None
+    return edit
+
+
+def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
+    """All rules by their place, the places of those that were met, and how many different calls there were."""
+    judged, _ = in_loop(judge_gates, past_gates(warn), warn)
+    rules: dict[str, Facts] = {}
+    met: set[str] = set()
+    with TemporaryDirectory(prefix="forge-") as empty, suppress(ForgeError):  # a toolset may need settings of a worker
+        rules |= {rule["where"]: rule for rule in _written(look(policy_at, None, empty))}
+    for gate, calls in judged:
+        policy = look(policy_at, gate.file, str(gate.workspace), worker=gate.file, folder=gate.workspace)
+        called = {made.past.call.name for made, _ in calls}
+        rules |= {rule["where"]: rule for rule in _written(policy)}
+        met |= {where for _, now in calls for where in now.met}
+        met |= {rule["where"] for rule in _written(policy) if rule.get("tool") in called}
+    return rules, met, sum(len(calls) for _, calls in judged)
+
+
+async def policy_at(worker: str | None, workspace: str) -> Facts:
+    """What is said by a worker and by the user, or by the user alone."""
+    alone = bare_worker(dict.fromkeys(load_user_settings(forge_home()).policy))
+    found = load_worker(worker) if worker else alone
+    async with opened(found, workspace=Path(workspace), make_zones=False) as assembly:
+        return policy_of(assembly)
+
+
+def _written(policy: Facts) -> Iterator[Facts]:
+    """The rules that stand in a file: entries of lists, and of tools by their name."""
+    yield from (rule for rule in policy["rules"] if rule["where"] and str(rule["rule"]).endswith("]"))
+    yield from (rule for rule in policy["tools"] if rule["where"] and _BY_NAME in str(rule["rule"]))

@@ -1,0 +1,99 @@
+"""The rows of ``forge tools list``, as they are shown and cached: most of the time nothing else is loaded."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forge_cli.core.source import OWN
+from forge_cli.engine.plugins.scan import Plugin, allowed, installed, toolset_plugins
+from forge_cli.files.cache import StampedCache
+from forge_cli.files.home import forge_home
+
+if TYPE_CHECKING:
+    from forge_cli.core.errors import ForgeError
+    from forge_cli.core.source import Source
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the list: a tool, or something that is broken and why."""
+
+    name: str
+    toolset: str
+    source: str
+    origin: str
+    mode: str = ""
+    approval: str = ""
+    description: str = ""
+    version: str | None = None
+    label: str | None = None
+    category: str | None = None
+    error: str | None = None
+    tokens: int | None = None
+    """What its definition takes of the window, as a guess."""
+    settings: list[dict[str, Any]] | None = None
+    """Of a toolset that has no tools as it is: what its section in a worker file may say."""
+    deferred: bool | None = None
+    """True where the model is told its name only, until it asks for more."""
+
+    @classmethod
+    def broken(cls, plugin: Plugin, error: ForgeError) -> Row:
+        return cls(plugin.name, plugin.name, plugin.source.kind, str(plugin), error=error.message)
+
+    @classmethod
+    def left_out(cls, toolset: str, name: str, source: Source, problem: str) -> Row:
+        return cls(name, toolset, source.kind, source.origin, error=problem)
+
+    def wire(self, *, tokens: bool = False) -> dict[str, Any]:
+        """What is known of it; what most tools do not have is left out where it is missing."""
+        left_out = () if tokens else ("tokens", "deferred")
+        return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
+
+
+def rows_of_all() -> list[Row]:
+    """Of every plugin by itself; what is known of one is cached until it, or of ours an executable, changes."""
+    found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
+    with StampedCache(forge_home() / "cache" / "tools.json") as cache:
+        for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
+            own = executables if plugin.distribution == OWN else ""
+            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {own}"
+            rows = _cached_rows(cache.find(name, stamp))
+            if rows is None:
+                rows = _rows_of_plugin(plugin)
+                if not any(row.error for row in rows):
+                    cache.put(name, stamp, [vars(row) for row in rows])
+            found += rows
+    return found
+
+
+def _stamp_of(folder: Path) -> str:
+    """What changes when an executable is added, edited or removed; found without loading what reads them."""
+    found: list[tuple[str, int, int]] = []
+    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))):
+        with suppress(OSError):
+            status = path.lstat()
+            found.append((str(path), status.st_mtime_ns, status.st_size))
+    return sha256(repr(found).encode()).hexdigest()
+
+
+def _cached_rows(value: Any) -> list[Row] | None:
+    """Rows from the cache; None where nothing was, or nothing that this version of forge would write."""
+    try:
+        complete = all(row.keys() == Row.__dataclass_fields__.keys() for row in value)
+        return [Row(**row) for row in value] if complete else None
+    except (TypeError, AttributeError):
+        return None
+
+
+def _rows_of_plugin(plugin: Plugin) -> list[Row]:
+    from forge_cli.inspection.looker import ThirdPartyError, look
+    from forge_cli.inspection.tool_rows import rows_of_plugin
+
+    try:
+        return look(rows_of_plugin, plugin.name, plugin.distribution)
+    except ThirdPartyError as error:
+        return [Row.broken(plugin, error)]
