@@ -52,7 +52,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv(LOAD_PLUGINS, "")
-    home = tmp_path_factory.getbasetemp() / f"home{next(_FOLDERS)}"
+    home = tmp_path_factory.getbasetemp() / f"home-{next(_FOLDERS)}"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))
