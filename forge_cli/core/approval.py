@@ -20,7 +20,7 @@ PRE_APPROVED = "preApproved"
 
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 _AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""What some reader of YAML takes for something else than text."""
+"""Words that some reader of YAML takes for something else than text."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class GrantRule:
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
     title: str = field(compare=False)
-    """What it allows, in a few words."""
+    """The calls that it allows, in a few words."""
     user_at: tuple[str, ...] | None = field(default=None, compare=False)
     """The place in the user's own config.yaml, where such a rule works there, too."""
     user_says: Any = field(default=None, compare=False)
-    """What it says there, where that is something else."""
+    """The value that it has there, where that is another one."""
     entry: Mapping[str, Any] | None = field(default=None, compare=False)
     """The whole entry that ``at`` leads through, for a file that does not have it yet."""
     key: str = field(default="", compare=False, repr=False, metadata={"wire": False})
-    """What a grant of it is remembered by; the gate sets it."""
+    """The key by which a grant of it is remembered; the gate sets it."""
 
     def __str__(self) -> str:
         if self.at[-1:] == (NEW_ENTRY,):
@@ -73,7 +73,7 @@ class GrantOffer:
 
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
-        """What one rule, or several together, would allow."""
+        """The offer of what one rule, or several together, would allow."""
         kept = tuple(unique(rules))
         return cls(" and ".join(rule.title for rule in kept), kept)
 
@@ -153,7 +153,7 @@ _MODES = tuple(ApprovalMode)
 
 
 SessionMode = Literal["ask", "acceptEdits", "readOnly"]
-"""What a person lets a worker do while they talk with it."""
+"""The freedom that a person gives a worker while they talk with it."""
 MODE_TITLES: Mapping[SessionMode, str] = {"ask": "ask", "acceptEdits": "accept edits", "readOnly": "read only"}
 """Every one, in the order in which a key goes round."""
 
@@ -166,7 +166,7 @@ def modes_within(approval_mode: str, *, read_only: bool) -> tuple[SessionMode, .
 
 
 class OnAsk(Enum):
-    """What ``ask`` means when nobody can be asked."""
+    """The meaning of ``ask`` when no person can be asked."""
 
     DENY = "deny"
     FAIL = "fail"
@@ -174,7 +174,7 @@ class OnAsk(Enum):
 
 
 class Effect(Enum):
-    """What a tool does to the world, as its author declares it."""
+    """An effect of a tool on the world, as its author declares it."""
 
     READ = "read"
     WRITE = "write"
@@ -205,7 +205,7 @@ class JudgedPart:
     rule: str | None = None
     where: Mark | None = None
     met: tuple[Mark, ...] = field(default=(), compare=False, repr=False, metadata={"wire": False})
-    """Where all rules stand that match it, also those that another one is stricter than."""
+    """The places of all rules that match it, also of those that another one is stricter than."""
 
     def wire(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -214,7 +214,7 @@ class JudgedPart:
 
 @dataclass(frozen=True)
 class CommandRun:
-    """Where a call would run a command, and whether it is confined there."""
+    """The place where a call would run a command, and whether it is confined there."""
 
     folder: str
     confined: bool
@@ -228,7 +228,7 @@ class CommandRun:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the policy says of one call, and why."""
+    """The decision of the policy on one call, and the reason."""
 
     approval: Approval
     reason: str
@@ -238,11 +238,11 @@ class Verdict:
     details: tuple[str, ...] = ()
     """More lines for people who want to know exactly, such as what is said of each part of a command."""
     parts: tuple[JudgedPart, ...] = ()
-    """What was judged by itself, for the prompt; with one part the reason says it all."""
+    """Parts that were judged by themselves, for the prompt; with one part the reason says it all."""
     risk: Risk | None = None
     """Of this exact call, where that is known; else that of the tool counts."""
     basis: Any = field(default=None, compare=False, repr=False)
-    """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
+    """Findings of a tool's own check, handed to its ``execute`` as ``context.basis``."""
     grants: Needs = field(default=(), compare=False, repr=False)
     """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
     unruled: bool = False
@@ -251,7 +251,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is asked to decide: the call, why it asks, and what it would do."""
+    """A question to a person: the call, why it asks, and what it would do."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
     request_id: str
@@ -285,7 +285,7 @@ class ApprovalRequest:
     distribution: str | None = field(default=None, compare=False)
     """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
     offers: tuple[GrantOffer, ...] | None = field(default=None, compare=False)
-    """What a yes may be remembered as, the narrowest first."""
+    """Grants that a yes may be remembered as, the narrowest first."""
     policy_files: Mapping[str, str] | None = field(default=None, compare=False)
     """The files that a rule may be written to: of the ``user``, and of the ``worker``."""
 
@@ -299,9 +299,9 @@ class ApprovalDecision:
     note: str | None = None
     by: DecidedBy = "user"
     grant: GrantOffer | None = None
-    """What is remembered: one of the request's offers; identical calls where none is named."""
+    """The grant that is remembered: one of the request's offers; identical calls where none is named."""
     via: str | None = None
-    """Where the answer came from, such as ``forge approvals answer``; None for the place where it was asked."""
+    """The origin of the answer, such as ``forge approvals answer``; None for the place where it was asked."""
 
     def __bool__(self) -> bool:
         return self.approved

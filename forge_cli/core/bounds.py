@@ -69,7 +69,7 @@ class ForcedEnd:
 
 
 RUNNING: dict[Section, None] = {}
-"""What has begun and not ended, in that order; where forge owns the process, a thread watches it."""
+"""Sections that have begun and not ended, in that order; where forge owns the process, a thread watches it."""
 
 
 def begin(
@@ -158,7 +158,7 @@ def is_of_forge(code: object) -> bool:
 
 
 def fault_text(error: BaseException) -> str:
-    """What third-party code did wrong, in one sentence."""
+    """The fault of third-party code, in one sentence."""
     return str(error) if isinstance(error, OutOfTime | OwnExit) else error_text(error)
 
 

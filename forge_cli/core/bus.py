@@ -57,7 +57,7 @@ class EventBus:
         self._origin: Origin | None = None
         self._subscribers: list[_Subscriber] = []
         self._handlers: dict[type[Event], tuple[Handler, ...]] = {}
-        """Who gets an event, by its type."""
+        """The handlers that get an event, by its type."""
         self._questions: dict[str, _Question] = {}
         self._waiting: deque[Event] = deque()
         self._delivering = False

@@ -19,7 +19,7 @@ OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What a model or a person asks for; ``unreadable`` is the text of its args where they could not be read."""
+    """A call that a model or a person asks for; ``unreadable`` is the text of its args where they could not be read."""
 
     id: str
     name: str
@@ -119,7 +119,7 @@ class ToolOutcome:
     duration_ms: int = 0
     by: str | None = None
     denials: tuple[Denial, ...] = ()
-    """What the call itself was denied while it ran."""
+    """Denials of what the call itself reached for while it ran."""
     rule: str = field(default="", repr=False, compare=False)
     """Of a refusal, the rule behind it and its place in a file, for people; the model does not read it."""
     traceback: str | None = field(default=None, repr=False, compare=False)
@@ -131,7 +131,7 @@ class ToolOutcome:
         return self.status == "success"
 
     def text(self) -> str:
-        """What the model reads."""
+        """The text that the model reads."""
         return for_model(self.value)
 
     @property

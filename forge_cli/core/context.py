@@ -1,4 +1,4 @@
-"""What a tool may know of the call it serves: its sandbox, its interrupt, and the ways to report and to delegate."""
+"""Contexts of calls: the sandbox of a tool, its interrupt, and the ways to report and to delegate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Delegation:
 
 @dataclass(frozen=True, kw_only=True)
 class CallContext:
-    """What a tool's own check may know of a call before anybody has consented to it."""
+    """The facts that a tool's own check may know of a call before anybody has consented to it."""
 
     call_id: str
     tool: str
@@ -81,7 +81,7 @@ AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """What a tool may know of the call it serves; a function gets it through a parameter of this type."""
+    """The facts that a tool may know of the call it serves; a function gets them through a parameter of this type."""
 
     call_id: str
     tool: str
@@ -90,11 +90,11 @@ class ToolContext:
     sandbox: SandboxView
     interrupt: InterruptSignal
     paths: Mapping[str, str] = field(default_factory=dict)
-    """Where the paths among the args led when the call was judged."""
+    """The places to which the paths among the args led when the call was judged."""
     stamp: str | None = None
     """The stamp of the preview that was approved; None where nothing was shown."""
     basis: Any = None
-    """What the tool's own check found out and put into its Verdict."""
+    """The findings that the tool's own check put into its Verdict."""
     report: Callable[[str, float | None], None] = field(default=lambda message, fraction: None, repr=False)
     show: Callable[[str], None] = field(default=lambda text: None, repr=False)
     """Shows what a command has printed last while it runs; for the event loop, and not kept."""

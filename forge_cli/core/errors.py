@@ -139,7 +139,7 @@ class BlockedError(ToolError):
 
 
 class Stale(ToolError):
-    """What was shown at the prompt is no longer what the call would touch: the gate asks again."""
+    """The call would no longer touch what was shown at the prompt: the gate asks again."""
 
 
 class Terminated(KeyboardInterrupt):

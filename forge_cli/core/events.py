@@ -41,7 +41,7 @@ class Event:
     """None for the root; on the wire it is part of the envelope, not of the payload."""
 
     def payload(self) -> JsonObject:
-        """What the wire carries beside the envelope."""
+        """The content on the wire beside the envelope."""
         return wire(self)
 
     @classmethod
@@ -62,12 +62,12 @@ class SessionStart(Event):
     resumed: int | None = None
     forked_from: str | None = None
     output_schema: Mapping[str, Any] | None = field(default=None, compare=False)
-    """What the answer has to fit, where the person or the program said so, and not the worker."""
+    """The schema that the answer has to fit, where the person or the program gave it, and not the worker."""
     title: str | None = field(default=None, compare=False)
-    """What the session is called, where it is resumed."""
+    """The name of the session, where it is resumed."""
     batch: str | None = field(default=None, compare=False)
     zones: tuple[Mapping[str, Any], ...] | None = field(default=None, compare=False, repr=False)
-    """What files can be used: ``{name, path, mode, write, delete}`` each."""
+    """Zones whose files can be used: ``{name, path, mode, write, delete}`` each."""
     isolation: str | None = field(default=None, compare=False)
     """How commands are confined."""
     read_only: bool | None = field(default=None, compare=False)
@@ -90,7 +90,7 @@ class SessionUpdate(Event):
     zones: tuple[Mapping[str, Any], ...] | None = None
     isolation: str | None = None
     usage: Usage | None = None
-    """What the model has used to find the title."""
+    """The usage of the model to find the title."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class MessageEvent(Event):
     summary_of: int | None = None
     """How many messages, from the first on, this one stands for from now on."""
     environment: str | None = field(default=None, compare=False, repr=False)
-    """Where the worker is now, where the message tells how that differs from what the model was told before."""
+    """The place of the worker now, where the message tells how that differs from what the model was told before."""
 
     def payload(self) -> JsonObject:
         """The message, with what is only there where it applies."""
@@ -179,7 +179,7 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True)
 class ToolOutput(Event):
-    """What the command of a call has printed last, while it runs."""
+    """The last output of the command of a call, while it runs."""
 
     type: ClassVar[str] = "toolOutput"
     transient: ClassVar[bool] = True
@@ -238,9 +238,9 @@ class ApprovalDecided(Event):
     caller: str | None = None
     """``tool:NAME`` where a tool makes the call."""
     grant: GrantOffer | None = None
-    """What was allowed for the session with this answer, or, where it is ``cached``, what allows this call."""
+    """The grant for the session that came with this answer, or, where it is ``cached``, that allows this call."""
     via: str | None = None
-    """Where the answer came from, if that is not where it was asked."""
+    """The origin of the answer, if that is not where it was asked."""
     fingerprint: str | None = field(default=None, compare=False, repr=False)
     """The identity of the call, as in a request."""
 
@@ -251,7 +251,7 @@ class SessionGrant:
 
     tool_name: str
     text: str
-    """What it allows, in a few words."""
+    """The calls that it allows, in a few words."""
     rules: tuple[str, ...] = ()
     """The rules, as they could stand in a policy; none for one very call."""
 
@@ -292,7 +292,7 @@ class NetworkAccess(Event):
     """Why it is refused."""
 
     def sentence(self) -> str:
-        """What happened, as a line for people."""
+        """The event as a line for people."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         why = f": {self.reason}" if self.reason else ""
         return f"network: {host}:{self.port} {'allowed' if self.allowed else 'refused'} by {self.by}{why}"
@@ -321,7 +321,7 @@ class TriedWant:
     what: str
     """A host and port, or a path, as far as it is known."""
     why: str | None = None
-    """What keeps a trial from it."""
+    """The reason that keeps a trial from it."""
 
     def wire(self) -> JsonObject:
         """As a JSON object."""
@@ -329,7 +329,7 @@ class TriedWant:
 
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
-    """What a trial reached for in vain, for people: places of the network together, then each path."""
+    """Describe what a trial reached for in vain, for people: places of the network together, then each path."""
     places, paths = {True: list[str](), False: list[str]()}, []
     for each in wanted:
         if each.kind == "network":
@@ -359,7 +359,7 @@ class CommandTried(Event):
     """Why it may have ended otherwise than the command would."""
 
     def sentence(self) -> str:
-        """What happened, as a line for people."""
+        """The event as a line for people."""
         if self.applied:
             return f"applied: changes: {len(self.changed)}"
         lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
@@ -405,7 +405,7 @@ class ContextUsage(Event):
 
 @dataclass(frozen=True)
 class ManualToolsAvailable(Event):
-    """What people may call or send by a command now."""
+    """Tools and prompts that people may call or send by a command now."""
 
     type: ClassVar[str] = "manualToolsAvailable"
     tools: tuple[Mapping[str, Any], ...]
@@ -453,7 +453,7 @@ class UserInput(Event):
     """Files that go along with a task."""
 
     def payload(self) -> JsonObject:
-        """What was typed, with attachments where there are some."""
+        """The text that was typed, with attachments where there are some."""
         found = wire(self)
         return found if self.attachments else {key: value for key, value in found.items() if key != "attachments"}
 
@@ -500,7 +500,7 @@ class ManualToolInvoke(Event):
 
 @dataclass(frozen=True)
 class CommandEvent(Event):
-    """What a slash command asks of the runtime, such as ``clear``."""
+    """The request of a slash command to the runtime, such as ``clear``."""
 
     type: ClassVar[str] = "command"
     name: str
@@ -515,7 +515,7 @@ class OtherEvent(Event):
     data: JsonObject
 
     def payload(self) -> JsonObject:
-        """What was recorded, as it is."""
+        """The payload as it was recorded."""
         return dict(self.data)
 
 

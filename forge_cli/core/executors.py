@@ -58,12 +58,12 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Taken:
-    """What came of a message from another machine."""
+    """The effect of a message from another machine."""
 
     end: ItemEnd | None = None
     """The item that it ends, if it does."""
     reply: str | None = None
-    """What is to be sent back to that machine."""
+    """The message to be sent back to that machine."""
 
 
 class RemoteWork(Protocol):
@@ -77,7 +77,7 @@ class RemoteWork(Protocol):
         ...
 
     def order(self, item: BatchItem) -> str:
-        """What makes a host begin an item, or resume it from the last line that came back.
+        """The message that makes a host begin an item, or resume it from the last line that came back.
 
         From now on, nothing that an earlier order of the same item brings counts.
         """
@@ -88,7 +88,7 @@ class RemoteWork(Protocol):
         ...
 
     def interrupt(self, reason: str) -> str:
-        """What makes a host let every item save itself."""
+        """The message that makes a host let every item save itself."""
         ...
 
     def lost(self, item: BatchItem, problem: str) -> ItemEnd:
@@ -103,7 +103,7 @@ class RemoteWork(Protocol):
 
 @dataclass(frozen=True)
 class ExecutorEnv:
-    """What an executor gets."""
+    """The things that an executor gets."""
 
     perform: Perform
     """Can be pickled; in another process it has no part in the budget and the pace of the batch."""

@@ -31,11 +31,11 @@ class LockEntry:
     section: Section
     name: str
     origin: str
-    """Where it comes from, in words that hold on every machine; ``from`` in the file."""
+    """The origin, in words that hold on every machine; ``from`` in the file."""
     sha256: str
     version: str = ""
     floating: str = field(default="", compare=False)
-    """Where nothing says which version is started: how to write one that is fixed."""
+    """The way to write a fixed version, where nothing says which version is started."""
 
 
 def hash_of(*parts: Any) -> str:

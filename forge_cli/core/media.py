@@ -30,7 +30,7 @@ class DisplayHints:
 
 @dataclass(frozen=True)
 class KnownResult:
-    """What the well-known kinds share; a result on the wire starts with its kind."""
+    """The part that the well-known kinds share; a result on the wire starts with its kind."""
 
     kind: ClassVar[str]
 
@@ -58,7 +58,7 @@ MEDIA_LIMIT = 3_750_000
 
 _TEXT_TYPE = r"text/.+|(application|image)/(.+\+)?(json|xml|yaml)"
 _REDACTED = "[redacted:"
-"""What looked like a secret in base64 is not there any more, and what is left cannot be decoded."""
+"""The mark in place of base64 that looked like a secret; the rest cannot be decoded."""
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+_-]+(;.*)?")
 
 MediaT = TypeVar("MediaT", "Image", "Blob")
@@ -73,7 +73,7 @@ class Image(KnownResult):
     media_type: str
     """Such as ``image/png``."""
     alt: str = ""
-    """What there is to see, for whoever cannot."""
+    """A description of what there is to see, for those who cannot."""
     display: DisplayHints | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Image(KnownResult):
         return ", ".join(facts)
 
     def text(self) -> str:
-        """What a model reads, also one that is shown the image."""
+        """The text that a model reads, also one that is shown the image."""
         return "\n".join(filter(None, (self.alt, f"[image: {self.about()}]")))
 
 
@@ -120,7 +120,7 @@ class Blob(KnownResult):
         return ", ".join(filter(None, (self.name, self.media_type, core.pictures.file_size(len(self.data)))))
 
     def text(self) -> str:
-        """What a model reads: what it is, and the content where that is text."""
+        """The text that a model reads: what it is, and the content where that is text."""
         content = decoded_text(self)
         return f"[file: {self.about()}]" if content is None else f"[file: {self.about()}]\n{content}"
 

@@ -52,7 +52,7 @@ class CallResult:
     text: str
     is_error: bool = False
     files: tuple[Image | Blob, ...] = ()
-    """What a provider may show to a model that sees; ``text`` describes it already."""
+    """Files that a provider may show to a model that sees; ``text`` describes them already."""
 
     @classmethod
     def of(cls, call_id: str, tool: str, value: ResultValue, *, is_error: bool) -> CallResult:
@@ -78,12 +78,12 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Summary:
-    """What stands for the beginning of a conversation, in its parts; the text of its message has all of them."""
+    """The parts of what stands for the beginning of a conversation; the text of its message has all of them."""
 
     text: str
-    """What the model made of it."""
+    """The summary that the model made."""
     said: tuple[str, ...] = ()
-    """What the user said, verbatim."""
+    """The words of the user, verbatim."""
     called: Mapping[str, str] = field(default_factory=dict)
     """By tool: the last call of each one that lasts, verbatim."""
 
@@ -105,7 +105,7 @@ class Message:
     """There when this message stands for others that were taken out."""
 
     def wire(self) -> JsonObject:
-        """What somebody said; results of calls have events of their own."""
+        """The words and calls of the message; results of calls have events of their own."""
         found: JsonObject = {"role": jsonable(self.role), "content": jsonable(self.text)}
         if self.calls:
             found["calls"] = [wire(_WireCall(call.id, call.name, call.args, call.unreadable)) for call in self.calls]
@@ -233,7 +233,7 @@ class ModelProvider(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called, such as ``script:demo.yaml``."""
+        """The name of the model, such as ``script:demo.yaml``."""
         ...
 
     @property
@@ -252,14 +252,14 @@ class ModelProvider(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEnv:
-    """What a model may know of its surroundings; a relative path in its name is looked for in ``folders``, in order."""
+    """The surroundings that a model may know; a relative path in its name is looked for in ``folders``, in order."""
 
     folders: tuple[Path, ...]
     notify: Notify
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the user's config says of this very model under ``models:``, in keys that hold for every provider."""
+    """The user's config of this very model under ``models:``, in keys that hold for every provider."""
     settings: Any = None
-    """What it says in keys of the provider's own, read by the factory's ``Options``; None where it has none."""
+    """The same in keys of the provider's own, read by the factory's ``Options``; None where it has none."""
 
     def find(self, name: str) -> Path:
         """The file of that name, in the first folder that has one."""
@@ -289,9 +289,9 @@ class ModelFactory:
     prefix: str
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""
-    """What the provider needs to work, in one short line, for people."""
+    """The needs of the provider in one short line, for people."""
     missing: Callable[[], str | None] = lambda: None
-    """What of it is not there right now, as a sentence with the remedy; None when the provider is ready."""
+    """Say which of them is not met right now, as a sentence with the remedy; None when the provider is ready."""
     keys: tuple[str, ...] = ()
     """The variables that may hold its key, see ``find_key``."""
     catalog: Callable[[], Sequence[ListedModel]] = tuple

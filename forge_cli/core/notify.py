@@ -23,7 +23,7 @@ _RETRY = re.compile(r"(.*); trying again(?: in ([\d.]+) s)? \((\d+) of (\d+)\)",
 
 @dataclass(frozen=True)
 class RetryNotice:
-    """What is told before something is tried again."""
+    """A notice before something is tried again."""
 
     problem: str
     wait: float

@@ -12,7 +12,7 @@ from forge_cli.core.wire import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class HookCall:
-    """What a hook is told; a command reads it as JSON."""
+    """The facts that a hook is told; a command reads them as JSON."""
 
     event: HookName
     session: str
@@ -38,7 +38,7 @@ class HookCall:
 
 @dataclass(frozen=True)
 class HookAnswer:
-    """What a hook says: it may tighten a verdict, never loosen it, and add a note."""
+    """The answer of a hook: it may tighten a verdict, never loosen it, and add a note."""
 
     verdict: Literal["ask", "blocked"] | None = None
     note: str | None = None

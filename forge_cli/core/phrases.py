@@ -1,4 +1,4 @@
-"""What forge itself says to a model: each such text once, so that none of them is taken for the user's."""
+"""Texts of forge itself to a model: each of them once, so that none is taken for the user's."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def summary_of_call(tool: str) -> str:
 
 
 def required_output(schema: str) -> str:
-    """What the final answer has to be, said before the work begins."""
+    """The form that the final answer must have, said before the work begins."""
     return (
         "Your final answer must be one JSON value and nothing else: no words before or after it, no code fence. "
         f"It must fit this JSON Schema:\n\n{schema}"
@@ -63,12 +63,12 @@ def required_output(schema: str) -> str:
 
 
 def repair_output(problem: object) -> str:
-    """What is wrong with a final answer that does not fit."""
+    """The message about a final answer that does not fit."""
     return f"{_REPAIR}: {problem}. Answer again with the whole JSON value, corrected, and nothing else."
 
 
 def child_task(task: str, instructions: str | None) -> str:
-    """What a child worker reads: its input, and what its parent adds to it."""
+    """The task as a child worker reads it: its input, and what its parent adds to it."""
     return f"{task}\n\nFurther instructions for this task:\n{instructions}" if instructions else task
 
 

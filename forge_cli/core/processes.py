@@ -88,7 +88,7 @@ class ProcessStream(Protocol):
 
     @property
     def finished(self) -> Finished | None:
-        """What ``run`` would have returned; None while the command runs."""
+        """The result that ``run`` would have returned; None while the command runs."""
         ...
 
     def __aiter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""What a toolset offers to people, its prompts, and what its server may ask of a session."""
+"""The prompts that a toolset offers to people, and the requests of its server to a session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class SampleRequest:
     """Somebody wants the worker's model to answer messages that are not part of the conversation."""
 
     asker: str
-    """Who wants it, as people are told: ``the MCP server notes``."""
+    """The name of the asker, as people are told: ``the MCP server notes``."""
     messages: tuple[Message, ...]
     system: str = ""
 
 
 @dataclass(frozen=True)
 class SampleReply:
-    """What the model answered."""
+    """The answer of the model."""
 
     text: str
     model: str
@@ -42,12 +42,12 @@ class SessionRequests(Protocol):
         """Have the worker's model answer; ToolError where that is refused or fails."""
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
-        """What a person fills into a form; None where that is declined, or nobody is there."""
+        """The values that a person fills into a form; None where that is declined, or no person is there."""
         ...
 
 
 class NoSession:
-    """Where no session is, nothing can be asked of it."""
+    """The absence of a session, of which nothing can be asked."""
 
     attended = False
 
@@ -69,7 +69,7 @@ class PromptArgument:
 
 @dataclass(frozen=True)
 class PromptSpec:
-    """What a person sees of a prompt before it is filled in."""
+    """The part of a prompt that a person sees before it is filled in."""
 
     name: str
     description: str = ""

@@ -1,4 +1,4 @@
-"""What tools give back: seven well-known kinds and custom ones, with a text for the model and a form for the wire."""
+"""The results of tools: seven well-known kinds and custom ones, with a text for the model and a form for the wire."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Text(KnownResult):
     display: DisplayHints | None = None
 
     def text(self) -> str:
-        """What the model reads: the content."""
+        """The text that the model reads: the content."""
         return self.content
 
 
@@ -66,7 +66,7 @@ class Diff(KnownResult):
     bytes_written: int
     display: DisplayHints | None = None
     model_text: str | None = None
-    """What the model reads, where that is not one line that says what was written."""
+    """The text that the model reads, where that is not one line that says what was written."""
 
     @classmethod
     def of(cls, path: str, original: str | None, modified: str) -> Diff:
@@ -75,7 +75,7 @@ class Diff(KnownResult):
         return cls(path, shown, modified, is_new=original is None, bytes_written=len(modified.encode()))
 
     def text(self) -> str:
-        """What the model reads: what was written."""
+        """The text that the model reads: what was written."""
         if self.model_text is not None:
             return self.model_text
         if self.original == self.modified:
@@ -98,7 +98,7 @@ class FileContent(KnownResult):
     """The model reads each line with its number."""
 
     def text(self) -> str:
-        """What the model reads: the content, with what was left out."""
+        """The text that the model reads: the content, with what was left out."""
         if self.first_line is None:
             return self.content
         lines = self.content.removesuffix("\n").split("\n") if self.content else []
@@ -131,7 +131,7 @@ class FileList(KnownResult):
         return cls(path, files, len(files))
 
     def text(self) -> str:
-        """What the model reads: a file a line."""
+        """The text that the model reads: a file a line."""
         more = [f"[{self.count - len(self.files)} more]"] if self.count > len(self.files) else []
         return "\n".join([*self.files, *more]) or f"{self.path} is empty."
 
@@ -144,10 +144,10 @@ class Json(KnownResult):
     data: Any
     display: DisplayHints | None = None
     model_text: str | None = None
-    """What the model reads, where a sentence says it better than JSON."""
+    """The text that the model reads, where a sentence says it better than JSON."""
 
     def text(self) -> str:
-        """What the model reads: the data as JSON, unless the tool says it otherwise."""
+        """The text that the model reads: the data as JSON, unless the tool says it otherwise."""
         return self.model_text if self.model_text is not None else self.json()
 
     def json(self) -> str:
@@ -170,7 +170,7 @@ class Custom:
     mime_type: str | None = None
     display: DisplayHints | None = None
     model_text: str | None = None
-    """What the model reads, where that is not the summary and the data as JSON."""
+    """The text that the model reads, where that is not the summary and the data as JSON."""
 
     def __post_init__(self) -> None:
         if not is_valid_kind(self.kind) or is_well_known_kind(self.kind):
@@ -182,7 +182,7 @@ class Custom:
         return wire(self)
 
     def text(self) -> str:
-        """What the model reads: the summary, where there is one, and the data."""
+        """The text that the model reads: the summary, where there is one, and the data."""
         if self.model_text is not None:
             return self.model_text
         data = self.data if isinstance(self.data, str) else _json_text(jsonable(self.data))
@@ -271,10 +271,10 @@ def _characters(data: Any) -> int:
 
 
 def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
-    """What a model that sees may be shown of a result, beside its text."""
+    """The files of a result that a model that sees may be shown, beside its text."""
     return (value,) if isinstance(value, Image | Blob) else ()
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
-    """What the model reads of a result."""
+    """The text of a result that the model reads."""
     return clean_text(cut(value.text(), limit))

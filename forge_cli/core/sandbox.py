@@ -1,4 +1,4 @@
-"""What a tool of any source can do with files: the view of the sandbox that a call gets."""
+"""The view of the sandbox that a call gets: all that a tool of any source can do with files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FileKind = Literal["file", "directory", "link", "special"]
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What a file or folder is, by the path it really has."""
+    """The kind and facts of a file or folder, by the path it really has."""
 
     name: str
     path: str
@@ -48,7 +48,7 @@ class SandboxView(Protocol):
         """The folders that the worker reaches, in their order."""
 
     def judge(self, path: str, access: Access | str) -> Verdict:
-        """What zone and protected names say of an access, and why; a ToolError when it is not possible at all."""
+        """The verdict of zone and protected names on an access, and why; a ToolError when it is not possible at all."""
         ...
 
     def resolve(self, path: str) -> str:
@@ -78,5 +78,5 @@ class SandboxView(Protocol):
         """Size, times and kind of a file or folder."""
 
     def list(self, path: str) -> list[FolderEntry]:
-        """What is in a folder, sorted; ``/`` holds the zones."""
+        """The entries of a folder, sorted; ``/`` holds the zones."""
         ...

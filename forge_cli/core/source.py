@@ -18,7 +18,7 @@ OWN = "forge-workers"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a tool came from; shown to people, never branched on."""
+    """The origin of a tool; shown to people, never branched on."""
 
     kind: SourceKind
     origin: str

@@ -154,7 +154,7 @@ class TextJoiner:
         self._held = ""
 
     def add(self, piece: str) -> str:
-        """What is whole now."""
+        """Take a piece, and give the text that is whole now."""
         piece = self._held + piece
         self._held = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
         return mend(piece.removesuffix(self._held))

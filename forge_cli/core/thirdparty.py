@@ -15,7 +15,7 @@ _watch: ContextVar[Watch | None] = ContextVar("third_party", default=None)
 
 
 class NeedsThirdParty(BaseException):
-    """What was asked cannot be told without third-party code, which does not belong into this process."""
+    """The question cannot be answered without third-party code, which does not belong into this process."""
 
 
 def needs_third_party(error: BaseException) -> bool:

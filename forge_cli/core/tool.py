@@ -44,7 +44,7 @@ class RefusesOnly:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a call would do, shown at the prompt; ``execute`` finds the stamp in its context and can check it.
+    """The effect that a call would have, for the prompt; ``execute`` finds the stamp in its context and can check it.
 
     With ``once`` a yes is good for this call only: its args do not say what it does (a commit, say).
     """
@@ -57,9 +57,9 @@ class Preview:
     recap: str | None = None
     """How much it shows, in a few words; that of a ``Diff`` is counted."""
     runs: CommandRun | None = None
-    """Where a command would run, if the call starts one."""
+    """The place where a command would run, if the call starts one."""
     tried: CommandTried | None = None
-    """What came of a trial; without an effect nobody need be asked, unless a rule says so."""
+    """The result of a trial; without an effect no person need be asked, unless a rule says so."""
     changed: GrantOffer | None = None
     """The folder in which it changed something, where a yes may be remembered for that."""
 
@@ -71,7 +71,7 @@ StandsFor = Callable[[Args], tuple[str, JsonObject]]
 
 @dataclass(frozen=True, kw_only=True)
 class Validated:
-    """What became of an input: ``args`` that fit, or an ``error`` that names each wrong field."""
+    """The result of checking an input: ``args`` that fit, or an ``error`` that names each wrong field."""
 
     ok: bool
     args: JsonObject | None = None

@@ -99,7 +99,7 @@ def plain_type(hint: Any) -> Any:
 
 
 def _write_text(item: Any) -> Any:
-    """What a field of text holds is text on the wire, also where third-party code put something else into it."""
+    """Write what a field of text holds as text, also where third-party code put something else into it."""
     if type(item) is str:
         return clean_text(item)
     plain = jsonable(item)
@@ -208,7 +208,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _safe_text(value: Any) -> str:
-    """What an object says of itself; a ``__str__`` is third-party code and may fail."""
+    """The text that an object gives of itself; a ``__str__`` is third-party code and may fail."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", str(value))
     except Exception:

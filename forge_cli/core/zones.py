@@ -20,7 +20,7 @@ class ZoneMode(Enum):
 
 
 class Access(Enum):
-    """What a call wants of a path; INFO asks whether it exists and what it is."""
+    """The access to a path that a call wants; INFO asks whether it exists and what it is."""
 
     READ = "read"
     LIST = "list"

@@ -50,7 +50,7 @@ class Config(BaseModel):
 
     @classmethod
     def empty(cls) -> Self:
-        """What a file says that says nothing: defaults, which need no validation, so that none has to be built."""
+        """The section of a file that says nothing: defaults, which need no validation, so that none has to be built."""
         return cls.model_construct()
 
     def section(self, *loc: str) -> Any:
@@ -61,7 +61,7 @@ class Config(BaseModel):
         return data
 
     def where(self, *loc: str | int) -> Mark | None:
-        """Where in its file the value at ``loc`` stands; None for what was not read from a file."""
+        """The place of the value at ``loc`` in its file; None for what was not read from a file."""
         return where_in(self._source, loc)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file that people write: one sentence, with the place in the file."""
+"""Problems of a file that people write: one sentence, with the place in the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNABLE = re.compile(r"( after validation)?, (unable to|got|not) .*", re.DOTALL)
 
 
 def unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
-    """What is said of a key that no field reads."""
+    """The problem of a key that no field reads."""
     known = sorted(names)
     listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
     remedy = did_you_mean(snake_case(key), known, listed)
@@ -30,7 +30,7 @@ def unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
 
 
 def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | None) -> WorkerError:
-    """What pydantic found, with the mark of its place."""
+    """The problem that pydantic found, with the mark of its place."""
     loc = tuple(step for step in error["loc"] if not (isinstance(step, str) and "[" in step))
     context = error.get("ctx", {})
     if error["type"] == "unknown_key":

@@ -1,4 +1,4 @@
-"""What a JSON Schema says of each field: what it admits, and strings read as the declared type."""
+"""The fields of a JSON Schema: what each of them admits, and strings read as the declared type."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 
 def lookup(ref: str, root: JsonObject) -> Any:
-    """What a local ``$ref`` points at, or None where it points at nothing in this schema."""
+    """The target of a local ``$ref``, or None where it points at nothing in this schema."""
     if not ref.startswith("#"):
         return None
     if ref[1:2] not in ("", "/"):

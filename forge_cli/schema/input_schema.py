@@ -28,7 +28,7 @@ _OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternPropertie
 
 @dataclass(frozen=True, eq=False)
 class InputSchema:
-    """What a tool takes: the JSON Schema shown to the model, and the validation derived from the same thing."""
+    """The input of a tool: the JSON Schema shown to the model, and the validation derived from the same thing."""
 
     json_schema: JsonObject
     model: type[BaseModel] | None = None
@@ -86,7 +86,7 @@ class InputSchema:
 
 
 def lint(schema: object) -> list[str]:
-    """What would make a provider reject the tool; an empty list for a sound schema."""
+    """Problems that would make a provider reject the tool; an empty list for a sound schema."""
     if not isinstance(schema, dict):
         return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
     try:

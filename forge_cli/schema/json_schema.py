@@ -23,7 +23,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 @dataclass(frozen=True)
 class SchemaProblem:
-    """What is wrong with a schema, and where in it; no place where the whole cannot be checked."""
+    """A problem of a schema, and its place there; no place where the whole cannot be checked."""
 
     sentence: str
     loc: Loc = ()
@@ -31,7 +31,7 @@ class SchemaProblem:
 
 
 def validator(schema: JsonObject) -> Validator:
-    """What checks values against a sound schema; it never fetches anything."""
+    """The validator that checks values against a sound schema; it never fetches anything."""
     import jsonschema
     import referencing
 

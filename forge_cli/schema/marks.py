@@ -1,4 +1,4 @@
-"""Where values stand in the files that people write, kept beside the values."""
+"""Marks of the places of values in the files that people write, kept beside the values."""
 
 from __future__ import annotations
 

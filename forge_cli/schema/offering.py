@@ -57,7 +57,7 @@ class GivenTools(Toolset):
 
 
 class ModuleTools(Toolset):
-    """What a module of plain functions offers: each public name that can be a tool, made when it is asked for."""
+    """The tools of a module of plain functions: each public name that can be a tool, made when it is asked for."""
 
     module: ClassVar[ModuleType]
 
@@ -69,7 +69,7 @@ class ModuleTools(Toolset):
         return [tool for name in self.names for tool in await self.tools_named(name)]
 
     async def tools_named(self, name: str) -> Sequence[Tool]:
-        """What one name stands for: a Tool, a Toolset with its tools, or a typed function; a SchemaError otherwise."""
+        """The tools behind one name: a Tool, a Toolset with its tools, or a typed function; else a SchemaError."""
         thing = getattr(self.module, name)
         if is_hook(thing):
             raise SchemaError(f"'{name}' is a hook, which forge calls itself, and not a tool")

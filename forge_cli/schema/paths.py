@@ -31,7 +31,7 @@ class PathArgument:
         return {**handler(schema), **self.keywords()}
 
     def keywords(self) -> JsonObject:
-        """What the schema of the argument says besides its type."""
+        """The keywords that the schema of the argument has besides its type."""
         kind = {KIND: self.kind} if self.kind else {}
         return {"format": FORMAT, ACCESS: self.access.value, **kind}
 
@@ -52,7 +52,7 @@ class PathUse:
     access: Access
     kind: Literal["file"] | None = None
     at: Loc = ()
-    """Where it stands in the args; empty for a path inside another value."""
+    """The place in the args; empty for a path inside another value."""
 
     def __init__(self, path: str, access: Access | str, kind: Literal["file"] | None = None, *, at: Loc = ()) -> None:
         known = access if isinstance(access, Access) else Access(access)
@@ -60,5 +60,5 @@ class PathUse:
 
 
 def declared_accesses(schema: JsonObject) -> set[Access]:
-    """What is done to the paths that a schema declares; empty where it declares none."""
+    """The accesses to the paths that a schema declares; empty where it declares none."""
     return {Access(each[ACCESS]) for each in subschemas(schema) if ACCESS in each}

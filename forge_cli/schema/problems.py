@@ -1,4 +1,4 @@
-"""What is wrong with the input of a tool, in words: one sentence for each wrong field, with its place."""
+"""Problems of the input of a tool, in words: one sentence for each wrong field, with its place."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PYDANTIC_TYPES = frozenset(
 
 
 def expectation(schema: Any, root: JsonObject) -> str:
-    """What a value has to be, in words: ``an integer >= 0 or null``; empty where the schema does not say."""
+    """The value that is expected, in words: ``an integer >= 0 or null``; empty where the schema does not say."""
     described = [_describe(branch) for branch in alternatives(schema, root)]
     return " or ".join(dict.fromkeys(described)) if all(described) else ""
 
@@ -92,7 +92,7 @@ def shown(value: Any) -> str:
 
 
 def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
-    """What the library found, in our words."""
+    """The findings of the library, in our words."""
     error = best_error(error)
     path, keyword = tuple(error.absolute_path), error.validator
     value: Any = error.instance
@@ -138,7 +138,7 @@ def _place(path: Loc) -> str:
 
 
 def model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
-    """What pydantic found, in our words."""
+    """The findings of pydantic, in our words."""
     found: dict[Loc, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         found.setdefault(_path_in(args, detail), []).append(detail)
@@ -151,7 +151,7 @@ def model_problems(error: ValidationError, args: JsonObject, schema: JsonObject)
 
 
 def _path_in(data: Any, detail: ErrorDetails) -> Loc:
-    """Where in the args the error is: pydantic's own location also names the alternatives of a union."""
+    """The place of the error in the args: pydantic's own location also names the alternatives of a union."""
     path: list[str | int] = []
     for step in detail["loc"]:
         within = data if isinstance(data, dict) else dict(enumerate(data)) if isinstance(data, list) else {}

@@ -67,7 +67,7 @@ class Tool:
     name: str
     description: str
     input_schema: JsonObject | type[BaseModel]
-    """What the model sees; validation is derived from the same thing."""
+    """The schema that the model sees; validation is derived from the same thing."""
     execute: Execute
     preview: MakePreview | None = None
     """Asked only before a prompt: what the call would do."""
@@ -77,7 +77,7 @@ class Tool:
     """The paths inside other args; those that the schema declares are found without it."""
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
-    """What it does to the world; None is unknown, and unknown is high risk."""
+    """The effects on the world; None is unknown, and unknown is high risk."""
     delegates: bool = False
     """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
     bound_to_zones: bool = True
@@ -95,9 +95,9 @@ class Tool:
     version: str | None = None
     """For people to read; nothing is decided by it."""
     source: Source | None = None
-    """Where it came from; filled in by forge."""
+    """The origin of the tool; filled in by forge."""
     origin: str | None = None
-    """What its toolset adds to the source for people to read, such as the package that it adapts."""
+    """The addition of its toolset to the source for people to read, such as the package that it adapts."""
     stands_for: StandsFor | None = None
     """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
 
@@ -127,7 +127,7 @@ class Tool:
 
     @property
     def mode(self) -> ToolMode:
-        """Who may call it: ``llm``, ``manual`` or ``both``."""
+        """The callers that it may have: ``llm``, ``manual`` or ``both``."""
         return self.manual.mode if self.manual else "llm"
 
     @property
@@ -223,7 +223,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOptions:
-    """What ``@tool`` says of a function, kept on the function itself, which stays callable as it was."""
+    """The options that ``@tool`` gives a function, kept on the function itself, which stays callable as it was."""
 
     name: str | None = None
     description: str | None = None

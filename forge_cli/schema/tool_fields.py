@@ -34,7 +34,7 @@ Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class ManualExecution:
-    """Who may call a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
+    """The callers of a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
 
     mode: ToolMode = "llm"
     label: str | None = None
@@ -53,7 +53,7 @@ def approval_named(word: str) -> Approval | None:
 
 
 def read_fields(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given for fields of a tool, as the fields have it; a SchemaError names the tool and the field.
+    """Read what was given for fields of a tool, as the fields have it; a SchemaError names the tool and the field.
 
     ``label`` and ``category`` become part of ``manual``, and ``read_only`` of ``effects``.
     """

@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class ToolsetEnv:
-    """What a toolset may know of the worker it serves."""
+    """The facts that a toolset may know of the worker it serves."""
 
     worker: str
     worker_dir: Path
@@ -71,7 +71,7 @@ class ToolsetEnv:
     """Gives ``processes``; what starts and confines commands is loaded for whoever asks first."""
     notify: Notify
     policy: Any = None
-    """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
+    """The user's policy for this toolset in every worker, read by its ``Policy``; None where nothing is said."""
     register: Callable[[object, str], Sequence[type[Toolset]]] = lambda plugin, name: plugin.forge_toolsets()  # type: ignore[attr-defined]
     """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
@@ -108,7 +108,7 @@ class ToolsetEnv:
 
 @dataclass(frozen=True)
 class ToolsetPlaces:
-    """Where a toolset is going to work."""
+    """The places where a toolset is going to work."""
 
     worker_dir: Path
     workspace: Path
@@ -127,11 +127,11 @@ class Toolset(Generic[ConfigT]):
     """
 
     name: ClassVar[str]
-    """What it is called in a worker file, and the name of its entry point."""
+    """The name of the toolset in a worker file, and of its entry point."""
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
-    """What reads its section; ``Toolset[NotesConfig]`` sets it."""
+    """The class that reads its section; ``Toolset[NotesConfig]`` sets it."""
     Policy: ClassVar[type[PolicyConfig] | None] = None
-    """What the user may say under ``policy.NAME`` in config.yaml for every worker; it arrives as ``env.policy``."""
+    """The class of what the user may say under ``policy.NAME`` in config.yaml; it arrives as ``env.policy``."""
     dynamic: ClassVar[bool] = False
     """True where the tools are known only from outside and may change between turns."""
     replaces: ClassVar[bool] = False
@@ -201,7 +201,7 @@ class Toolset(Generic[ConfigT]):
         return "stack" not in vars(self) and leaves_as_is(self, "__aexit__")
 
     def _tools_at_hand(self) -> Sequence[Tool] | None:
-        """What ``tools`` would give, where that is known without waiting and without code of others; else None."""
+        """The tools that ``tools`` would give, if known without waiting and without code of others; else None."""
         return vars(self).get("_marked") if leaves_as_is(self, "tools") else None
 
     async def tools(self) -> Sequence[Tool]:
@@ -227,7 +227,7 @@ class Toolset(Generic[ConfigT]):
         return await core.bounds.run_in_thread(function, *args, **more)
 
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-        """What ``@tool`` gave as the name of a method, as that method; a tool is not one that is meant."""
+        """The methods that ``@tool`` gave by name, as methods; a tool is not one that is meant."""
         for key in BY_NAME:
             name = getattr(getattr(method, OPTIONS), key)
             if not isinstance(name, str):
@@ -259,7 +259,7 @@ class Toolset(Generic[ConfigT]):
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        """What it uses of this machine besides the worker's files: by name, each with its version.
+        """The needs of the toolset on this machine besides the worker's files: by name, each with its version.
 
         Where items of a batch run on another machine, that must have the same. ``config`` is as for ``own_files``.
         """
@@ -267,11 +267,11 @@ class Toolset(Generic[ConfigT]):
 
     @classmethod
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
-        """What it is going to use besides its own code, for a lock: found without starting or importing any of it."""
+        """The parts that it will use besides its own code, for a lock: found without starting or importing any."""
         return ()
 
     async def parts(self) -> Iterable[LockEntry]:
-        """What a lock names of it besides its tools, once it is open."""
+        """The parts that a lock names of it besides its tools, once it is open."""
         return ()
 
     async def prompts(self) -> Sequence[PromptSpec]:
