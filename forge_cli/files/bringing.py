@@ -63,7 +63,7 @@ class Brought:
 
 
 def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
-    """What lies in a folder, or at one path in it; what is wrong with one of them is an error if it is ``strict``."""
+    """Find what lies in a folder, or at one path in it; one that has a mistake is an error if it is ``strict``."""
     folder = place if place.is_dir() else place.parent
     found = list(_find(folder, strict))
     settings = next((each for each in found if each.kind == "settings"), None)
@@ -141,7 +141,7 @@ def hash_brought(found: Sequence[Brought], folder: Path) -> str:
 
 
 def capabilities(found: Sequence[Brought]) -> str:
-    """What trusting it would lead to, in words."""
+    """The consequences of trusting it, in words."""
     settings = [each.settings for each in found if each.settings]
     hooks = {id(hook): hook for each in found for hook in each.hooks}.values()
     servers = [server for each in found for server in each.servers.values()]

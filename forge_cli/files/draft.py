@@ -15,7 +15,7 @@ from forge_cli.files.home import user_home
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What a new worker file is going to say."""
+    """The content of a new worker file."""
 
     name: str
     instructions: str
@@ -23,7 +23,7 @@ class Draft:
     model: str | None
     approval: Approval
     schema: Path | None = None
-    """Where an editor finds what the file may say."""
+    """The file in which an editor finds what the worker file may say."""
 
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self._lines())

@@ -64,7 +64,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
 
 
 def _required(policy: OrganisationPolicy) -> Iterator[ConfigRow]:
-    """What only an organisation can say."""
+    """Rows that only an organisation can set."""
     for section in (policy.allow, policy.require):
         name = "allow" if section is policy.allow else "require"
         for key, value in section.model_dump(exclude_unset=True).items():
@@ -118,7 +118,7 @@ def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
 
 
 def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:
-    """What has a name of its own: that of the project stands in the place of the user's."""
+    """Rows of entries with a name of their own: that of the project stands in the place of the user's."""
     names = dict.fromkeys(name for settings in files.values() for name in getattr(settings, key))
     for name in names:
         source = next(source for source, settings in files.items() if name in getattr(settings, key))

@@ -36,7 +36,7 @@ LARGEST = 256 * 1024
 
 @dataclass(frozen=True)
 class LeftAnswer:
-    """What another process says to one request, and which call it was shown."""
+    """The answer of another process to one request, and which call it was shown."""
 
     session: str
     request_id: str
@@ -68,7 +68,7 @@ class LeftAnswer:
 
 
 def answer_file(log: Path) -> Path:
-    """Where an answer is left; a session asks one thing at a time."""
+    """The file in which an answer is left; a session asks one thing at a time."""
     return Path(beside(log, ANSWER))
 
 
@@ -129,7 +129,7 @@ class _Watch:
 
 
 def _take(file: Path) -> bytes | None:
-    """What was left, which is gone then; one that was withdrawn meanwhile does not count."""
+    """Take what was left, which is gone then; an answer that was withdrawn meanwhile does not count."""
     try:
         found = read_regular(file) if file.lstat().st_size <= LARGEST else b""
         file.unlink()

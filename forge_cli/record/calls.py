@@ -17,7 +17,7 @@ from forge_cli.record.state import CallState, SessionState, fold
 
 @dataclass(frozen=True)
 class PastVerdict:
-    """What was said of a call; ``refused`` where it could not run at all."""
+    """The verdict on a call; ``refused`` where it could not run at all."""
 
     verdict: str
     reason: str
@@ -27,7 +27,7 @@ class PastVerdict:
 
     @classmethod
     def of(cls, event: ApprovalDecided | ApprovalRequired) -> PastVerdict:
-        """What settled a call, or the request that was left open."""
+        """The verdict that settled a call, or the request that was left open."""
         match event:
             case ApprovalDecided():
                 return cls(event.verdict, event.reason, event.rule, event.where, event.by)
@@ -76,7 +76,7 @@ def _verdict(state: CallState) -> PastVerdict | None:
 
 @dataclass(frozen=True)
 class PastWork:
-    """What one worker called in a session: the root, or a child worker, which has no file on record."""
+    """The calls of one worker in a session: the root, or a child worker, which has no file on record."""
 
     worker: str
     root_file: str | None

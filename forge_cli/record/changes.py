@@ -1,4 +1,4 @@
-"""What a session changed: the content that files had before, kept beside the log so that it can be restored."""
+"""The changes of a session: the content that files had before, kept beside the log so that it can be restored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DIGEST = 64
 """Characters of the name of what is kept by its content; that of a clone has more."""
 
 State = tuple[str, str] | None
-"""What a path held: its kind with the hash of a file or the target of a link; None where there was nothing."""
+"""The content of a path: its kind with the hash of a file or the target of a link; None where there was nothing."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class ChangeLog:
 
     @property
     def trials(self) -> Path:
-        """Where commands that were tried, and that somebody may still approve, are kept."""
+        """The folder of commands that were tried, and that somebody may still approve."""
         return self.log.with_suffix(SUFFIX)
 
     @contextmanager
@@ -137,7 +137,7 @@ class ChangeLog:
             self._append(known[entry.path, entry.call] for entry in entries)
 
     def changed(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
-        """What the session changed and left different, or these calls of it, in the order of the first changes."""
+        """Files that the session, or these calls, changed and left different, in the order of the first changes."""
         found: dict[Path, ChangedFile] = {}
         for entry in self._load().values():
             if calls is None or entry.call in calls:
@@ -147,7 +147,7 @@ class ChangeLog:
 
     @contextmanager
     def kept(self, file: ChangedFile, digest: str) -> Iterator[bytes | BufferedReader]:
-        """What a file with this hash held: its content, or the clone of it."""
+        """The content that a file with this hash held, or the clone of it."""
         cloned = self._clone_of(file.path, digest)
         if cloned.exists():
             with open(cloned, "rb") as content:
@@ -287,18 +287,18 @@ class ChangeLog:
 
 
 def change_log(session: str) -> ChangeLog:
-    """What was kept of a session's files."""
+    """The log of what was kept of a session's files."""
     return ChangeLog(session_file(session))
 
 
 def _state(entry: Entry | None) -> State:
-    """What a command found or left, as the file tools see it."""
+    """The state that a command found or left, as the file tools see it."""
     kinds = {"folder": "directory", "pipe": "special"}
     return None if entry is None else (kinds.get(entry.kind, entry.kind), entry.detail)
 
 
 def state_of(held: HeldFile) -> State:
-    """What is at a place now."""
+    """The state of a place now."""
     return _look(held)[0]
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
 _line_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
-"""What the hash of a line was over in earlier logs."""
+"""The text that the hash of a line was over in earlier logs."""
 Prove = Callable[[str], str | None]
 """Gives the proof of a text, where there is a key."""
 NOWHERE = Mark("-")
-"""Where a line is that does not come from a file."""
+"""The place of a line that does not come from a file."""
 
 
 class BadLine(WorkerError):
@@ -38,7 +38,7 @@ class BadLine(WorkerError):
 
 @dataclass(frozen=True)
 class Line:
-    """What the record has of one event, redacted: ``data`` is the JSON object as it stands in the log.
+    """The record of one event, redacted: ``data`` is the JSON object as it stands in the log.
 
     Keys of ``data`` that this forge does not know come from a newer one of the same version: they are passed over,
     and kept wherever the line is copied. Who and when are empty in a line that somebody broke, until ``event`` says so.
@@ -101,7 +101,7 @@ class Line:
 
     @property
     def event(self) -> AnyEvent:
-        """What happened; BadLine where that cannot be read."""
+        """The event of the line; BadLine where that cannot be read."""
         if self._event is None:
             object.__setattr__(self, "_event", self._read_event())
         return cast(AnyEvent, self._event)
@@ -196,7 +196,7 @@ class Line:
 
 
 def beginning(kind: type[Event]) -> bytes:
-    """What every line of an event has in a file, and no text can have: from its type to its first key."""
+    """The part that every line of an event has in a file, and no text can have: from its type to its first key."""
     first = camel_case(next(field.name for field in fields(kind) if field.name != "origin"))
     return f', "type": "{kind.type}", "{first}": '.encode()
 

@@ -18,7 +18,7 @@ from forge_cli.record.line import BadLine, Line
 
 _FOLDER, SUFFIX = "sessions", ".jsonl"
 INDEX = ".index.json"
-"""What is known of all sessions, beside their logs."""
+"""The file of what is known of all sessions, beside their logs."""
 LAST = "last"
 """Names the session that was worked on last."""
 CANDIDATES = 5
@@ -31,7 +31,7 @@ class SessionLost(ForgeError):
 
 @dataclass(frozen=True)
 class Log:
-    """What was read of a session: its whole lines, and whether an unfinished one at the end was dropped."""
+    """The readable part of a session: its whole lines, and whether an unfinished one at the end was dropped."""
 
     path: Path
     lines: tuple[Line, ...]
@@ -63,12 +63,12 @@ def sessions_folder() -> Path:
 
 
 def session_file(session: str) -> Path:
-    """Where the log of a session is, by its whole id."""
+    """The log of a session, by its whole id."""
     return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
 def beside(log: Path, ending: str) -> str:
-    """Where something is kept for the time being that belongs to a log, and is no session."""
+    """The path of something that belongs to a log for the time being, and is not a session."""
     folder, name = os.path.split(log)
     return os.path.join(folder, f".{name}{ending}")
 
@@ -146,7 +146,7 @@ def _named(name: str, files: Sequence[Path]) -> list[Path]:
 
 
 def random_end(session: str) -> str:
-    """What tells a session from all others; its id for one that is called otherwise."""
+    """The part that tells a session from all others; its id for one that is called otherwise."""
     return session.rpartition("-")[2]
 
 
@@ -159,7 +159,7 @@ def read_session(path: Path) -> Log:
 
 
 def read_readable(path: Path) -> Log:
-    """What can be read of a log, and what cannot."""
+    """Read what can be read of a log, and note what cannot."""
     try:
         data = read_regular(path)
     except OSError as error:
@@ -178,7 +178,7 @@ def read_readable(path: Path) -> Log:
 
 
 def broken_link(log: Log) -> str | None:
-    """Where the chain of a log does not hold, as a sentence; None when every line is what was written."""
+    """The place where the chain of a log does not hold, as a sentence; None when every line is what was written."""
     broken = _broken(log)
     return f"line {broken[0]}: {broken[1]}" if broken else None
 
@@ -193,7 +193,7 @@ def damage_of(log: Log) -> str | None:
 
 
 def missing_line(log: Log) -> str | None:
-    """Where lines of a log are missing, as a sentence; None where all of them are there, changed or not."""
+    """The place where lines of a log are missing, as a sentence; None where all of them are there, changed or not."""
     whole = all(line.seq == number for number, line in enumerate(log.lines, 1))
     return None if whole else broken_link(log)
 

@@ -49,11 +49,11 @@ class OpenSession:
     log: RecordLog | None = None
     resumed: Resumed | None = None
     lines: tuple[Line, ...] = ()
-    """What the log of a session that is resumed held already."""
+    """The lines that the log of a session that is resumed held already."""
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """What gets each line: the log, where there is one."""
+        """The sinks that get each line: the log, where there is one."""
         return (self.log,) if self.log else ()
 
     @property
@@ -189,7 +189,7 @@ def sweep(folder: Path) -> None:
 
 
 def _leftovers(folder: Path) -> dict[Path, list[str]]:
-    """What may be left, by the logs, there or not, that it lies beside."""
+    """Files that may be left, by the logs, there or not, that they lie beside."""
     found: dict[Path, list[str]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -43,7 +43,7 @@ TEXT_MAX = 10_000
 
 @dataclass(frozen=True)
 class Overview:
-    """What ``forge sessions list`` shows of a session; ``status`` is that of its result, or ``running``."""
+    """The row of a session in ``forge sessions list``; ``status`` is that of its result, or ``running``."""
 
     session: str
     started: str
@@ -61,7 +61,7 @@ class Overview:
     waits: bool
     """May requests be pending in it? True when it was parked, or ended without a word."""
     title: str = ""
-    """What the model or the person calls it."""
+    """The name that the model or the person gave it."""
     batch: str | None = None
     """The file of the results, where it is an item of a batch."""
 
@@ -123,7 +123,7 @@ def _update(data: bytes, beginning: bytes, after: int = 0) -> SessionUpdate:
 
 
 def _event(line: Line | None) -> AnyEvent | None:
-    """What a line says; nothing, where somebody changed it."""
+    """The event of a line; none where somebody changed it."""
     try:
         return line.event if line else None
     except BadLine:

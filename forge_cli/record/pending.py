@@ -1,4 +1,4 @@
-"""What a session waits for: requests that were put on record, and the answers that came since."""
+"""The requests that a session waits for, as they were put on record, and the answers that came since."""
 
 from __future__ import annotations
 

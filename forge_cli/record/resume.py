@@ -1,4 +1,4 @@
-"""What a session has come to for those who resume it: its history, and what was still open when it ended."""
+"""The state of a session for those who resume it: its history, and what was still open when it ended."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Past:
     reply: tuple[Message, StopReason] | None = None
     """An answer of the model, and why it stopped, that the session did not come to record as its end."""
     environment: str | None = None
-    """What the system prompt says of where the worker is."""
+    """The place of the worker, as the system prompt says it."""
     last_environment: str | None = None
-    """What the model was told last of where the worker is."""
+    """The place of the worker, as the model was told last."""
     tools: tuple[str, ...] = ()
     """Those that the last turn was offered."""
 
@@ -74,7 +74,7 @@ class PastChild:
     """By which its caller called it."""
     past: Past
     answer: str | None = None
-    """What it said in the end, if it came to its end."""
+    """The last words of the child, if it came to its end."""
     open: bool = False
     """Nothing was heard of its end."""
 
@@ -96,9 +96,9 @@ class Resumed:
     chosen_model: str | None = None
     """The model that the person chose in the middle of it; it counts before that of the worker."""
     output_schema: JsonObject | None = None
-    """What the answer had to fit; it still has to, where the same task is resumed."""
+    """The schema that the answer had to fit; it still has to, where the same task is resumed."""
     title: str | None = None
-    """What the session is called."""
+    """The name of the session."""
     read_only: bool = False
     """Was it begun, or resumed, as one in which nothing can be changed? Then it stays so."""
 

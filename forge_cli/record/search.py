@@ -33,7 +33,7 @@ from forge_cli.record.line import BadLine, Line
 AROUND = 40
 """Characters of an excerpt before and after what was found."""
 _ESCAPED = re.compile(r'[^ -~]|["\\]')
-"""What may stand in a log in another way than in a text."""
+"""Characters that may stand in a log in another way than in a text."""
 
 
 def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
 
 
 def _texts(event: AnyEvent) -> Iterator[str]:
-    """What can be found in an event; what is said in two of them counts in one."""
+    """Texts that can be found in an event; what is said in two of them counts in one."""
     match event:
         case MessageEvent(message=message):
             yield message.text
@@ -115,7 +115,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _excerpt(text: str, wanted: str) -> str:
-    """What was found with a little around it, in one line."""
+    """The text that was found with a little around it, in one line."""
     place = max(text.casefold().find(wanted), 0)
     start, end = max(place - AROUND, 0), place + len(wanted) + AROUND
     words = " ".join(text[start:end].split())

@@ -122,7 +122,7 @@ def _command(started: ToolStarted) -> str | None:
 
 
 def find_repeated(runs: Iterable[tuple[str, Sequence[str]]]) -> list[RepeatedSequence]:
-    """What occurred often enough, the longest first; a part of a longer one that is as frequent is left out."""
+    """Find what occurred often enough, the longest first; a part of a longer one that is as frequent is left out."""
     counts: dict[tuple[str, ...], int] = {}
     sessions: dict[tuple[str, ...], set[str]] = {}
     for session, run in runs:

@@ -335,5 +335,5 @@ def without(message: Message, elided: Collection[str]) -> Message:
 
 
 def cut_off_text(call: ToolCall, in_flight: Container[str]) -> str:
-    """What the model is told of a call that has no result; ``in_flight`` are identities of calls that may have run."""
+    """The text for the model on a call that has no result; ``in_flight`` are identities of calls that may have run."""
     return UNCERTAIN_CALL if call_identity(call.name, call.args) in in_flight else INTERRUPTED_CALL

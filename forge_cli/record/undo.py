@@ -47,7 +47,7 @@ def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | No
 
 
 def look(file: ChangedFile) -> Undoing:
-    """What undoing would do to a file, by what is there now."""
+    """Look at what undoing would do to a file, by what is there now."""
     action: Action = "remove" if file.before is None else "restore"
     if file.unkept:
         return Undoing(file, action, left=file.unkept)

@@ -1,4 +1,4 @@
-"""What the gate says of one call, as data for people and programs."""
+"""The answer of the gate on one call, as data for people and programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VerdictAnswer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What would become of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
+    """The outlook of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
 
     answer: VerdictAnswer
     offers: tuple[GrantOffer, ...] = ()
@@ -46,7 +46,7 @@ def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
 
 
 def outlook_of(guard: Guard, judged: Judged) -> Outlook:
-    """What is said of a call that can run, with the hooks that it would be put to; none of them is run."""
+    """The outlook of a call that can run, with the hooks that it would be put to; none of them is run."""
     verdict, hooks = judged.verdict, guard.judge.hooks
     offers = tuple(offers_for(verdict.grants))
     before = [hook.facts() for hook in hooks.hooks_before(judged)] if hooks else []

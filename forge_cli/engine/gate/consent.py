@@ -199,7 +199,7 @@ class Consent:
         return f"{f'the tool {caller.name} of {workers}' if isinstance(caller, CallingTool) else workers} wants to"
 
     async def preview(self, judged: Judged) -> Preview | None:
-        """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
+        """A preview of the call; one that fails is shown as failed, never means yes, and holds for one call only."""
         if judged.tool.preview is None:
             return None
         try:
@@ -278,7 +278,7 @@ def _who_denied(by: DecidedBy) -> str:
 
 
 def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
-    """What a mode says of a call, whatever its verdict: the one place where a mode grants or refuses anything."""
+    """The decision of a mode on a call, whatever its verdict: the one place where a mode grants or refuses anything."""
     approval = judged.verdict.approval
     match mode:
         case "readOnly" if approval is not Approval.BLOCKED and _is_of_model(judged) and not _reads(judged):
@@ -340,7 +340,7 @@ class ReopenedCalls:
 
     @classmethod
     def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ReopenedCalls | None = None) -> ReopenedCalls:
-        """What a session left behind; the calls that may have run are the same for all workers of a session."""
+        """The calls that a session left behind; those that may have run are the same for all workers of a session."""
         cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
         if past is None:
             return cls(cut_off=cut_off, redact=redact)

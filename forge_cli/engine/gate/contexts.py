@@ -1,4 +1,4 @@
-"""What a tool is given besides its args, where it asks for that, and the calls that it makes itself."""
+"""The contexts that tools are given besides their args, where they ask for them, and the calls that tools make."""
 
 from __future__ import annotations
 

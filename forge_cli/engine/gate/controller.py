@@ -1,4 +1,4 @@
-"""Who settles an ``ask``: memory, the approval mode, a program's callback, a person on the bus, or nobody."""
+"""The settling of an ``ask``: by memory, the approval mode, a program's callback, a person on the bus, or a refusal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.grants import AskedCall, SessionGrants
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
-"""What a program says to a request; a mapping has the fields of a decision."""
+"""A program's answer to a request; a mapping has the fields of a decision."""
 ApprovalCallback = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
 
 
@@ -51,7 +51,7 @@ class ApprovalController:
 
     @property
     def session_mode(self) -> SessionMode:
-        """What the person lets the worker do now; what it tightens holds for child workers, too."""
+        """The freedom that the person gives the worker now; what it tightens holds for child workers, too."""
         if self._parent is None:
             return self._session_mode
         return "readOnly" if self._parent.session_mode == "readOnly" else "ask"
@@ -76,7 +76,7 @@ class ApprovalController:
         return self.callback is not None or self.bus.attended
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
-        """What a person could allow for the rest of the session; nothing where nobody can be asked."""
+        """Grants that a person could give for the rest of the session; none where no person can be asked."""
         return self._grants.offers(call) if self.attended else ()
 
     def settled(self, call: AskedCall) -> ApprovalDecision | None:
@@ -124,7 +124,7 @@ class ApprovalController:
 
     @property
     def grants(self) -> tuple[SessionGrant, ...]:
-        """What the person has allowed for the rest of the session, in that order."""
+        """The grants of the person for the rest of the session, in that order."""
         return tuple(each.grant for each in self._grants.all)
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:

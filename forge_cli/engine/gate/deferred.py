@@ -50,14 +50,14 @@ class DeferredTools:
     """
 
     def __init__(self, offered: OfferedTools) -> None:
-        """What the model was offered stays, also where its group is deferred because others have come."""
+        """Keep what the model was offered, also where its group is deferred because others have come."""
         self.toolbox, self.room, self._tell = offered.toolbox, offered.room, offered.tell
         self._known, self._recorded = tuple(offered.recorded or offered.names), offered.recorded
         self._groups: set[tuple[str, str]] = set()
         self._loaded: dict[str, None] = {}
         self._tools: list[Tool] = []
         self._state: tuple[int, int] | None = None
-        """What ``_tools`` were chosen from: the same again as long as nothing came to it."""
+        """The state that ``_tools`` were chosen from: the same again as long as nothing came to it."""
         self._decided = -1
         """The ``changes`` of the toolbox that were looked at last."""
 
@@ -155,7 +155,7 @@ class DeferredTools:
 
 
 def group_of(offer: Offer) -> tuple[str, str]:
-    """What is deferred together: the tools of a toolset from one kind of source, or of one server."""
+    """The group that is deferred together: the tools of a toolset from one kind of source, or of one server."""
     source = offer.tool.source or OWN
     return offer.toolset, source.origin if offer.toolset == SERVERS else source.kind
 
@@ -198,7 +198,7 @@ class FindTools(Toolset):
         return _rank(words, tools)
 
     def instructions(self) -> str | None:
-        """What the system prompt says: the names of all, with as much about each as there is room for."""
+        """The text for the system prompt: the names of all, with as much about each as there is room for."""
         room = max(SHORT_LIST, self._deferred.room.tokens // 4)
         lines = [f"- {tool.name}: {_one_line(tool)}" for tool in self._deferred.deferred]
         most = len(lines)

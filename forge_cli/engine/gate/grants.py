@@ -1,4 +1,4 @@
-"""What a person has allowed for the rest of a session: very calls and rules, and what more could be allowed."""
+"""Grants of a person for the rest of a session: very calls and rules, and what more could be allowed."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
 
 
 def offers_for(needs: Needs) -> list[GrantOffer]:
-    """What would allow a call, the narrowest first: each need met by its first rule, then by its next."""
+    """Offers that would allow a call, the narrowest first: each need met by its first rule, then by its next."""
     levels = range(max(map(len, needs), default=0))
     return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
 
 
 @dataclass(frozen=True)
 class AskedCall:
-    """What matters of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
+    """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
 
     fingerprint: str | None
     needs: Needs = ()
@@ -107,7 +107,7 @@ class SessionGrants:
         return {key for each in self.all for key in each.keys}
 
     def covering(self, call: AskedCall) -> GrantOffer | None:
-        """What allows a call: it was allowed itself, or a rule was given for everything about it that asks."""
+        """The grant that allows a call: of this call itself, or of a rule for everything about it that asks."""
         given = self._given
         rules = [next((rule for rule in need if rule.key in given), None) for need in call.needs]
         found = [rule for rule in rules if rule is not None]
@@ -118,7 +118,7 @@ class SessionGrants:
         return next((each.below for each in self.all if each.below and _is_below(call.changed, each.below)), None)
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
-        """What could be given for a call, the narrowest first, each with how many calls it would have covered."""
+        """Grants that could be given for a call, narrowest first, each with how many calls it would have covered."""
         given = self._given
         missing = [need for need in call.needs if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []

@@ -63,7 +63,7 @@ class Requested:
     made: int = 0
     """How many calls its tool has made."""
     denials: list[Denial] = field(default_factory=list)
-    """What was refused of them."""
+    """Denials among these calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ class Guard:
         return await gate.consent.Consent(self).settle(requested, judged)
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
-        """What was approved no longer holds: the call is judged as things are now, and asks at least."""
+        """Judge a call as things are now, since what was approved no longer holds: it asks at least."""
         again = await self.judge.judge(judged.call, judged.caller)
         if again.verdict.approval is Approval.BLOCKED:
             return again

@@ -40,7 +40,7 @@ LONGEST_NAME = 100
 
 
 class Caller(Enum):
-    """Who wants a call: the model, the person in a conversation, or the operator at the command line."""
+    """The caller of a tool: the model, the person in a conversation, or the operator at the command line."""
 
     MODEL = "model"
     PERSON = "person"
@@ -69,7 +69,7 @@ class CallingTool:
         return f"tool:{self.name}"
 
     def may_call(self, tool: Tool) -> bool:
-        """What is for people only stays so, however the model reaches for it."""
+        """May the tool be called? One for people only may not, however the model reaches for it."""
         return tool.mode != "manual" or self.root is not Caller.MODEL
 
 
@@ -95,7 +95,7 @@ class Judged:
         return self.offer.tool
 
     def decided(self, decision: ApprovalDecision, request_id: str | None = None) -> ApprovalDecided:
-        """What is written down of a decision on it."""
+        """The event that records a decision on it."""
         verdict = self.verdict
         return ApprovalDecided(
             self.call.id,
@@ -160,7 +160,7 @@ class Judge:
     worker: str
     workspace: Path
     setting: str = ""
-    """What else consent is bound to: the worker's file, its zones and its isolation."""
+    """The setting that consent is bound to as well: the worker's file, its zones and its isolation."""
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
     read_only: bool = False
@@ -170,7 +170,7 @@ class Judge:
     hooks: Hooks | None = None
     """Those of the person, where there are any."""
     reopened: ReopenedCalls | None = None
-    """What a resumed session knows of the calls before it."""
+    """The calls before it that a resumed session knows."""
 
     @property
     def sandbox(self) -> Sandbox:
@@ -244,7 +244,7 @@ class Judge:
         return offer
 
     def _places(self, tool: Tool, args: Args) -> tuple[JudgedPath, ...]:
-        """Where the declared paths lead, each with what its zone says; one that cannot be used refuses the call."""
+        """The places of the declared paths, each with what its zone says; one that cannot be used refuses the call."""
         if not tool.has_paths:
             return ()
         try:

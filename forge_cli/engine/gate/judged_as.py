@@ -44,7 +44,7 @@ async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObjec
 
 
 async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict | None:
-    """What a worker, or one of its parents, says of a child's call: the verdict, if it blocks."""
+    """The verdict of a worker, or one of its parents, on a child's call, if it blocks."""
     offer = same_tool(judge, judged.offer)
     verdict = None if offer is None else await _verdict_of_parent(judge, offer, judged, child)
     if verdict is None or verdict.approval is not Approval.BLOCKED:

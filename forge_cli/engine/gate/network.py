@@ -28,7 +28,7 @@ from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.sandbox.network.access import Destination
 
 NETWORK = "network"
-"""What such a request calls itself in place of a tool."""
+"""The name that such a request has in place of a tool's."""
 RULE = "sandbox.network"
 UNCOVERED = f"no rule of {RULE} covers it"
 UNANSWERED = "the command ended, or was interrupted, before anybody answered"
@@ -42,13 +42,13 @@ class NetworkConsent:
     workspace: str
     setting: str
     where: Mark | None
-    """Where the rules stand."""
+    """The place of the rules."""
     controller: ApprovalController
     interrupt: InterruptSignal
     policy_files: Mapping[str, str] = field(default_factory=dict)
     """The files that rules may be written to."""
     denials: list[Denial] = field(default_factory=list)
-    """What was denied since somebody last took note of it."""
+    """Denials since the last time somebody took note of them."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         """Whether a command may go where no rule lets it; a running command cannot wait on disk for the answer."""
@@ -72,7 +72,7 @@ class NetworkConsent:
         self.controller.bus.emit(event)
 
     def _rule(self, wanted: Destination) -> GrantRule:
-        """What a grant allows: host and port, whichever command wants them."""
+        """The rule of a grant: host and port, whichever command wants them."""
         key = fingerprint(
             worker=f"{self.worker} {self.setting}",
             source=NETWORK,

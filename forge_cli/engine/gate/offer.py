@@ -33,12 +33,12 @@ def size_of(text: str) -> int:
 
 
 def text_tokens(text: str) -> int:
-    """What a text takes of the window, as a guess."""
+    """The tokens of the window that a text takes, as a guess."""
     return size_of(text) // BYTES_A_TOKEN
 
 
 def definition_tokens(tool: Tool) -> int:
-    """What the definition of a tool takes of the window, as a guess."""
+    """The tokens of the window that the definition of a tool takes, as a guess."""
     return text_tokens(f"{tool.name}{tool.description}{_json_text(tool.schema.json_schema)}")
 
 
@@ -54,7 +54,7 @@ class Offer:
 
     @cached_property
     def tokens(self) -> int:
-        """What the definition of its tool takes of the window."""
+        """The tokens of the window that the definition of its tool takes."""
         return definition_tokens(self.tool)
 
 

@@ -50,7 +50,7 @@ class CallClock:
     over: bool = False
     """Is the call being stopped?"""
     kept: Any = None
-    """What the tool gave back when it was stopped, such as the output of a command until then."""
+    """The value that the tool gave back when it was stopped, such as the output of a command until then."""
     _away: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
@@ -97,7 +97,7 @@ class Consented:
     stamp: str | None = None
     """That of the preview which was approved; None where nothing was shown."""
     tried: CommandTried | None = None
-    """What that preview did on a copy, for a call that only has to be applied."""
+    """The result of that preview on a copy, for a call that only has to be applied."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def consult(what: str, function: Callable[..., T], *args: Any) -> T:
 
 
 async def consult_async(what: str, answer: Awaitable[Any]) -> Any:
-    """What ``consult`` has given, where it has to be awaited."""
+    """Await what ``consult`` has given, where that is needed."""
     return await perform_within(bounds.CALL_LIMIT, what, lambda: answer)
 
 
@@ -202,7 +202,7 @@ def perform_at_once(what: str, clock: CallClock, function: Callable[[], Any]) ->
 
 
 async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:
-    """What third-party code returns, or raises; OutOfTime when it is late, whether or not it lets go."""
+    """Return or raise what third-party code does; OutOfTime when it is late, whether or not it lets go."""
     done = await perform(what, CallClock(seconds), function)
     if done.late:
         raise bounds.OutOfTime(what, seconds)

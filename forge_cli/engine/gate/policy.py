@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from forge_cli.schema.toolset import ApprovalConfig
 
 Stated = tuple[Approval | None, Mark | None]
-"""What a worker says, and where in its file."""
+"""The word of a worker, and its place in the file."""
 BY_ZONE, BY_RULE = "by zone", "by rule"
-"""What decides on a call whose args do: the zones of its paths, or rules and checks of its toolset."""
+"""The sources of a verdict on a call whose args decide: the zones of its paths, or rules and checks of its toolset."""
 UNBOUND = "it is not bound to zones"
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
@@ -33,7 +33,7 @@ class Policy:
     loosened: GrantRule | None = None
     """The rule by which the worker could pre-approve the tool, were the tool silent."""
     caution: str | None = None
-    """What every reason says as well."""
+    """A text that every reason says as well."""
 
     @classmethod
     def of(cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None) -> Policy:
@@ -43,7 +43,7 @@ class Policy:
 
     @classmethod
     def stated(cls, tool: str, toolset: str, named: Stated, default: Stated, caution: str | None = None) -> Policy:
-        """What a worker says of one tool by its name, and of all those of its toolset."""
+        """The policy from what a worker says of one tool by its name, and of all those of its toolset."""
         section = f"toolsets.{toolset}.approval"
         return cls(
             _rule(*named, f"{section}.tools.{tool}"),
@@ -83,7 +83,7 @@ class Policy:
         return replace(verdict, grants=((self.loosened,),) if self.loosened and asks else ())
 
     def _grants(self, verdict: Verdict, paths: Sequence[Verdict]) -> Needs:
-        """What would allow a call, if everything about it that asks could be allowed: what the worker says stays."""
+        """The needs of a call, if everything about it that asks could be allowed: what the worker says stays."""
         asking = [each for each in (verdict, *paths) if each.approval is Approval.ASK]
         explicit = self.named is not None and self.named.approval is Approval.ASK
         if explicit or not all(each.grants for each in asking):
@@ -122,7 +122,7 @@ class Policy:
 
 
 def as_verdict(said: Any) -> Verdict:
-    """What a tool says of a call, as a verdict; nonsense asks."""
+    """The verdict from what a tool says of a call; nonsense asks."""
     match said:
         case Verdict():
             return said

@@ -39,10 +39,10 @@ class OpenToolset:
     """Content that its tools are bound to, where they say none themselves."""
     warned: set[str] = field(default_factory=set)
     good: list[Offer] | None = None
-    """What it offered last, when nothing was wrong with it."""
+    """The last offer in which nothing was wrong."""
     known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
     listed: Sequence[Tool] = ()
-    """What its ``tools()`` gave last."""
+    """The last tools that its ``tools()`` gave."""
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ class OpenToolset:
                 raise self.failure("it cannot be closed", problem) from problem
 
     def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
-        """What the worker says of tools that this toolset does not have, has no effect."""
+        """Warn of what the worker says of tools that this toolset does not have: it has no effect."""
         config, wanted = self.toolset.config, self._whitelist()
         listed = [(name, config.where("tools", index)) for index, name in enumerate(wanted or ())]
         judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
@@ -213,11 +213,11 @@ class Toolbox:
     changes: int = 0
     """How often ``offers`` became others."""
     _taken: list[list[Offer]] = field(default_factory=list)
-    """What ``offers`` was made of."""
+    """The parts that ``offers`` was made of."""
 
     @property
     def usable(self) -> list[Tool]:
-        """What can be called at all, by anybody."""
+        """The tools that can be called at all, by anybody."""
         return [offer.tool for offer in self.offers.values() if self.is_usable(offer)]
 
     def is_usable(self, offer: Offer) -> bool:

@@ -1,4 +1,4 @@
-"""What JSON cannot carry, for those who try their tools."""
+"""Values that JSON cannot carry, for those who try their tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of ``forge plugins`` share: which packages are installed, what they offer, and by what name."""
+"""Installed packages for the commands of ``forge plugins``: which ones there are, what they offer, and by what name."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _program(command: str) -> list[str]:
 
 
 def package_manager() -> list[str]:
-    """What manages the packages beside forge: its pip, else uv."""
+    """The command that manages the packages beside forge: its pip, else uv."""
     if find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):

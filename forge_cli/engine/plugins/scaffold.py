@@ -28,7 +28,7 @@ CODE = ".txt"
 
 
 class PluginKind(Enum):
-    """What a new package brings."""
+    """The kind of plugin that a new package brings."""
 
     TOOLSET = "toolset"
     MODEL = "model"
@@ -42,7 +42,7 @@ class PluginKind(Enum):
 
     @property
     def entry(self) -> str:
-        """What its entry point begins with."""
+        """The beginning of its entry point."""
         kinds = {"toolset": "", "model": MODEL, "renderer": RENDER, "executor": EXECUTOR, "command": COMMAND}
         return kinds[self.value]
 

@@ -41,7 +41,7 @@ class Ruled(Protocol):
 
 
 def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
-    """Who a worker is and what it has; ``settings`` are the user's, which hold for the one that is started."""
+    """The identity and the parts of a worker; ``settings`` are the user's, which hold for the one that is started."""
     config, sandbox = worker.config, assembly.guard.judge.late_sandbox
     limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
     return {

@@ -1,4 +1,4 @@
-"""What a person asked of the sessions of a worker, whichever command they typed; and what is open with it."""
+"""Options of a person for the sessions of a worker, whichever command they typed; and what is open with them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SessionChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What was asked, understood and complete; ``worker`` is empty where none is named yet."""
+    """The options as they were asked, understood and complete; ``worker`` is empty where none is named yet."""
 
     worker: str = ""
     """The path of its file."""

@@ -17,7 +17,7 @@ from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
 
 BY_CHILD = "child"
-"""Who refused a call that was stopped because the child worker that it called was."""
+"""The source of the refusal of a call that was stopped because the child worker that it called was."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Who may go where: a name is covered by a rule or asked for, then resolved, and its addresses are checked again."""
+"""Access to the network: a name is covered by a rule or asked for, then resolved, and its addresses checked again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Destination:
 
 
 class NetworkGate(Protocol):
-    """Who is asked for what no rule covers, and told of every connection."""
+    """The gate that is asked for what no rule covers, and told of every connection."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision: ...
 
@@ -135,7 +135,7 @@ class NetworkCheck:
         return addresses
 
     async def _consent(self, wanted: Destination, stop_clock: StopClock) -> DecidedBy:
-        """Who allows a destination; a name is not even looked up before, since that would tell it to others."""
+        """The source of the consent to a destination; a name is looked up only then, for that tells it to others."""
         if is_address(wanted.host):
             self._public([wanted.host])
         if self.rules.covers(wanted.host, wanted.port):

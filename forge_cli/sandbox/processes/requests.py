@@ -144,7 +144,7 @@ def _read_object(line: bytes) -> JsonObject | None:
 
 
 def pipes_of_caller() -> Path | None:
-    """Where the forge answers that has started this process as a tool, if it does."""
+    """The place where the forge that has started this process as a tool answers, if it does."""
     given = os.environ.get(CALLS)
     return Path(given) if given else None
 

@@ -147,7 +147,7 @@ def _resolvers() -> Iterator[bytes]:
 
 
 def _refused(seen: socket.socket) -> Iterator[tuple[bytes, int]]:
-    """Who refused somebody: TCP by itself, for UDP the kernel."""
+    """Addresses that refused a connection or a datagram: TCP by itself, for UDP the kernel."""
     while True:
         try:
             packet = seen.recv(128)

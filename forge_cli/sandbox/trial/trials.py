@@ -204,5 +204,5 @@ class Trials:
 
 
 def _kind(path: str, line: str) -> Literal["read", "write"]:
-    """What a line wants of a path outside: written by a redirection, or else read."""
+    """The access that a line wants to a path outside: written by a redirection, or else read."""
     return "write" if any(f">{gap}{path}" in line for gap in ("", " ")) else "read"
