@@ -28,7 +28,7 @@ _ROOMS = {
     "schema.tool": "Tool tool",
     "schema.toolset": "Toolset ToolsetConfig",
 }
-"""Where each name of this module is made."""
+"""The room in which each name of this module is made."""
 _MOVED = {
     "embedding": "ApprovalController Drift ExecutablesToolset FilesystemToolset FormField Gate InterruptSignal Limits"
     " MemoryToolset OpenSession PlanToolset RuntimeUI Sandbox ShellToolset derive_fields forge_home"
@@ -56,7 +56,7 @@ _MOVED_TO = {name: place for place, names in _MOVED.items() for name in names.sp
 _PACKAGES = frozenset(
     {"apps", "cli", "core", "engine", "files", "models", "record", "sandbox", "schema", "toolsets", "ui", *_MOVED}
 )
-"""What ``from forge_cli import core`` looks for here before it loads it."""
+"""Packages that ``from forge_cli import core`` looks for here before it loads them."""
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]
 

@@ -33,7 +33,7 @@ _IN_FILES = {
 
 
 def called_here(name: str, known: Iterable[str]) -> str | None:
-    """What somebody may have meant, as the end of a sentence."""
+    """The name that somebody may have meant, as the end of a sentence."""
     names = {_plain(each): each for each in known}
     plain, bare = _plain(name), _plain(_MAKERS.sub("", name))
     if said := _IN_FILES.get(plain):

@@ -108,7 +108,7 @@ class WorkerCalls:
     """A worker that is open as in a session, whose tools a test calls directly, without a model."""
 
     seen: Seen
-    """What came of the calls so far, as events and as lines of a record, and what was asked."""
+    """The events and the lines of a record from the calls so far, and what was asked."""
     _runtime: WorkerRuntime = field(repr=False)
     _portal: BlockingPortal = field(repr=False)
     _timeout: float = 30
@@ -128,7 +128,7 @@ class WorkerCalls:
 
 
 class OpenForTest(Protocol):
-    """What the fixture ``forge_worker`` is: opens a worker that has these tools and toolsets, until the test ends."""
+    """The type of the fixture ``forge_worker``: opens a worker with these tools and toolsets, until the test ends."""
 
     def __call__(self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any) -> WorkerCalls:
         """``more`` are arguments of ``Worker.of``."""
@@ -143,7 +143,7 @@ class Project:
 
     @property
     def home(self) -> Path:
-        """What ``~/.forge`` is for this project."""
+        """The folder that is ``~/.forge`` for this project."""
         return self.folder.parent / f"{self.folder.name}-home"
 
     def write(self, name: str, content: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the commands that replay share: the folders that stand for the user's, and the course in words."""
+"""Parts that the commands that replay share: the folders that stand for the user's, and the course in words."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counts(course: Course) -> JsonObject:
 
 
 def summary(course: Course) -> str:
-    """What was done again, and what could not be compared."""
+    """The work that was done again, and the part that could not be compared."""
     told = f"{counted(course.turns, 'turn')}, {counted(course.ran + course.taken, 'call')}"
     if course.taken:
         told += f" ({course.taken} from the record)"

@@ -40,7 +40,7 @@ def doctor(as_json: JsonOption = False) -> None:
 
 
 def _print(check: DoctorCheck) -> None:
-    """What was found, and below it what to do about it."""
+    """Print what was found, and below it what to do about it."""
     detail, remedy = check.detail, "" if check.ok else check.remedy or ""
     if detail.startswith("needs ") and "; " in remedy:  # a provider's own sentence says the same and more
         detail, remedy = remedy.split("; ", 1)

@@ -36,7 +36,7 @@ def load_foreign(path: str, plugins: Sequence[Plugin]) -> Any:
 
 
 def _blaming(plugin: Plugin, invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What the command raises becomes a sentence with its name."""
+    """Turn what the command raises into a sentence with its name."""
 
     def call(context: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What commands say beside their data."""
+"""Notices of commands beside their data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def warn_of_unknown_plugins() -> None:
 
 
 def resume_command(command: str, asked: RunOptions, session_id: str) -> str:
-    """What to type to resume a session as it was started: in its folder, with its model, no freer than before."""
+    """The command that resumes a session as it was started: in its folder, with its model, no freer than before."""
     argv = ["forge", command, asked.named, "-r", session_id]
     if asked.workspace != Path.cwd().resolve():
         argv += ["-C", str(asked.workspace)]

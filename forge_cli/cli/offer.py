@@ -54,7 +54,7 @@ def offer_talk() -> list[str]:
 
 
 def _ready_model(named: str) -> list[str] | None:
-    """What names a model that is ready, where the worker and the settings name none; None where none is ready."""
+    """Options that name a model that is ready, if the worker and the settings name none; None where none is ready."""
     model = model_of(named)
     if model:
         return [] if missing_of(model.partition(":")[0]) is None else None

@@ -98,7 +98,7 @@ def work_folder(directory: Path | None) -> Path:
 
 
 def json_object(text: str | None) -> JsonObject:
-    """What ``--json-input`` says; nothing where it is not given."""
+    """The object that ``--json-input`` gives; empty where it is not given."""
     try:
         given = {} if text is None else json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -24,7 +24,7 @@ def _read_table() -> dict[str, list[str]]:
 
 TABLE = _read_table()
 COMMANDS = {name: text for name, (text, *examples) in TABLE.items() if examples and name != ROOT}
-"""What the help of forge says of its own commands; entry points ``command.NAME`` say where they are."""
+"""Help texts of forge's own commands; entry points ``command.NAME`` say where they are."""
 SECTIONS = {
     "Everyday": ("run", "chat", "web", "undo", "approvals", "sessions"),
     "Look": ("approve", "replay", "models", "config", "doctor", "docs", "help"),

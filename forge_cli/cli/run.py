@@ -74,7 +74,7 @@ class OutputFormat(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions(RunOptions):
-    """What was asked of one task."""
+    """The options of one task."""
 
     task: str
     format: OutputFormat
@@ -87,7 +87,7 @@ class TaskOptions(RunOptions):
         return self.trace == "quiet" and not self.interactive
 
     def replayed(self) -> Replay | None:
-        """What is in the place of a model, where a record is."""
+        """The replay that takes the place of a model, where a record does."""
         if self.replay is None:
             return None
         return engine.replay.repeat.driven_by(self.replay, self.workspace)
@@ -265,7 +265,7 @@ def _warn(sentence: str) -> None:
 
 
 def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | QuietUI:
-    """Where the work is told; what draws on a terminal is loaded only where there is something to draw."""
+    """The screen that tells the work; what draws on a terminal is loaded only where there is something to draw."""
     if plan.is_silent:
         return QuietUI(opened.bus, trace_output=sys.stderr, find=opened.host.renderer)
     screen = ui.terminal.terminal.TerminalUI(

@@ -35,7 +35,7 @@ app = new_app()
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one record."""
+    """The outcome of one record."""
 
     file: Path
     worker: str | None

@@ -21,7 +21,7 @@ from forge_cli.inspection.worker_grants import grants_of, lines_of_grants
 
 
 def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool) -> NamedWorker:
-    """What the working directory brings cannot take the place of another worker before it is trusted.
+    """The first worker that may be used: that of the working directory only takes another's place once it is trusted.
 
     ``found`` are all of one name, that of the working directory first.
     """

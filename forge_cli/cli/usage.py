@@ -10,7 +10,7 @@ from forge_cli.core.errors import ExitCode, UsageError
 
 
 class CommandLineError(UsageError):
-    """What the parser says of a command line; ``shown`` has the usage of the command that was meant, too."""
+    """An error of the parser about a command line; ``shown`` has the usage of the command that was meant, too."""
 
     def __init__(self, error: typer.TyperException) -> None:
         super().__init__(error.format_message().replace("Value error, ", ""))

@@ -31,7 +31,7 @@ ANYTHING: JsonObject = {"anyOf": [{"type": "object"}, {"type": "array"}, {"type"
 
 
 def worker_schema() -> JsonObject:
-    """What a worker file may say."""
+    """The schema of a worker file."""
     found, toolsets = _Definitions(section_schema(WorkerConfig)), _sections("toolset")
     properties = found.schema["properties"]
     properties["sandbox"] |= {"anyOf": [found.add("sandbox", section_schema(SandboxConfig)), {"type": "null"}]}
@@ -44,7 +44,7 @@ def worker_schema() -> JsonObject:
 
 
 def config_schema() -> JsonObject:
-    """What ``config.yaml`` may say."""
+    """The schema of ``config.yaml``."""
     found, policies = _Definitions(section_schema(Settings)), _sections("policy")
     properties = {name: found.add(name, section) for name, section in policies.items()}
     found.schema["properties"]["policy"] |= {"properties": properties, "additionalProperties": False}
@@ -58,7 +58,7 @@ class _Definitions:
         self.schema: JsonObject = {"$schema": DIALECT, **schema}
 
     def add(self, name: str, section: JsonObject) -> JsonObject:
-        """Where the section is found from now on."""
+        """Add a section, and give a reference to it."""
         inner = section.get("$defs", {})
         texts = {f'"#/$defs/{each}"': f'"#/$defs/{name}.{each}"' for each in inner}
         text = json.dumps({**{f"{name}.{each}": value for each, value in inner.items()}, name: section})
@@ -80,7 +80,7 @@ def write_worker_schema() -> Path | None:
 
 
 def _sections(kind: str) -> dict[str, JsonObject]:
-    """What every installed toolset takes, in a worker file or as policy in config.yaml."""
+    """The sections of every installed toolset, in a worker file or as policy in config.yaml."""
     return {name: each[kind] for name, each in in_loop(_all_sections).items() if each.get(kind)}
 
 

@@ -164,7 +164,7 @@ async def load_toolset(name: str, distribution: str) -> None:
 
 
 def _executables(tools: ExecutableManager) -> list[DoctorCheck]:
-    """What lies in ~/.forge/tools: what is not a tool and why, and what a sound one lacks to be called."""
+    """Check ~/.forge/tools: what is not a tool and why, and what a sound one lacks to be called."""
     try:
         programs, problems = tools.scan()
     except ForgeError as error:

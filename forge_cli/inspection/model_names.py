@@ -25,7 +25,7 @@ _DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d|latest)$")
 
 
 async def check_model(worker: str, workspace: str) -> str | None:
-    """What is odd about the model of a worker; a provider that does not exist is a WorkerError."""
+    """Say what is odd about the model of a worker; a provider that does not exist is a WorkerError."""
     found, settings = load_worker(worker), load_settings(forge_home(), Path(workspace))
     if not found.config.model:
         return None
@@ -63,7 +63,7 @@ async def share_of_window(tokens: int, worker: str | None) -> str | None:
 
 
 async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> DeferredTools:
-    """What a worker's model would be told of its tools first."""
+    """The tools of a worker as its model would be told of them first."""
     room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
     deferred = DeferredTools(OfferedTools(assembly.toolbox, room))
     await deferred.start()

@@ -85,7 +85,7 @@ def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
 
 
 async def policy_at(worker: str | None, workspace: str) -> Facts:
-    """What is said by a worker and by the user, or by the user alone."""
+    """The policy of a worker and the user, or of the user alone."""
     alone = bare_worker(dict.fromkeys(load_user_settings(forge_home()).policy))
     found = load_worker(worker) if worker else alone
     async with opened(found, workspace=Path(workspace), make_zones=False) as assembly:

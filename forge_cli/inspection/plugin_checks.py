@@ -1,4 +1,4 @@
-"""What ``forge plugins check`` looks at: names and requirements as they are written, the rest in a child process."""
+"""The checks of ``forge plugins check``: names and requirements as they are written, the rest in a child process."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
 
 
 async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
-    """What a hook gives is found only through an entry point of its name."""
+    """Hooks without an entry point of their name, through which alone they are found."""
     if plugin.name.startswith(COMMAND):
         return []
     known = {each.name for each in host.plugins if each.distribution == plugin.distribution}
@@ -184,7 +184,7 @@ def _renderer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
 
 
 def _help_of(loaded: Any, plugin: Plugin) -> str:
-    """What ``--help`` says of a command: a function, or an app that may have several."""
+    """The help that ``--help`` gives of a command: a function, or an app that may have several."""
     path = kind_and_name(plugin.name)[1]
     if not isinstance(loaded, typer.Typer):
         function, loaded = loaded, typer.Typer(add_completion=False)

@@ -69,7 +69,7 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
 
 
 async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
-    """What the catalogue has, and what the server says soon enough; why it says nothing is told beside them."""
+    """The models of the catalogue, and what the server says soon enough; why it says nothing is told beside them."""
     found = [_listed(model, "catalogue") for model in factory.catalog()]
     if factory.ask is None or not ready:
         return {"models": found}

@@ -1,4 +1,4 @@
-"""What a section of a file may say: the JSON Schema of the class behind it, with the docstrings under its fields."""
+"""The schema of a section of a file: that of the class behind it, with the docstrings under its fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``forge tools test TARGET`` looks at: programs, a toolset, a worker, a tools.py, or a tool's folder."""
+"""The targets of ``forge tools test TARGET``: programs, a toolset, a worker, a tools.py, or a tool's folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Subject(Protocol):
 
 
 def find_subject(target: str | None, worker: str | None = None) -> Subject:
-    """What a target means, the names of tools first; one that means nothing is a UsageError."""
+    """Find what a target means, the names of tools first; one that means nothing is a UsageError."""
     tools = ExecutableManager(forge_home())
     if worker is not None:
         return WorkerTools(Path(worker), target)
@@ -210,7 +210,7 @@ class FolderSubject:
 async def _check_tools(
     toolset: str, section: Mapping[str, object], called: str | None = None, folder: Path | None = None
 ) -> list[ConformanceCheck]:
-    """What is offered with these settings, each tool looked at, and tried where that does no harm."""
+    """Look at each tool that is offered with these settings, and try it where that does no harm."""
     try:
         async with _open(toolset, section, folder=folder) as assembly:
             return await _check_offers(assembly)

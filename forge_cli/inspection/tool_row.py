@@ -34,7 +34,7 @@ class Row:
     category: str | None = None
     error: str | None = None
     tokens: int | None = None
-    """What its definition takes of the window, as a guess."""
+    """The tokens of the window that its definition takes, as a guess."""
     settings: list[dict[str, Any]] | None = None
     """Of a toolset that has no tools as it is: what its section in a worker file may say."""
     deferred: bool | None = None
@@ -49,7 +49,7 @@ class Row:
         return cls(name, toolset, source.kind, source.origin, error=problem)
 
     def wire(self, *, tokens: bool = False) -> dict[str, Any]:
-        """What is known of it; what most tools do not have is left out where it is missing."""
+        """The facts known of it; what most tools do not have is left out where it is missing."""
         left_out = () if tokens else ("tokens", "deferred")
         return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
 
@@ -71,7 +71,7 @@ def rows_of_all() -> list[Row]:
 
 
 def _stamp_of(folder: Path) -> str:
-    """What changes when an executable is added, edited or removed; found without loading what reads them."""
+    """A stamp that changes when an executable is added, edited or removed; found without loading what reads them."""
     found: list[tuple[str, int, int]] = []
     for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))):
         with suppress(OSError):

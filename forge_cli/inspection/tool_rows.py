@@ -68,7 +68,7 @@ def worker_of(host: PluginHost, plugin: Plugin) -> Worker | None:
 
 
 def empty_folder() -> TemporaryDirectory[str]:
-    """Where a plugin is looked at by itself: the working directory may be one that cannot be a zone."""
+    """A folder to look at a plugin by itself: the working directory may be one that cannot be a zone."""
     return TemporaryDirectory(prefix="forge-look-")
 
 

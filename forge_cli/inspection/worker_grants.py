@@ -1,4 +1,4 @@
-"""What a worker grants itself: all that is started, allowed or reached without asking, in plain words.
+"""The grants of a worker to itself: all that is started, allowed or reached without asking, in plain words.
 
 Only files that people write are read, in this process, after they were found sound: no code of the worker has a say.
 """
@@ -80,7 +80,7 @@ def _own_grants(worker: Worker, workspace: Path) -> list[Grant]:
 
 
 def hooks_beside(workspace: Path) -> list[Grant]:
-    """What runs beside every worker in a folder, because the settings there, or your own, say so."""
+    """The hooks that run beside every worker in a folder, because the settings there, or your own, say so."""
     found = []
     for hook in load_settings(forge_home(), workspace).hooks:
         what = shlex.join(hook.argv) if hook.run else f"the observer {hook.observer}"

@@ -76,7 +76,7 @@ class ProviderFailure(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Who is asked, as people may see it; every failure names the real address."""
+    """The server that is asked, as people may see it; every failure names the real address."""
 
     address: str
     address_variable: str

@@ -16,7 +16,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 class ResultReport:
-    """What ``--output-format`` promises, kept for every end: once, and with the exit code that the process has."""
+    """The promise of ``--output-format``, kept for every end: once, and with the exit code that the process has."""
 
     def __init__(self, form: str) -> None:
         """``form`` is json or stream-json."""

@@ -17,7 +17,7 @@ DONE = "forge has what it needs. You can close this page.\n"
 
 
 class Answers:
-    """What came back from pages, in order."""
+    """The answers that came back from pages, in order."""
 
     def __init__(self) -> None:
         self._send, self.received = anyio.create_memory_object_stream[dict[str, str]](10)

@@ -55,7 +55,7 @@ class Column:
     room: int = 24
     """Cells that the last column should have before others are left out, if it needs them."""
     seek: str = ""
-    """What must be seen in the last column, wherever it stands there; small and capital letters are alike."""
+    """The text that must be seen in the last column, wherever it stands there; small and capital letters are alike."""
 
 
 def print_json(data: Any) -> None:
@@ -98,7 +98,7 @@ class Check(Protocol):
 
 
 def print_checks(checks: Sequence[Check], indent: str = "", *, notes: bool = False) -> None:
-    """What passed in one line a subject, and a line for whatever did not, or with ``notes`` has something to say."""
+    """Print what passed in one line a subject, and a line for what did not, or with ``notes`` has something to say."""
     for subject, group in groupby(checks, key=lambda each: each.tool):
         of_subject = list(group)
         told = [each for each in of_subject if not each.ok or (notes and each.detail)]
@@ -153,7 +153,7 @@ def around(text: str, seek: str, width: int) -> str:
 
 
 def _broken_line(shown: Mapping[str, str], widths: Mapping[str, int], width: int | None, problem: str) -> str:
-    """What is wrong takes the place of the last column, and is never cut."""
+    """A line whose problem takes the place of the last column, and is never cut."""
     names = list(shown)[:-1]
     line = GAP.join([*(pad(fit(shown[name], widths[name]), widths[name]) for name in names), problem]).rstrip()
     return paint(line if width is None else wrap(line, width, 2), RED)

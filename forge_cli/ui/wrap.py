@@ -55,7 +55,7 @@ def rows(line: str, width: int, indent: int = 0) -> list[str]:
 
 
 def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
-    """Where the pieces of a line begin and end."""
+    """The places where the pieces of a line begin and end."""
     if cell_len(line) <= width:
         return [(0, len(line))]
     found, units, room = list[tuple[int, int]](), list(_units(line)), max(width, NARROWEST)
@@ -76,7 +76,7 @@ def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
 
 
 def _units(line: str) -> Iterator[tuple[int, int]]:
-    """What must not be cut, as the place where each begins and its cells: a letter with its marks, a joined emoji."""
+    """The units that must not be cut, each with its place and its cells: a letter with its marks, a joined emoji."""
     if line.isascii():
         yield from ((place, 1) for place in range(len(line)))
         return

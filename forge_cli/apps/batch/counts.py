@@ -46,7 +46,7 @@ class BatchCounts:
 
 @dataclass
 class Spending:
-    """What the items of this invocation have used, as their results say."""
+    """The usage of the items of this invocation, as their results say."""
 
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None

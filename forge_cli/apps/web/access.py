@@ -1,4 +1,4 @@
-"""Who may use the page: whoever has the secret, from the page itself; no other page, name or neighbour gets through."""
+"""Access to the page: with the secret, and from the page itself; no other page, name or neighbour gets through."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class SessionDrawing:
         self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, bool(self._reader.command))
 
     def _key_of(self, delegation: Delegation, call: str) -> str | None:
-        """Where a call stands."""
+        """The key of the entry in which a call stands."""
         return self._keys.get(id(self._reader.entry_of(delegation, call)))
 
     def _answer_key(self, delegation: Delegation) -> str:

@@ -62,7 +62,7 @@ def _parse(words: Sequence[str]) -> tuple[str, Word, str]:
 
 
 def _describe_answer(read: Log, chosen: Waiting, word: Word, left: Sequence[Waiting]) -> str:
-    """What was answered, and what to do next."""
+    """Say what was answered, and what to do next."""
     said = [f"{word} to {chosen.request.tool_name} ({chosen.id})"]
     if chosen.pid:
         return f"{said[0]}: the session {read.session} has taken it"

@@ -78,7 +78,7 @@ def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
 
 
 async def _ask(waiting: Waiting) -> ApprovalDecision:
-    """What is remembered would not outlive this process, so nothing is offered."""
+    """Ask on the terminal, without offers: a grant would not outlive this process."""
     once = replace(waiting.request, once=True, offers=None, policy_files=None)
     return await ask_on_terminal(once, LineReader(new_console()), PluginHost().renderer)
 

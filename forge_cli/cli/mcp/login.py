@@ -57,7 +57,7 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
 
 
 async def log_in(url: str) -> dict[str, Any] | None:
-    """What the authorisation server gave; None where the server wants no login."""
+    """The answer of the authorisation server; None where the server wants no login."""
     import httpx2
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client

@@ -23,7 +23,7 @@ ServerWorkerOption = Annotated[
 
 
 def find_url(name: str, worker: str | None) -> str:
-    """Where the server of a worker, or of one's own, is reached; logging in makes sense for no other."""
+    """The address of a worker's server, or of one's own; logging in makes sense for no other."""
     named = named_servers(load_worker(find_trusted_worker(worker, interactive=False))) if worker else {name: None}
     own = load_settings(forge_home()).mcp.servers
     server = named.get(name) or (name in named and own.get(name)) or None

@@ -87,7 +87,7 @@ def _row(server: Connection, tools: list[str], left_out: dict[str, str]) -> dict
 
 
 def _tools(row: dict[str, Any]) -> str:
-    """What there is room for: how many, then their names."""
+    """The tools in one cell, which may be cut: how many, then their names."""
     if "error" in row:
         return ""
     names = ", ".join(row["tools"])

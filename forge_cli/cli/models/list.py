@@ -126,6 +126,6 @@ def _window(tokens: int | None) -> str:
 
 
 def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:
-    """What is missing, provider by provider, after a blank line."""
+    """Notes on what is missing, provider by provider, after a blank line."""
     notes = [f"{row['provider']}: {text}" for row in providers for text in (row["missing"], row.get("unheard")) if text]
     yield from ["", *notes] if notes else []

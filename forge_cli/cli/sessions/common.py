@@ -1,4 +1,4 @@
-"""What the commands on sessions share: the argument that names one, and its log."""
+"""Parts that the commands on sessions share: the argument that names one, and its log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help=f"A session, {NAME
 
 
 def read_log(name: str) -> Log:
-    """What can be read of a session; what cannot, or is not what was written, is said."""
+    """The readable part of a session's log; what cannot be read, or is not what was written, is said."""
     log = read_readable(find_session(name))
     if log.bad and not log.lines:
         raise log.bad[0]

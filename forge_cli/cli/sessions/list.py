@@ -107,7 +107,7 @@ def _print_short(rows: list[dict[str, Any]]) -> None:
 
 
 def _about(row: dict[str, Any]) -> str:
-    """What a session is about, in one line: its title, else its task."""
+    """The subject of a session in one line: its title, else its task."""
     return " ".join((row["title"] or row["task"]).split())
 
 

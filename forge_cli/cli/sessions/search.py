@@ -38,7 +38,7 @@ WORDS = {
     "userInput": "typed",
     "command": "command",
 }
-"""What an event is for people."""
+"""Words for an event that people understand."""
 
 
 @app.command()

@@ -51,7 +51,7 @@ def unknown_tool(name: str, known: Collection[str], worker: str | None) -> Usage
 
 
 def find_details(name: str, worker: str | None) -> Details:
-    """What is known of a tool, or else of a toolset, of a worker, or of one that needs none."""
+    """Details of a tool, or else of a toolset, of a worker, or of one that needs none."""
     path = find_worker(worker) if worker else None
     with data_output():
         known = look(details_of_worker, path, name, worker=path) if path else in_loop(details_of_all, name)

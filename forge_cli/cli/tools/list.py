@@ -91,7 +91,7 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
 
 
 def _figures(usage: ToolStats) -> dict[str, str]:
-    """What people read of a tool's life; what is not known yet is a dash."""
+    """Figures of a tool's life for people; one that is not known yet is a dash."""
     last = datetime.fromisoformat(usage.last_use).astimezone() if usage.last_use else None
     return {
         "calls": str(usage.calls),

@@ -71,7 +71,7 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
 
 
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
-    """What a sound worker has, and what it grants itself; what is odd is said on standard error."""
+    """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
     toolsets, tools, unseen = look(count_tools, path, str(folder), worker=path, folder=folder)
     if odd := look(check_model, path, str(folder), worker=path, folder=folder):
