@@ -278,7 +278,7 @@ async def wait() -> None:
 async def check_executor(factory: ExecutorFactory, project: Project, address: str = "", timeout: float = 60) -> None:
     """The contract of executors: runs items with it, and an AssertionError says what it does not do.
 
-    Every item ends exactly once, with the result of its session; nobody who waits for an end and gives up loses one;
+    Every item ends exactly once, with the result of its session; a waiter for an end that gives up loses none;
     what is cancelled ends as ``interrupted``, and is resumed under the same id.
     """
     project.write("tools.py", EXECUTOR_TOOLS)

@@ -27,7 +27,7 @@ from forge_cli.ui.wrap import wrap_for
 
 
 def judge_again(name: str, session: str, directory: Path | None, *, as_json: bool) -> None:
-    """Judge every call of a session that the worker itself made; nothing is executed, and nobody is asked."""
+    """Judge every call of a session that the worker itself made; nothing is executed or asked."""
     worker = load_worker(name)
     log = read_session(find_record(session))
     if damage := damage_of(log):

@@ -1,4 +1,4 @@
-"""The worker to talk to where nobody names one: that of the folder, else ``coder``."""
+"""The worker to talk to where the user names none: that of the folder, else ``coder``."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def default_worker() -> str:
 
 
 def offer_talk() -> list[str]:
-    """The arguments with which ``forge`` alone begins to talk; none where no model is ready, or nobody wants to.
+    """The arguments with which ``forge`` alone begins to talk; none where no model is ready, or the user declines.
 
-    A folder's ``worker.yaml`` may bring code, and nobody has named it: it is asked for.
+    A folder's ``worker.yaml`` may bring code, and the user has not named it: forge asks first.
     """
     if not is_interactive():
         return []

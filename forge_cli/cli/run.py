@@ -83,7 +83,7 @@ class TaskOptions(RunOptions):
 
     @property
     def is_silent(self) -> bool:
-        """Nobody is asked or told anything but errors while it is carried out."""
+        """Is nothing asked, and nothing told but errors, while it is carried out?"""
         return self.trace == "quiet" and not self.interactive
 
     def replayed(self) -> Replay | None:

@@ -24,7 +24,7 @@ VARIABLE = "FORGE_TRUST"
 
 
 def offer_trust(workspace: Path) -> None:
-    """Say what a folder would do that nobody has agreed to, show it, and ask; without a terminal it is not used.
+    """Say what a folder would do that the user has not agreed to, show it, and ask; without a terminal it is not used.
 
     It is asked for where the folder has settings, or where something changed that was trusted: then the difference.
     """

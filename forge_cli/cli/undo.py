@@ -87,7 +87,7 @@ def _name(file: ChangedFile) -> str:
 
 
 def _confirm(file: ChangedFile, why: str) -> bool:
-    """Ask the person before anything newer is overwritten; where nobody can be asked it stays."""
+    """Ask the person before anything newer is overwritten; where no person can be asked it stays."""
     if not is_interactive():
         return False
     return ask(f"{_name(file)}: {why}. Overwrite it? [y]es, [n]o > ").lower() in ("y", "yes")

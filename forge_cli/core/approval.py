@@ -186,7 +186,7 @@ Risk = Literal["low", "medium", "high"]
 
 
 def risk_of(effects: frozenset[Effect] | None) -> Risk:
-    """Risk comes from declared effects, never from names; what nobody declared is high."""
+    """Risk comes from declared effects, never from names; what is not declared is high."""
     if effects is None or Effect.EXECUTE in effects:
         return "high"
     return "low" if effects <= {Effect.READ} else "medium"
@@ -246,7 +246,7 @@ class Verdict:
     grants: Needs = field(default=(), compare=False, repr=False)
     """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
     unruled: bool = False
-    """It asks because nobody has said anything of it: where a trial shows no effect, nobody need be asked."""
+    """It asks because nothing has been said of it: where a trial shows no effect, no person need be asked."""
 
 
 @dataclass(frozen=True)

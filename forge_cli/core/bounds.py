@@ -37,7 +37,7 @@ class OutOfTime(Exception):
 
 
 class OwnExit(Exception):
-    """Third-party code raised SystemExit, CancelledError or the like, although nobody wants the work to end."""
+    """Third-party code raised SystemExit, CancelledError or the like, although forge does not want the work to end."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error_text(error))
@@ -171,7 +171,7 @@ async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> 
     def call() -> T:
         try:
             return function(*args, **more)
-        except StopIteration as error:  # which nobody can raise into a coroutine
+        except StopIteration as error:  # which cannot be raised into a coroutine
             raise RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__) from error
 
     return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))

@@ -167,7 +167,7 @@ class EventBus:
         return ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
 
     async def ask_input(self, prompt: str) -> str | None:
-        """Ask for a line of text; None when nobody can give one."""
+        """Ask for a line of text; None when no person can give one."""
         request_id = new_id("input")
         answer = await self._question(request_id, InputPrompt(request_id, prompt), UserInput)
         return answer.content if isinstance(answer, UserInput) else None

@@ -138,7 +138,7 @@ class ToolContext:
         """Ask the person something in the middle of the call, as a form with the fields of a model or a JSON Schema.
 
         What comes back fits the schema, and is a model where one was given; None where the person declines. With
-        nobody there it is a ToolError. The usual time limit stands still meanwhile; a ``timeout`` of the tool does not.
+        no person there it is a ToolError. The usual time limit stands still then; a ``timeout`` of the tool does not.
         """
         if self.questions is None:
             raise ToolError(f"{self.tool} cannot ask anybody here: {question}")

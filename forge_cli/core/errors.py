@@ -122,11 +122,11 @@ class InvalidInput(ToolError):
 
 
 class ToolTimeout(ToolError):
-    """A tool stopped what it had started when its time was over; ``value`` has what came of it until then."""
+    """A tool stopped what it had started when its time was over; ``value`` has the result until then."""
 
 
 class ToolInterrupted(ToolError):
-    """A tool was cancelled and stopped what it had started; ``value`` has what came of it until then."""
+    """A tool was cancelled and stopped what it had started; ``value`` has the result until then."""
 
 
 class BlockedError(ToolError):

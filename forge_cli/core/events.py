@@ -509,7 +509,7 @@ class CommandEvent(Event):
 
 @dataclass(frozen=True)
 class OtherEvent(Event):
-    """An event that a newer forge recorded; nobody here knows what it means."""
+    """An event that a newer forge recorded; this one does not know what it means."""
 
     name: str
     data: JsonObject

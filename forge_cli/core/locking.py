@@ -39,7 +39,7 @@ class LockEntry:
 
 
 def hash_of(*parts: Any) -> str:
-    """The hash of values that JSON can write; characters that nobody sees count like any others."""
+    """The hash of values that JSON can write; invisible characters count like any others."""
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

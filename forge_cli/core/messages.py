@@ -92,7 +92,7 @@ class Summary:
 class Message:
     """One entry of the history: what the user said, what the model said and called, or what the calls gave.
 
-    ``native`` is what a provider wants back as it was (thinking blocks, say); nobody else looks inside.
+    ``native`` is what a provider wants back as it was (thinking blocks, say); no other code looks inside.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -238,7 +238,7 @@ class ModelProvider(Protocol):
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens it takes in all; None where nobody knows."""
+        """How many tokens it takes in all; None where that is not known."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -331,7 +331,7 @@ class Pace(Protocol):
 
 
 current_pace: ContextVar[Pace | None] = ContextVar("current_pace", default=None)
-"""The pace of the task that runs; None where nobody shares one."""
+"""The pace of the task that runs; None where it shares none."""
 
 
 def paced_request() -> AbstractAsyncContextManager[None]:

@@ -14,7 +14,7 @@ Notify = Callable[[StatusLevel, str], None]
 COMMANDS = "commands: "
 """How the line begins that says what confines child processes."""
 UNCONFINED_RULES = "commands that rules pre-approve run unconfined: install bubblewrap (bwrap), or say 'isolation: off'"
-"""Told even where warnings are not: nobody is asked, and nothing holds back what runs."""
+"""Told even where warnings are not: no person is asked, and nothing holds back what runs."""
 NOT_THERE = " is not there: "
 READING = "the model reads the prompt: "
 """How the line begins that says how far a slow model is, which is shown in place."""

@@ -39,7 +39,7 @@ class SandboxView(Protocol):
     A path is virtual (``/ZONE/rest``), relative to the working directory, real and absolute, or in the user's home
     (``~/rest``); what leads outside every zone is refused. What is pre-approved is done at once. What asks is done only
     for a path that the call declared (``ReadPath``, ``WritePath``, ``DeletePath``, ``touches``): then it was judged,
-    and approved, before the call began. Anything else is a ToolError that names the missing declaration: nobody is
+    and approved, before the call began. Anything else is a ToolError that names the missing declaration: no person is
     asked in the middle of a call.
     """
 

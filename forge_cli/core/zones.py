@@ -59,9 +59,9 @@ class Zone:
     write_stated: bool = False
     """Whether the worker says itself what writing needs."""
     default: bool = False
-    """Nobody declared it: it stands for the working directory."""
+    """Whether it stands for the working directory, without being declared."""
     made: bool = True
-    """False where its folder was missing and nobody made it: calls can be judged all the same."""
+    """False where its folder was missing and was not made: calls can be judged all the same."""
     stands_for: Path | None = None
     """The folder that is missing, where an empty one elsewhere stands for it."""
 

@@ -77,7 +77,7 @@ def _block(key: str, text: str) -> Iterator[str]:
 
 
 def _address(schema: Path, folder: Path) -> str:
-    """How a file in this folder names the schema: inside the home relative to itself, which names nobody's home.
+    """How a file in this folder names the schema: inside the home relative to itself, which does not name the home.
 
     A language server takes relative paths and URIs, no ``~``, and stops at a space.
     """

@@ -36,7 +36,7 @@ def stored_keys(home: Path | None = None) -> dict[str, str]:
 class StoredKeys:
     """``keys.json`` in forge's home, for this user alone; values lie in the system's keyring where there is one.
 
-    The file then has the names only: nobody waits for a keyring that holds nothing of forge's.
+    The file then has the names only: forge does not wait for a keyring that holds nothing of its own.
     """
 
     home: Path

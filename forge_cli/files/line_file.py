@@ -1,4 +1,4 @@
-"""A file that lines are appended to: each is there as a whole or not at all, and nobody else writes between them."""
+"""A file that lines are appended to: each is there as a whole or not at all; no other process writes between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 1 << 16
 
 
 class FileSpoilt(OSError):
-    """A file is not what its writer left: ``what`` became of it."""
+    """A file is not what its writer left: ``what`` says what happened to it."""
 
     def __init__(self, what: str, path: Path) -> None:
         super().__init__(errno.ESTALE, f"it was {what} while it was written", str(path))
@@ -52,7 +52,7 @@ class LineFile:
         self.unsynced = True
 
     def _check(self) -> None:
-        """Nobody else has removed, replaced or changed it."""
+        """Check that no other process has removed, replaced or changed it."""
         found = os.fstat(self._fd)
         if not found.st_nlink:
             raise FileSpoilt("removed", self.path)

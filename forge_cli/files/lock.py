@@ -18,7 +18,7 @@ def acquire(file: str | Path, *, shared: bool = False, wait: bool = True, create
     """The descriptor of a file that stays locked until it is closed.
 
     A file that somebody replaced or removed meanwhile is opened again: the lock is that of the file which has this
-    name now. Where another process has it and nobody is to ``wait``, it is a BlockingIOError.
+    name now. Where another process has it and this one is not to ``wait``, it is a BlockingIOError.
     """
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     for _ in range(_TRIES):

@@ -83,7 +83,7 @@ def _import_within(seconds: float, path: Path, function: Callable[..., T], *args
 
 @dataclass(frozen=True)
 class LocalPackage:
-    """Modules below a folder, found by nobody else; ``digest`` covers those that they import from there, too."""
+    """Modules below a folder, found by no other code; ``digest`` covers those that they import from there, too."""
 
     root: Path
     digest: str
@@ -143,7 +143,7 @@ def _find_from(package: str, sources: Sources) -> _SourceFinder:
 
 
 class _SourceFinder(MetaPathFinder):
-    """Finds the files that were read, for imports that stand in them; nobody else can name them."""
+    """Finds the files that were read, for imports that stand in them; no other code can name them."""
 
     def __init__(self, package: str, sources: Sources) -> None:
         self.package, self.sources = package, sources

@@ -18,7 +18,7 @@ from forge_cli.files.sync import sync_data, sync_folder
 _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX, _SUFFIX = ".forge-", ".tmp"
 _STALE = 60.0
-"""Seconds after which a temporary file that nobody has locked was left by a process that was killed."""
+"""Seconds after which a temporary file that is not locked was left by a process that was killed."""
 _swept = set[tuple[int, int]]()
 """Folders that this process has looked through."""
 

@@ -209,7 +209,7 @@ def project_file(workspace: Path) -> Path:
 
 
 def untrusted_project(home: Path, workspace: Path) -> Path | None:
-    """The project's file, if there is one that is not used because nobody has agreed to it as it is now."""
+    """The project's file, if there is one that is not used because the user has not agreed to it as it is now."""
     file = project_file(workspace)
     return file if _is_project(file, home) and not files.trust.TrustStore(home).holds_file(file) else None
 
@@ -217,7 +217,7 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
 def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
     """The settings of the user, and those of the project in ``workspace`` once it is trusted.
 
-    ``user_text`` takes the place of the user's file, to see what would come of it.
+    ``user_text`` takes the place of the user's file, to see what it would change.
     """
     file = str(home / "config.yaml")
     tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)

@@ -40,7 +40,7 @@ class DoctorCheck:
 
 
 async def check_health() -> list[DoctorCheck]:
-    """Everything that forge needs or could use on this machine; nobody's code is run in this process."""
+    """Everything that forge needs or could use on this machine; no third-party code is run in this process."""
     own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement(), _trial()]
     own += [*_servers(), *_locks(Path.cwd())]
     return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]

@@ -31,7 +31,7 @@ CHANGES = {
 async def judge_past(
     worker: str, workspace: Path, calls: Sequence[PastCall], user_text: str | None = None
 ) -> list[Outlook]:
-    """Judge calls once more; nothing is executed, and nobody is asked. ``user_text`` stands for the user's file."""
+    """Judge calls once more; nothing is executed or asked. ``user_text`` stands for the user's file."""
     async with judging(worker, workspace, user_text) as judge:
         return [await judge(past.call.name, _given(past), {}, _caller(past).value) for past in calls]
 

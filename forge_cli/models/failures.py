@@ -58,7 +58,7 @@ class ProviderFailure(Exception):
         busy: bool = False,
         refused: bool = False,
     ) -> None:
-        """``quick`` says that nobody is there to be spared: the next attempt may come soon.
+        """``quick`` says that no server has to be spared: the next attempt may come soon.
 
         ``busy`` says that the provider has too much to do, so that others had better wait as well.
         ``refused`` says that the key or the model is refused, so that others need not even ask.

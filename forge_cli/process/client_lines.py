@@ -1,4 +1,4 @@
-"""Lines on standard streams as they come, and messages of a client, one a line, which nobody else reads or writes."""
+"""Lines on standard streams as they come, and messages of a client, one a line, which no other code reads or writes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ClientLines:
         self._writing = anyio.Lock()
 
     async def write(self, text: str) -> None:
-        """Write one line; OutputLost is raised where nobody reads any more."""
+        """Write one line; OutputLost is raised where the reader is gone."""
 
         def write() -> None:
             self._out.write(text + "\n")

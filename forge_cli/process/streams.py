@@ -113,7 +113,7 @@ def silence(descriptor: int) -> None:
 def open_missing_streams() -> None:
     """Give a closed standard stream to /dev/null, or the next file that is opened would get its descriptor.
 
-    That of standard output cannot be written: an answer that nobody gets is an error, as on a full disk.
+    That of standard output cannot be written: an answer that is not delivered is an error, as on a full disk.
     """
     for name, mode, access in (("stdin", "r", os.O_RDWR), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_RDWR)):
         if getattr(sys, name) is None:

@@ -26,7 +26,7 @@ Leave = Callable[[ForcedEnd], int]
 
 
 class Watchdog(threading.Thread):
-    """Looks at what is at work; a daemon, so that it holds nobody itself."""
+    """Looks at what is at work; a daemon, so that it does not hold up the process itself."""
 
     def __init__(self, leave: Leave) -> None:
         super().__init__(name="forge watchdog", daemon=True)

@@ -78,7 +78,7 @@ def answer_file(log: Path) -> Path:
 def take_answers(bus: EventBus, log: Path, first: Event | None = None) -> Callable[[], None]:
     """Give every request on a bus the answer that another process leaves; returns the function that ends this.
 
-    The first answer counts, wherever it comes from. Nobody is asked who would not be asked anyway. ``first`` is a
+    The first answer counts, wherever it comes from. It asks no person who would not be asked anyway. ``first`` is a
     request that has just been made.
     """
     watches: dict[str, _Watch] = {}

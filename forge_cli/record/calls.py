@@ -45,7 +45,7 @@ class PastCall:
     remembered: bool = False
     """Was it allowed because an earlier one was allowed for the whole session?"""
     answer: bool | None = None
-    """A person's yes or no to it; None where nobody said either."""
+    """A person's yes or no to it; None where no person said either."""
 
 
 def past_calls(lines: Iterable[Line], delegation: str | None = None) -> list[PastCall]:

@@ -272,7 +272,7 @@ class ChangeLog:
         return self._known
 
     def _write(self, known: dict[tuple[Path, str | None], ChangedFile], entry: ChangedFile) -> None:
-        """Note an entry; where that is not possible the work goes on, and nothing can be restored."""
+        """Note an entry; where that is not possible the work continues, and nothing can be restored."""
         known[entry.path, entry.call] = entry
         try:
             self._append([entry])

@@ -24,7 +24,7 @@ def lock(path: Path, hint: str = "wait for it to end, or start a copy with --for
     """Hold the lock of a log; its file, beside the log, names the process that has it.
 
     A process that has it without a name is about to write it, or only looks whether it is free, so it is tried again.
-    A full disk has no room for the name: then the process that waits is told of nobody.
+    A full disk has no room for the name: then the process that waits is not told which one has it.
     """
     for _ in range(_TRIES):
         try:

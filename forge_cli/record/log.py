@@ -74,7 +74,7 @@ def beside(log: Path, ending: str) -> str:
 
 
 def is_there(log: Path) -> bool:
-    """Has a session got its log? An OSError where nobody can tell."""
+    """Has a session got its log? An OSError where that cannot be told."""
     try:
         os.stat(log)
     except (FileNotFoundError, NotADirectoryError):

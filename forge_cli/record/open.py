@@ -143,7 +143,7 @@ def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
 def resume_of(read: Log, log: RecordLog | None) -> Resumed:
     """A yes counts where it is proven; in a copy, and without a log, none does.
 
-    It holds once, and nobody would know later that one was made use of in work that is not kept.
+    It holds once, and its use in work that is not kept would not be known later.
     """
     void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
     return record.resume.Resumed.of(record.state.fold(read.lines, void), read.lines[-1])
@@ -180,7 +180,7 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
 
 
 def sweep(folder: Path) -> None:
-    """Remove what belongs to nobody; whatever a living process has is left alone, and so is what cannot be removed."""
+    """Remove what belongs to no session; what a living process has is left alone, and so is what cannot be removed."""
     with suppress(OSError):
         for log, left in _leftovers(folder).items():
             with suppress(OSError):

@@ -48,7 +48,7 @@ def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waitin
 
 
 def open_requests(lines: Iterable[Line]) -> list[Waiting]:
-    """The requests of a session at work that nobody has answered yet."""
+    """The requests of a session at work that have no answer yet."""
     state = fold(lines)
     return [_waiting(state, asked) for asked in state.waiting.values()]
 

@@ -71,7 +71,7 @@ def key_file() -> Path:
 
 
 def _user_key() -> bytes:
-    """The key in the home, made where there is none; nobody else may read it."""
+    """The key in the home, made where there is none; no other user may read it."""
     file = key_file()
     try:
         key = read_regular(file, _LENGTH + 1)

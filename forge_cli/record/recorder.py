@@ -46,7 +46,7 @@ class Recorder:
             self._busy.release()
 
     def take_over(self, events: Iterable[Event], wait: float = WAIT) -> bool:
-        """Record these from another thread and let nobody record anything after them, since the process is to end.
+        """Record these from another thread and let nothing be recorded after them, since the process is to end.
 
         False when the thread that works does not let go in time: then nothing was recorded.
         """

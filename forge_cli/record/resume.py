@@ -16,7 +16,7 @@ from forge_cli.record.state import CallState, SessionState, WorkerState, fold
 
 @dataclass(frozen=True)
 class Pending:
-    """A request that nobody has decided, or that was answered while nobody worked."""
+    """A request that is not decided, or that was answered while no process worked on the session."""
 
     request_id: str
     fingerprint: str | None = None
@@ -92,7 +92,7 @@ class Resumed:
     """None for a child worker, whose session is that of its parent."""
     forked_from: str | None = None
     model: str | None = None
-    """The model that answered before; it does so again where nobody names one."""
+    """The model that answered before; it does so again where the user names none."""
     chosen_model: str | None = None
     """The model that the person chose in the middle of it; it counts before that of the worker."""
     output_schema: JsonObject | None = None
@@ -104,7 +104,7 @@ class Resumed:
 
     @classmethod
     def of(cls, state: SessionState, last: Line) -> Resumed:
-        """Nobody has to say again which model it was, what the answer has to fit, and that it only reads."""
+        """Take from the record which model it was, what the answer has to fit, and that it only reads."""
         start = state.start
         return cls(
             past_of(state),

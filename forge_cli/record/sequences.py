@@ -58,7 +58,7 @@ def _placeholder(found: re.Match[str]) -> str:
 
 @dataclass
 class _Track:
-    """The calls of one worker in one session: the id and the command of each; None for what is no shell command."""
+    """The calls of one worker in one session: the id and the command of each; None for what is not a shell command."""
 
     calls: list[tuple[str, str | None]] = field(default_factory=list)
 

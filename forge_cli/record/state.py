@@ -1,4 +1,4 @@
-"""The state of a session, folded from the lines of its record: what was said, every call with all that became of it.
+"""The state of a session, folded from the lines of its record: what was said, every call with all that happened to it.
 
 Resuming, transcripts, the page, audits, replays and going back are views of it.
 """
@@ -184,7 +184,7 @@ class SessionState:
         self.chosen_model: str | None = None
         """The model that was chosen in the middle of it, if it has that one still."""
         self.waiting: dict[str, Recorded[ApprovalRequired]] = {}
-        """By id: the requests since the last start that nobody has answered."""
+        """By id: the requests since the last start that have no answer."""
         self.requests: dict[str, CallState] = {}
         """By id: every request of a call."""
         self.in_flight_below: dict[tuple[str, str], str] = {}

@@ -20,7 +20,7 @@ class ProtectedNames:
     why: str
     names: tuple[str, ...]
     of_packages: bool = True
-    """Whether they count among installed packages as well, which come with files that nobody obeys there."""
+    """Whether they count among installed packages as well, which come with files that no program obeys there."""
 
 
 _WORKER = ProtectedNames("forge obeys it", (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}"))

@@ -42,7 +42,7 @@ Part = str | Run | Choice | RawPart
 
 @dataclass(frozen=True)
 class Shape:
-    """One kind of secret, with the text around it that tells it from others and is no secret itself.
+    """One kind of secret, with the text around it that tells it from others and is not a secret itself.
 
     Each starts with literal text, which may be empty, at a place that ``at`` may limit: what may stand before, as
     lookbehinds. It takes linear time to look for it: where a run may be of any length, the shape cannot begin again

@@ -76,7 +76,7 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
 
 
 def as_mapping(value: Any) -> JsonObject:
-    """The value, or nothing where it is no mapping."""
+    """The value, or nothing where it is not a mapping."""
     return value if isinstance(value, dict) else {}
 
 

@@ -137,7 +137,7 @@ class Tool:
 
     @property
     def fits_read_only(self) -> bool:
-        """May it be called in a read-only session? What nobody has declared may not."""
+        """May it be called in a read-only session? One that has not declared its effects may not."""
         return self.read_only or self.delegates
 
     @property

@@ -29,7 +29,7 @@ SHORT_FORMS = ("label", "category", "read_only")
 MODES: tuple[str, ...] = get_args(ToolMode)
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 Reader = Callable[[Any], Any]
-"""Gives the value as the field has it; the problem of a SchemaError goes on after the name of the field."""
+"""Gives the value as the field has it; the problem of a SchemaError continues after the name of the field."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _read_one(name: str, value: Any, read: Reader) -> Any:
 def rename_options(owner: str, given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
     """Options under the names of fields: ``manual_execution`` is ``manual``, and camelCase is taken, too.
 
-    A name that nobody knows is a TypeError, as for any function.
+    An unknown name is a TypeError, as for any function.
     """
     fields: dict[str, Any] = {}
     for key, value in given.items():

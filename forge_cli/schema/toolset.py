@@ -283,7 +283,7 @@ class Toolset(Generic[ConfigT]):
         raise ToolError(f"there is no prompt '{name}'")
 
     async def obey(self, args: Sequence[str]) -> Sequence[str]:
-        """Do what a person says with a command of the toolset's name, such as ``/mcp``; what came of it, in lines."""
+        """Do what a person says with a command of the toolset's name, such as ``/mcp``; the result, in lines."""
         raise ToolError(f"the toolset {self._title} has no command")
 
     def instructions(self) -> str | None:

@@ -34,7 +34,7 @@ _Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 
 def _stamp(files: Iterable[str]) -> _Stamp:
-    """Equal as long as nobody has written to the files, as far as can be told without reading them."""
+    """Equal as long as the files were not written to, as far as can be told without reading them."""
     return tuple(map(_file_stamp, files))
 
 

@@ -33,5 +33,5 @@ def read_headers(scope: Any) -> Headers:
 
 
 def let_in(scope: Any) -> None:
-    """Remember of a connection that its sender was let in, so that it gives way to nobody."""
+    """Remember of a connection that its sender was let in, so that it does not give way to others."""
     scope["state"]["connection"].is_known = True

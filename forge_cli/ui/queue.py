@@ -30,7 +30,7 @@ class MessageQueue:
     """Messages of a person to a worker, whichever UI they use; the worker is reached by events on the bus only.
 
     ``began`` and ``ended`` are told by whoever runs the worker. Messages that are typed while one is worked on wait
-    here, so that leaving or taking one back needs nobody else.
+    here, so that leaving or taking one back does not need the worker.
     """
 
     def __init__(self, bus: EventBus, signal: InterruptSignal) -> None:

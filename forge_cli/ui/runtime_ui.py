@@ -36,7 +36,7 @@ class RuntimeUI:
         return await self.bus.ask(request)
 
     async def get_user_input(self, prompt: str = "") -> str | None:
-        """Ask for a line and wait; None when nobody can give one."""
+        """Ask for a line and wait; None when no person can give one."""
         return await self.bus.ask_input(prompt)
 
 

@@ -47,7 +47,7 @@ def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> s
 
 @dataclass(frozen=True)
 class Column:
-    """One column: what it shows, and what becomes of it where the terminal is too narrow for all of them."""
+    """One column: what it shows, and what happens to it where the terminal is too narrow for all of them."""
 
     name: str
     drop: int | None = None

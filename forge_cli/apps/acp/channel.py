@@ -58,7 +58,7 @@ class EditorChannel:
         self._reading.cancel()
 
     def post(self, message: JsonObject) -> None:
-        """Have something written, after what was posted before; at the end nobody reads it any more."""
+        """Have something written, after what was posted before; at the end it is not read any more."""
         with suppress(anyio.ClosedResourceError):
             self._outgoing.send_nowait(message)
 

@@ -86,7 +86,7 @@ class UpdateWriter:
         """Ids of calls that were shown, and of what asks without being one, such as a connection of a command."""
 
     def updates_of(self, line: Line, *, replayed: bool = False) -> Iterator[Update]:
-        """The updates of a line; where it is ``replayed``, of all that was said, for nobody has heard it."""
+        """The updates of a line; where it is ``replayed``, of all that was said, since the client has not heard it."""
         try:
             event = line.event
         except BadLine:

@@ -109,7 +109,7 @@ class EditorSession:
         return self.opened.runtime if self.opened else None
 
     def _forget_unused(self) -> None:
-        """Editors open sessions that nobody says anything in."""
+        """Forget a session in which nothing was said: editors open such ones."""
         session = self.opened.session if self.opened else None
         if session and session.log and session.resumed is None and not self._used:
             with suppress(ForgeError):

@@ -52,7 +52,7 @@ class Spending:
     cost: float | None = None
     """In dollars; None where a part of it is unknown, and as long as nothing is known of any."""
     unknown: bool = False
-    """Whether something was used of which nobody knows what it costs."""
+    """Whether something was used whose cost is not known."""
 
     @property
     def tokens(self) -> int:

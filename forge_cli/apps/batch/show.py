@@ -70,7 +70,7 @@ class BatchReport:
 
     def _tick(self) -> None:
         while not self._ended.wait(EVERY):
-            with suppress(OSError, ValueError):  # nobody may be there to read it
+            with suppress(OSError, ValueError):  # its reader may be gone
                 sys.stderr.write(f"forge: {self.screen.line(self._seconds)}\n")
 
     def __call__(self, event: BatchEvent) -> None:

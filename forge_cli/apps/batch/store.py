@@ -57,7 +57,7 @@ class BatchRecord:
     usage: JsonObject = field(default_factory=dict)
     cost: float | None = None
     unknown: bool = False
-    """Whether an item has ended of which nobody knows what it costs."""
+    """Whether an item has ended whose cost is not known."""
 
     def in_state(self, state: ItemState) -> list[str]:
         return [key for key, item in self.current.items() if item.state == state]

@@ -105,7 +105,7 @@ class McpRequests:
             return refusal(visible(str(error)))
         try:
             return await self._follow(call, context)
-        except BaseException:  # cancelled, mostly: nobody waits for it any more
+        except BaseException:  # cancelled, mostly: the client no longer waits for it
             call.interrupt.interrupt(CANCELLED)
             raise
 

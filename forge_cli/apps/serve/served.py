@@ -1,4 +1,4 @@
-"""A worker that is served: its tools are open without a model, and every call passes its gate and goes on record."""
+"""A worker that is served: its tools are open without a model, and every call passes its gate and is recorded."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class SessionDrawing:
         """Is there something that an interrupt would stop?"""
         self.queued: Sequence[str] = ()
         self.ending = ""
-        """Why nobody works on it any more, where that was an error."""
+        """The error that ended the work on it, where one did."""
         self.seq = 0
         self.started = ""
         self.facts = Facts(session=session)
@@ -78,7 +78,7 @@ class SessionDrawing:
 
     @property
     def requests(self) -> dict[str, Recorded[ApprovalRequired]]:
-        """Those that wait for an answer; where nobody works on it, none does here."""
+        """Those that wait for an answer; where no work is done on it, none does here."""
         return self._reader.state.waiting if self.live else {}
 
     # --- lines in
@@ -232,7 +232,7 @@ class SessionDrawing:
         self._changed("status")
 
     def set_live(self, live: bool) -> None:
-        """Somebody works on it from now on, or nobody does any more."""
+        """Begin or end the state in which somebody works on it."""
         asked = list(self.requests)
         self.live, self.busy, self.queued = live, False, ()
         self.ending = "" if live else self.ending
@@ -259,7 +259,7 @@ class SessionDrawing:
     # --- objects out
 
     def forget_pending(self) -> None:
-        """Nobody looks."""
+        """Drop what is pending, since no tab is open."""
         self._pending = PendingChanges()
 
     def drain(self) -> list[JsonObject]:

@@ -53,7 +53,7 @@ ENDINGS = {"html": "html", "markdown": "md", "jsonl": "jsonl"}
 
 
 class SessionNotLive(UsageError):
-    """Nobody works on this session here."""
+    """This process does not work on the session."""
 
     def __init__(self, session: str) -> None:
         super().__init__(f"nothing works here on the session '{visible(session)}' here", hint="resume it first")
@@ -272,7 +272,7 @@ def _grown(path: Path, size: int) -> tuple[int, Log | None]:
 
 
 def _count_waiting() -> int:
-    """Requests that nobody has answered yet."""
+    """Requests that have no answer yet."""
     return sum(waiting.answer is None for _, waiting in waiting_requests(_ignore))
 
 

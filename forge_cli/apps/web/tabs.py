@@ -1,4 +1,4 @@
-"""Tabs that are open on a session: each has a bounded queue of its own, so that a slow one holds nobody up."""
+"""Tabs that are open on a session: each has a bounded queue of its own, so that a slow one does not delay others."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class SessionView:
         self.on_tabs: Callable[[], None] = lambda: None
         """Called when a tab has come or gone."""
         self.size = -1
-        """Bytes of the log that were read, where nobody works on it here."""
+        """Bytes of the log that were read, where this process does not work on it."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 

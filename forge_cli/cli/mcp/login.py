@@ -35,7 +35,7 @@ app = new_app()
 
 
 class LoginError(ForgeError):
-    """Nobody could be logged in."""
+    """The login failed."""
 
     exit_code = ExitCode.PROVIDER
 

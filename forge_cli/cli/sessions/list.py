@@ -23,7 +23,7 @@ app = new_app()
 WORDS = 60
 """Characters of the task in a pipe."""
 RECENT = 20
-"""Sessions that a terminal gets where nobody says how many."""
+"""Sessions that a terminal gets where the user does not say how many."""
 
 
 @app.command("list")

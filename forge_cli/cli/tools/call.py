@@ -165,7 +165,7 @@ def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCod
 
 
 def _show(outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginHost, out: TextIO) -> None:
-    """The value to standard output, as it is where nobody looks; what went wrong to standard error."""
+    """The value to standard output, as it is where that is not a terminal; what went wrong to standard error."""
     if as_json:
         out.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):

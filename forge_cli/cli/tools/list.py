@@ -66,7 +66,7 @@ def list_tools(
 
 
 def _is_open_to(row: Row, mode: ToolMode | None) -> bool:
-    """Whether it can be called that way; ``both`` is open to the model and to people, and what is broken to nobody."""
+    """Whether it can be called that way; ``both`` is open to the model and to people, and what is broken to neither."""
     return mode is None or row.mode in (mode, "both")
 
 

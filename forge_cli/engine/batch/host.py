@@ -116,7 +116,7 @@ class ItemHost:
         self._out.put(None)
 
     def _send(self) -> None:
-        """Deliver pieces until the process has ended, or nobody takes them."""
+        """Deliver pieces until the process has ended, or they are not taken."""
         last = False
         try:
             while not last:

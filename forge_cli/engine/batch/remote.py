@@ -22,7 +22,7 @@ from forge_cli.record.open import check_log
 
 
 class MachineLost(ForgeError):
-    """Nobody works on an item any more; its session is resumed when it is tried again."""
+    """No machine works on an item any more; its session is resumed when it is tried again."""
 
     exit_code = ExitCode.PROVIDER
 

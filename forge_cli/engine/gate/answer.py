@@ -40,7 +40,7 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
 
 
 def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
-    """The answer on a call that nobody is asked about."""
+    """The answer on a call that is refused without asking a person."""
     kind = "blocked" if refusal.status == "blocked" else "refused"
     return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
 

@@ -226,7 +226,7 @@ def _bounded_preview(preview: Preview) -> Preview:
 
 
 def _default_args(tool: Tool, args: Args) -> Iterator[str]:
-    """The args that are as the schema says they are when nobody gives them; null is what has no other default."""
+    """The args that are as the schema says they are when they are not given; null is what has no other default."""
     properties = tool.schema.json_schema.get("properties", {})
     for name, value in args.items():
         known = properties.get(name)
@@ -371,7 +371,7 @@ class ReopenedCalls:
         return True
 
     def start(self, call: ToolCall) -> None:
-        """The call is executed now, so what became of the one before no longer matters."""
+        """The call is executed now, so the result of the one before no longer matters."""
         if self._cut_off:
             self._cut_off.discard(self._identity(call))
 

@@ -41,7 +41,7 @@ class ApprovalController:
         parks: bool = False,
         parent: ApprovalController | None = None,
     ) -> None:
-        """With ``parks`` a request that reaches nobody waits on disk; ``parent`` is that of the parent worker."""
+        """With ``parks`` a request that reaches no person waits on disk; ``parent`` is that of the parent worker."""
         self.mode = ApprovalMode(mode)
         self.callback = approval_callback
         self.bus = bus or EventBus()

@@ -76,7 +76,7 @@ class Guard:
     interrupt: InterruptSignal
     delegate: Delegate | None = None
     before_result: Callable[[Any], Awaitable[None]] | None = None
-    """Gets a result as it goes on record, just before it does."""
+    """Gets a result as it will be recorded, just before that."""
     keep_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Repeated | None = None
@@ -102,7 +102,7 @@ class Guard:
     ) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open.
 
-        An ``own_command`` was typed by the person, so that nobody is asked.
+        An ``own_command`` was typed by the person, so that it does not ask.
         """
         call = within_depth(call)
         if not self.is_reopened(call):

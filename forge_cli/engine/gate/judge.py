@@ -140,7 +140,7 @@ class Judged:
 
 
 class Refusal(Exception):
-    """The call ends here: nobody is asked, or somebody said no."""
+    """The call ends here: no person is asked, or one said no."""
 
     def __init__(self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = "") -> None:
         super().__init__(sentence)

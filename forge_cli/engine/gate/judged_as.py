@@ -20,7 +20,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 
 
 def target_call(tool: str, stands_for: StandsFor, args: Args) -> tuple[str, JsonObject]:
-    """The call that a call of a proxy tool stands for; a tool that cannot say it lets nobody through."""
+    """The call that a call of a proxy tool stands for; a tool that cannot say it lets no call through."""
     try:
         name, given = consult(f"the tool {tool}", stands_for, copy_args(args))
         return str(name), dict(given)

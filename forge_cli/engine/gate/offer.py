@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIND_TOOLS = "find_tools"
 WINDOW = 128_000
-"""Tokens that a model is taken to have room for where nobody knows."""
+"""Tokens that a model is taken to have room for where its window is not known."""
 BYTES_A_TOKEN = 3
 """A guess on the safe side; it counts only until the provider has counted."""
 

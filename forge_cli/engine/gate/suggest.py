@@ -23,7 +23,7 @@ class PastQuestion:
 
     @property
     def rules(self) -> tuple[GrantRule, ...]:
-        """The narrowest rules of the user's own that would allow it; a wider one would allow what nobody was asked."""
+        """The narrowest rules of the user's own that would allow it; a wider one would allow what was not asked."""
         fitting = (offer.rules for offer in self.offers if offer.rules and all(rule.user_at for rule in offer.rules))
         return next(fitting, ())
 
@@ -35,7 +35,7 @@ class Suggestion:
     rules: tuple[GrantRule, ...]
     saves: int
     also: tuple[PastQuestion, ...]
-    """Calls that nobody said yes to."""
+    """Calls without a yes of a person."""
 
 
 @dataclass(frozen=True)

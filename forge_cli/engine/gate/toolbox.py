@@ -199,7 +199,7 @@ def is_same(these: Sequence[object], those: Sequence[object]) -> bool:
 
 @dataclass
 class Toolbox:
-    """Everything a worker can call; asked anew before every turn."""
+    """Everything a worker can call; asked again before every turn."""
 
     toolsets: list[OpenToolset]
     notify: Notify

@@ -1,4 +1,4 @@
-"""The hooks of one worker: each is run within its time, and what it says goes on record.
+"""The hooks of one worker: each is run within its time, and what it says is recorded.
 
 Those of the person's own config run as that person; those of a project are confined as the worker's commands are.
 """
@@ -204,7 +204,7 @@ class Hooks:
         return replace(judged, verdict=verdict)
 
     async def after(self, outcome: ToolOutcome, judged: Judged | None) -> None:
-        """Tell what became of a call; it is too late to change that."""
+        """Tell the outcome of a call; it is too late to change that."""
         self.heard.pop(outcome.call.id, None)
         names = _names(judged) if judged else (outcome.call.name,)
         verdict = judged.verdict.approval.value if judged else None

@@ -19,7 +19,7 @@ from forge_cli.files.worker import Worker, load_worker
 
 
 class ServerUnseen(ForgeError):
-    """A server is not there, so that nobody can look at what it offers."""
+    """A server is not there, so that its offer cannot be looked at."""
 
     exit_code = ExitCode.PROVIDER
 

@@ -56,7 +56,7 @@ class PluginError(ForgeError):
 
 
 class PluginHost:
-    """Every plugin that is installed, loaded one by one and late; a broken one harms nobody else.
+    """Every plugin that is installed, loaded one by one and late; a broken one does not harm others.
 
     ``FORGE_LOAD_PLUGINS=a,b`` limits third-party plugins to these distributions; forge's own are always there.
     """

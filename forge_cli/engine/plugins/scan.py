@@ -173,7 +173,7 @@ def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
 
 
 def _plugins_of(distribution: Distribution) -> list[Plugin]:
-    """The entry points of one distribution; metadata that cannot be read costs nobody else theirs."""
+    """The entry points of one distribution; metadata that cannot be read does not affect others."""
     try:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
         if not entries or not (name := distribution.name):

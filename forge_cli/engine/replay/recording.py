@@ -42,7 +42,7 @@ class RecordedCall:
     started: ToolStarted | None = None
 
     def settle(self, line: Line) -> None:
-        """The first verdict counts; a call that asks again has another one, which nobody could foresee."""
+        """The first verdict counts; a call that asks again has another one, which could not be foreseen."""
         if self.decided is None or self.decided.type != line.type:
             self.decided = line
 
@@ -65,7 +65,7 @@ class RecordedCall:
 
 @dataclass
 class RecordedTurn:
-    """One turn of the model: what was new in its request, what it answered, and what became of its calls.
+    """One turn of the model: what was new in its request, what it answered, and the outcomes of its calls.
 
     The first of a worker has no request and no answer: to it belong the calls that a session was left with.
     """

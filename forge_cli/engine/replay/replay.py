@@ -120,7 +120,7 @@ class Replay:
 
     @property
     def left(self) -> RecordedTurn | None:
-        """The first turn that nobody has asked for."""
+        """The first turn that was not asked for."""
         return self.track.turns[self._place + 1] if self._place + 1 < len(self.track.turns) else None
 
     async def aclose(self) -> None:
@@ -183,13 +183,13 @@ class Replay:
 
     @property
     def _came(self) -> set[str]:
-        """Tools that were made while the session went on: without the calls that made them they may be missing."""
+        """Tools that were made during the session: without the calls that made them they may be missing."""
         if self.course.tools is Tools.LIVE:
             return set()
         return {name for turn in self.track.turns for name in turn.tools}.difference(self.track.tools)
 
     def instead(self, judged: Judged) -> ToolOutcome | None:
-        """The result to give instead of making a call; None lets it go on. Its verdict must be the recorded one."""
+        """The result to give instead of making a call; None lets it continue. Its verdict must be the recorded one."""
         self.course.go_on()
         call, known = judged.call, self._recorded(judged.call)
         if call.parent and not (known and _is_same(call, known.started)):

@@ -337,7 +337,7 @@ class WorkerFiles:
 
 
 def stamp(worker: Worker) -> Stamp:
-    """Equal as long as nobody has written to the files, as far as can be told without reading them."""
+    """Equal as long as the files were not written to, as far as can be told without reading them."""
     return tuple(sorted(_look(worker)))
 
 

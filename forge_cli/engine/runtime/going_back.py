@@ -27,7 +27,7 @@ _SHOWN, _NAMED = 60, 5
 
 
 class GoingBack:
-    """Obeys ``undo`` and ``rewind``, and says what became of each file."""
+    """Obeys ``undo`` and ``rewind``, and says what happened to each file."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -72,7 +72,7 @@ class WorkerRuntime:
     """Runs one worker: ``async with WorkerRuntime(worker=load_worker(path)) as runtime: await runtime.run(task)``.
 
     ``initialize`` and ``aclose`` belong to one task. Without ``approval_callback`` a call that asks goes to whoever
-    answers on ``bus``; with nobody there it is denied at once.
+    answers on ``bus``; with no person there it is denied at once.
     """
 
     def __init__(

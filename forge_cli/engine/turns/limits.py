@@ -37,7 +37,7 @@ class Price(Protocol):
     """The cost of one model's tokens."""
 
     def cost(self, usage: Usage) -> float | None:
-        """The cost of one turn, in dollars; None when nobody knows it."""
+        """The cost of one turn, in dollars; None when it is not known."""
         ...
 
 
@@ -112,7 +112,7 @@ class Budget:
     """The budget of one task, and its use.
 
     A child worker has a budget of its own, and what it uses counts in the budgets of all its parents as well.
-    Only the limit of turns that nobody stated is each worker's own.
+    Only the limit of turns that is not stated is each worker's own.
     """
 
     limits: Limits

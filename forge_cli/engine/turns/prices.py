@@ -96,7 +96,7 @@ def _find_rates(listed: ListedPrice) -> tuple[float, float] | None:
 def price_of(
     model_name: str, options: ModelOptions, environ: Mapping[str, str] = os.environ
 ) -> StatedPrice | ListedPrice | None:
-    """The price of ``PROVIDER:MODEL``, or None where nobody knows it; the table takes a while to load."""
+    """The price of ``PROVIDER:MODEL``, or None where it is not known; the table takes a while to load."""
     if stated := options.price:
         return StatedPrice(stated.input, stated.output, stated.cache_read, stated.cache_write)
     provider, _, model = model_name.partition(":")
@@ -118,7 +118,7 @@ def _is_here(address: str) -> bool:
 
 
 def require_price(model_name: str, price: Price | None, *limits: Limits) -> None:
-    """Refuse a limit of cost that could not be kept, because nobody knows what the model costs."""
+    """Refuse a limit of cost that could not be kept, because the price of the model is not known."""
     capped = [each for each in limits if each.max_cost is not None]
     if capped and price is None:
         where = next((mark for each in capped if (mark := each.where("max_cost"))), None)

@@ -31,7 +31,7 @@ SMALL = 500
 SUMMARY, WORTHWHILE = 0.1, 0.2
 """Shares of the window: what a summary may fill, and what it has to replace at least."""
 _COMPACT = 100_000
-"""The window, where nobody knows it, that a summary on demand is made for."""
+"""The window, where it is not known, that a summary on demand is made for."""
 _SHORTEST = 2
 """Messages that are worth a summary at least."""
 

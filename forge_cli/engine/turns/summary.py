@@ -36,7 +36,7 @@ _RESULT, _SAID = 2_000, 20_000
 LONGEST = 60
 """Characters of a title."""
 ENOUGH = 120
-"""Characters after which nobody listens any longer: about thirty tokens."""
+"""Characters after which forge stops listening: about thirty tokens."""
 _SAID = 2_000
 """Characters of what was said, of the person and of the model, that the title is for."""
 

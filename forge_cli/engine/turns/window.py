@@ -71,7 +71,7 @@ class Context:
 
 
 def tokens_in(message: Message) -> int:
-    """A guess; what is not text counts little, since nobody reads it byte by byte."""
+    """A guess; what is not text counts little, since a model does not read it byte by byte."""
     tokens = text_tokens(message.text)
     for call in message.calls:
         tokens += text_tokens(f"{call.name}{args_text(call)}")

@@ -95,7 +95,7 @@ class Confined:
     def appeared(self) -> list[str]:
         """The protected names that were not there when they were looked up; hooks are as they were before.
 
-        Those that nobody accepts are renamed.
+        Those that are not accepted are renamed.
         """
         found = self.hooks.restore() if self.hooks else []
         if self.names is not None:

@@ -86,7 +86,7 @@ class NetworkGate(Protocol):
 
 
 class NobodyToAsk:
-    """Refuses what no rule covers, and tells nobody."""
+    """Refuses what no rule covers, and does not report it."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
@@ -152,7 +152,7 @@ class NetworkCheck:
         return decision.by
 
     async def _resolve(self, host: str) -> Sequence[str]:
-        """The addresses of a name; none where it has none, or nobody says in time."""
+        """The addresses of a name; none where it has none, or the answer is late."""
         if is_address(host):
             return [host]
         with suppress(OSError), anyio.move_on_after(RESOLVE_TIME):

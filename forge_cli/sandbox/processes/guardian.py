@@ -31,7 +31,7 @@ for _ in range(20):
     if not found:
         break
 """
-"""Reads the marks of process trees to the end of its input, which comes when nobody can write there any more."""
+"""Reads the marks of process trees to the end of its input, which comes when no process can write there any more."""
 
 
 class Guardian:

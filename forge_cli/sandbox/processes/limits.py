@@ -20,7 +20,7 @@ _KILOBYTE = 1024
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """The limits of one command; None is no limit. Sizes are in bytes."""
+    """The limits of one command; None means unlimited. Sizes are in bytes."""
 
     processes: int | None = None
     memory: int | None = None
@@ -70,7 +70,7 @@ class ProcessLimits:
                 resource.setrlimit(resource.RLIMIT_FSIZE, own)
 
     def lasting(self, argv: Sequence[str]) -> Sequence[str]:
-        """The command behind a program that makes the limit on its files one that nobody lifts, before it begins."""
+        """The command behind a program that makes the limit on its files impossible to lift, before it begins."""
         program = _setter()
         if self.file_size is None or program is None:
             return argv

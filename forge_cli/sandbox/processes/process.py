@@ -37,7 +37,7 @@ WATCHED, WATCHED_BYTES = 0.25, 1000
 """Seconds between two looks at what a command has printed, and bytes of each output that are looked at."""
 
 LAST_SIGNAL = 32
-"""Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
+"""Signals of real time lie beyond; no process dies of them by accident, and exit codes as large are somebody's own."""
 
 
 class StreamOptions(TypedDict):
@@ -160,7 +160,7 @@ class Child:
             pause = max(PERIOD, 10 * (time.monotonic() - since))
 
     async def watch(self, show: Callable[[str], None]) -> None:
-        """Show the end of what the command has printed and nobody took, again and again while it runs."""
+        """Show the end of what the command has printed and the caller did not take, again and again while it runs."""
         shown = ""
         while not self.exited.is_set():
             with anyio.move_on_after(WATCHED):
@@ -208,7 +208,7 @@ class Child:
             self._process.poll()  # whoever attended it may have been cancelled before it ended
 
     def finished(self, together: int | None = None) -> Finished:
-        """How it ended; of what it wrote and nobody took, no more than ``together`` bytes."""
+        """How it ended; of what it wrote and the caller did not take, no more than ``together`` bytes."""
         if together is not None:
             share_room(together, self.stdout, self.stderr)
         code = self._process.returncode

@@ -1,4 +1,4 @@
-"""The streams of a child process: input that blocks nobody, and output that is kept within bounds."""
+"""The streams of a child process: input that does not block, and output that is kept within bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AT_ONCE = 65536
 
 
 class Output:
-    """The output of a process: every byte is handed out once, and of what nobody takes in time the middle is dropped.
+    """The output of a process: every byte is handed out once, and of what is not taken in time the middle is dropped.
 
     A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
     """

@@ -79,7 +79,7 @@ async def grep(
     """Search a file, or every file below a folder, ``/`` being all zones.
 
     Left out are hidden files, what ``.gitignore`` names, ``.env*``, binary files, those over 10 MiB, and links;
-    what nobody would expect to be left out is counted.
+    what a user would not expect to be left out is counted.
     ``engine`` is ripgrep where there is one that knows the pattern, unless it is named.
     """
     _check_pattern(pattern)

@@ -41,7 +41,7 @@ class Entry:
     number: int = 0
     """Which file it is on disk, where it was there before; for one that is to be, the same number means one file."""
     changed: int = 0
-    """Its time of change: nobody can change a file and keep that."""
+    """Its time of change: a file cannot be changed and keep that."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _attributes_of(path: Path) -> dict[str, bytes]:
 
 
 def _same(one: Entry, other: Entry) -> bool:
-    """Whether nobody could tell them apart: a file is copied up when it is only opened to be written."""
+    """Whether they cannot be told apart: a file is copied up when it is only opened to be written."""
     return [getattr(one, name) for name in _TOLD] == [getattr(other, name) for name in _TOLD]
 
 

@@ -58,7 +58,7 @@ class Destinations:
         """Whether anybody said anything to a resolver."""
 
     def bring_up(self) -> None:
-        """Begin; where the machine does not let it, nobody knows more than that something was wanted."""
+        """Begin; where the machine does not let it, it is only known that something was wanted."""
         any_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _request("lo", _IFF_UP.to_bytes(2, sys.byteorder)))
         fcntl.ioctl(any_socket, _SIOCSIFADDR, _request("lo:1", _address(_OWN_ADDRESS)))

@@ -89,7 +89,7 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
 
 
 def wanted_network() -> bool:
-    """Whether anything was sent to where nobody is."""
+    """Whether anything was sent to where nothing listens."""
     counted = dict(_counters())
     return any(counted.get(name) for name in _WANTED)
 

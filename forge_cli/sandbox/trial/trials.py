@@ -48,7 +48,7 @@ class Tried:
     wanted: tuple[TriedWant, ...] = ()
     """Things that it reached for, and that the command would have, unlike a trial."""
     unsure: str | None = None
-    """Why it may have ended otherwise than the command would, though nobody saw it reach for anything."""
+    """Why it may have ended otherwise than the command would, though it was not seen to reach for anything."""
 
     @property
     def complete(self) -> bool:

@@ -1,6 +1,6 @@
 """The view of a command while it is tried: no more than may be read without asking.
 
-A trial's output goes to the model although nobody was asked. So it sees the zones, but for files that may hold secrets,
+A trial's output goes to the model without a question. So it sees the zones, but for files that may hold secrets,
 and the programs and libraries of the system; other folders of the machine are hidden. What is hidden is watched.
 """
 

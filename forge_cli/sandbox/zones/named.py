@@ -9,7 +9,7 @@ from forge_cli.sandbox.zones.zones import expanded
 
 
 def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home: Path) -> Path:
-    """It need not exist, and nobody judges it: for what is shown, and for what a person picks."""
+    """It need not exist, and is not judged: for what is shown, and for what a person picks."""
     parts = name.split("/")
     if name.startswith("/") and parts[1] in zones:
         return zones[parts[1]].joinpath(*parts[2:])

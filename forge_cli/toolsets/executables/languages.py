@@ -20,7 +20,7 @@ def shell() -> str:
 
 
 def python_flags(folder: Path, files: Iterable[str]) -> list[str]:
-    """How Python writes no bytecode, and reads none that lies in a tool's folder, where nobody approved it.
+    """How Python writes no bytecode, and reads none that lies in a tool's folder, where it was not approved.
 
     Reading none at all takes four times as long to start, so that is only for a folder where somebody left some.
     """

@@ -130,7 +130,7 @@ def _manifest(name: str, description: str, source: str, parameters: Sequence[Par
 
 
 def _example(parameters: Sequence[Parameter]) -> list[str]:
-    """An example that passes at once; there is none for a path, since nobody knows which files there will be."""
+    """An example that passes at once; there is none for a path, since it is not known which files there will be."""
     needed = [parameter for parameter in parameters if parameter.required]
     if any(parameter.type == "path" for parameter in needed):
         return []

@@ -122,7 +122,7 @@ def _smolagents(tool: Any) -> Iterator[Any]:
 
 
 def _smol_property(tool: str, name: str, said: JsonObject) -> JsonObject:
-    """``any`` is no constraint; what JSON cannot carry, such as an image, cannot be passed."""
+    """``any`` is not a constraint; what JSON cannot carry, such as an image, cannot be passed."""
     nullable, kinds = said.pop("nullable", False), said.pop("type", "any")
     listed = [kinds] if isinstance(kinds, str) else list(kinds)
     if "any" in listed:

@@ -84,7 +84,7 @@ class ExternalToolset(Toolset):
         return self._member(holder, name), getattr(holder, f"{name}_schema", None)
 
     def _member(self, holder: Any, name: str) -> Any:
-        """An attribute, or a module in a package that nobody has imported yet."""
+        """An attribute, or a module in a package that is not imported yet."""
         if not hasattr(holder, name) and hasattr(holder, "__path__") and find_spec(f"{holder.__name__}.{name}"):
             return self._import(f"{holder.__name__}.{name}", "import")
         if not hasattr(holder, name):

@@ -236,7 +236,7 @@ class FilesystemToolset(Toolset):
         return patch_result(_spelled(changes, context.sandbox))
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
-        """Every file that a patch names, and what becomes of it."""
+        """Every file that a patch names, and the access that it needs."""
         zones = (self.own_sandbox or self.env.sandbox).zones
         for path, access in patches.accesses(patches.parse_patch(args["input"], zones)):
             yield PathUse(path, access)

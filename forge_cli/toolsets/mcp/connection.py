@@ -82,7 +82,7 @@ class Connection:
         self.offer = ServerOffer()
         self.prompts: list[mcp_types.Prompt] = []
         self.needs_login = False
-        """Whether it was refused because nobody has logged in."""
+        """Whether it was refused because the user has not logged in."""
         self.off = False
         """Whether the person has turned it off."""
         self.changed = False
@@ -356,7 +356,7 @@ class Connection:
             raise self._fail(f"{place}{self.failure or first_line(error)}{self._quote()}") from None
 
     def _fail(self, why: str) -> Unreachable:
-        """Keep why it could not be opened: what closing it brings, such as the end of its process, is no reason."""
+        """Keep why it could not be opened: what closing it brings, such as the end of its process, is not a reason."""
         self.failure = why
         return Unreachable(why)
 

@@ -48,7 +48,7 @@ def offered_tool(
     notice: Callable[[str], None],
     believe_hints: bool = False,
 ) -> Tool:
-    """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""
+    """A tool of a server; ``Quarantined`` where what it says of itself could not be judged."""
     description = (tool.description or tool.name).strip()
     if visible(description, keep="\n\t") != description:
         raise Quarantined("its description has invisible or control characters")

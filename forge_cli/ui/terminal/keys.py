@@ -19,7 +19,7 @@ from forge_cli.ui.terminal.taken import terminal_taken
 ESCAPE = 0.05
 """Seconds after which an Escape was a key of its own, and not the beginning of another."""
 SETTLE = 0.25
-"""Seconds without a key before a question takes one: what was on its way when it appeared is no answer."""
+"""Seconds without a key before a question takes one: what was on its way when it appeared is not an answer."""
 _LFLAG, _CC = 3, 6
 _STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", b"\x1a"
 
@@ -79,7 +79,7 @@ class KeyReader:
         self._console.file.flush()
 
     def take_away(self) -> None:
-        """Nobody is asked any more."""
+        """Take the question away: it is not asked any more."""
         self.erase()
         self._taken_away = True
 

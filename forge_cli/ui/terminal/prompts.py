@@ -49,7 +49,7 @@ ANSWERS: dict[AnswerKind, str] = {
 """Answers as the question offers them: by the letter in brackets, or by the word where lines are read."""
 TELL = "no, because > "
 TRIES = 3
-"""Lines in a row that nobody understands; the last one is a no."""
+"""Lines in a row that are not understood; the last one is a no."""
 WIDTH = 160
 """Cells of a line where a request is told without a terminal."""
 BELL_AFTER = 10.0

@@ -1,4 +1,4 @@
-"""A terminal that nobody watches: only what the trace tells even at ``quiet``, which is loaded for the first of it."""
+"""A terminal without a viewer: only what the trace tells even at ``quiet``, which is loaded for the first of it."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _usage(schema: JsonObject, name: str) -> str:
 
 
 def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
-    """The JSON types that each argument may have; null is left out, since nobody types it."""
+    """The JSON types that each argument may have; null is left out, since people do not type it."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     return {
         name: frozenset(kind for branch in alternatives(declared, schema) for kind in kinds(branch)) - {"null"}

@@ -300,7 +300,7 @@ class TerminalUI:
         return ui.terminal.markdown.MarkdownStream(partial(terminal_width, self._output), styled=styled)
 
     def _end_text(self) -> None:
-        """Print the block that still grows: nothing more will come of it."""
+        """Print the block that still grows: nothing more will be added."""
         self._write(self._markdown.end() if self._markdown else "")
 
     def _write(self, text: str) -> None:

@@ -86,7 +86,7 @@ class Called:
 
     @property
     def waits(self) -> bool:
-        """Has nobody answered yet what it asks?"""
+        """Is what it asks not answered yet?"""
         return self.verdict.endswith(WAITS)
 
     @property

@@ -18,13 +18,13 @@ _PIECES = re.compile(r"[=:,@]")
 
 
 def no_links(_: str) -> bool:
-    """The answer where nobody looks at the files."""
+    """The answer where the files are not looked at."""
     return False
 
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders in which a command may run: several, because a ``cd`` can fail; None for one that nobody knows."""
+    """The folders in which a command may run: several, because a ``cd`` can fail; None for one that is not known."""
 
     possible: frozenset[str | None] = frozenset({"."})
 

@@ -31,7 +31,7 @@ class Expanded(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Why nobody knows a word before the line runs, and what is known of it all the same."""
+    """Why a word is not known before the line runs, and what is known of it all the same."""
 
     why: str
     quoted: bool = False

@@ -74,7 +74,7 @@ _VARIABLE_NAME = re.compile(r"(?!npm_)(?!.*_proxy$)[a-z][a-z0-9_]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 _PLAIN_TARGET = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./-]*")
 TOKENS_AT_MOST = 16_000
-"""More than that nobody writes by hand or reads at a prompt; what is blocked among them is found all the same."""
+"""No person writes more by hand, or reads more at a prompt; what is blocked among them is found all the same."""
 _SYNTAX = "bash would not accept this"
 
 
@@ -106,7 +106,7 @@ class _Parser:
         """Whether commands run in another order than they stand there."""
         self._conditional = False
         self._background: list[tuple[int, int]] = []
-        """The first of some commands that nobody waits for, and the first behind them."""
+        """The first of some commands that the shell does not wait for, and the first behind them."""
         self._open: list[str] = []
         self._nestings = [_Nesting(0, 0)]
         self._expect = _Expect.COMMAND_OR_END
@@ -137,7 +137,7 @@ class _Parser:
         return token.kind == ")" and self._lexer.depth > 0 and not self._open
 
     def _marked(self) -> list[Simple]:
-        """The commands, with those marked that nobody waits for; groups of them stand in one another."""
+        """The commands, with those marked that the shell does not wait for; groups of them stand in one another."""
         self._feed()
         if self._tangled:
             self._commands = [replace(command, beside=0) for command in self._commands]

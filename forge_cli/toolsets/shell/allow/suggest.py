@@ -19,7 +19,7 @@ _RUNS_NEXT = ("run", "run-script")
 """Subcommands whose next word is what they run."""
 _NEVER_GRANTED = frozenset({"state", "interactive"})
 _NEVER_ALONE = names("rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp")
-"""Programs by whose name alone nobody knows what would be lost."""
+"""Programs whose name alone does not tell what would be lost."""
 
 
 def suggestion_for(words: Sequence[ShellWord]) -> str | None:

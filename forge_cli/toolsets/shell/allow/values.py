@@ -20,7 +20,7 @@ from forge_cli.toolsets.shell.programs.names import names
 
 COMMANDS_AT_MOST = 5000
 VALUES_AT_MOST = 64
-"""A command with more values than that counts as one whose words nobody knows."""
+"""A command with more values than that counts as one whose words are not known."""
 _SETS_VARIABLES = names(
     "read mapfile readarray getopts let export declare typeset local readonly unset eval source . wait builtin command "
     "exec set shopt alias unalias trap enable fc bind complete compopt"
@@ -93,7 +93,7 @@ def _once(bindings: Sequence[Binding]) -> dict[str, Binding]:
 
 
 def _may_set(command: Simple) -> bool:
-    """May it set variables in a way that nobody sees?"""
+    """May it set variables in a way that is not seen?"""
     texts = [word.text for word in command.words]
     first = texts if texts[:1] == ["time"] else texts[:1]
     return not _SETS_VARIABLES.isdisjoint(first) or ("printf" in first and any(map(_PRINTF_SETS.fullmatch, texts)))

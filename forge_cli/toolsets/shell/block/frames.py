@@ -95,7 +95,7 @@ class Frame:
     """Of ``${...}``: what it stands for, and from where on the text inside says more."""
     inside = 0
     muted = 0
-    """How many ``${`` are open in the word: what is in them says what they stand for, and is no part of it."""
+    """How many ``${`` are open in the word: what is in them says what they stand for, and is not a part of it."""
 
     def __init__(self, kind: FrameKind, *, arithmetic: bool = False) -> None:
         self.kind = kind

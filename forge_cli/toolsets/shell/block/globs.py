@@ -28,7 +28,7 @@ def could_be(word: str, token: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _parts(word: str) -> tuple[str | re.Pattern[str], ...]:
-    """A star, two stars where a slash is no end, or a pattern for one character."""
+    """A star, two stars where a slash is not an end, or a pattern for one character."""
     parts: list[str | re.Pattern[str]] = []
     for stars, one, bracket, tilde, char in _PARTS.findall(word):
         if stars:

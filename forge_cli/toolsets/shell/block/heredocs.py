@@ -33,7 +33,7 @@ class Heredocs:
         return bool(self._pending)
 
     def announce(self, pos: int, *, tabs: bool, depth: int) -> int:
-        """Read the delimiter after ``<<``; where to go on."""
+        """Read the delimiter after ``<<``; the place to continue."""
         found = _DELIMITER.match(self._text, pos)
         if found is None:
             self._result.doubt = True

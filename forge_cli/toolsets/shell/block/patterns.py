@@ -14,7 +14,7 @@ from forge_cli.toolsets.shell.programs.spelling import Spelling, spelling_of
 from forge_cli.toolsets.shell.programs.table import table_index
 
 _GLOB_LENGTH = 64
-"""A longer glob in place of a program is no command that anybody means."""
+"""A longer glob in place of a program is not a command that a person means."""
 _EXPANDING_AT_MOST = 1000
 """Nor does anybody mean so many of them in one line."""
 _GIT_WORDS = 16

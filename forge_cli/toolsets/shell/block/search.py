@@ -21,7 +21,7 @@ _LEVELS = 8
 """Scripts nested deeper than this are not taken apart: their bare text is searched."""
 _STEPS_A_SCRIPT = 4
 _GLOBS_AT_MOST = 500
-"""More globs in place of programs are no commands that anybody means."""
+"""More globs in place of programs are not commands that a person means."""
 _PRINTS = frozenset({"echo", "printf", "yes", "print"})
 _GLOB = re.compile(r"[*?~]|\[.")
 _WORDS_A_STEP = 16
@@ -72,7 +72,7 @@ class Search:
             return self._search_text(self._line) or self._search_unread(self._line)
 
     def bare_hit(self) -> Hit | None:
-        """A blocked command by its words alone, for a shell whose grammar nobody reads here."""
+        """A blocked command by its words alone, for a shell whose grammar is not read here."""
         return self._search_unread(self._line)
 
     def _hit(self) -> Hit | None:

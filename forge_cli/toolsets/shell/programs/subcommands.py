@@ -11,7 +11,7 @@ from forge_cli.toolsets.shell.programs.table import program_named
 from forge_cli.toolsets.shell.programs.wrappers import Wrapper
 
 _LOOKED_AT = 64
-"""Words between a program and its subcommand; nobody means more."""
+"""Words between a program and its subcommand; no command has more."""
 
 
 def subcommands(words: Sequence[str], start: int) -> Iterator[int]:

@@ -77,7 +77,7 @@ class SetRow:
         return None
 
     def _unknown_misfit(self, words: Sequence[ShellWord], name: str) -> str | None:
-        """Why the row does not take a word that nobody knows before the line runs, where it stands."""
+        """Why the row does not take a word that is not known before the line runs, where it stands."""
         if self.operands == "test":
             return _test_misfit(words)
         operands = [word for word in words if not word.text.startswith("-") or word.unknown]
@@ -126,7 +126,7 @@ def _unsure_start(words: Sequence[ShellWord]) -> str | None:
 
 
 def _test_misfit(words: Sequence[ShellWord]) -> str | None:
-    """In a test, a word that nobody knows is one operand of an operator that is spelled: it cannot be one itself."""
+    """In a test, a word that is not known is one operand of an operator that is spelled: it cannot be one itself."""
     inner = [word for word in words if word.text not in ("]", "!")]
     found = next((word.unknown for word in inner if word.unknown), None)
     if found is None:

@@ -15,7 +15,7 @@ from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.table import program
 
 FILES_AT_MOST = 50_000
-"""In a larger tree nobody can tell in time."""
+"""A larger tree cannot be searched in time."""
 _GREP = re.compile(r"-[A-Za-z0-9]*[dRr].*|--[dr].*")
 """Options may be abbreviated; one that means something else only costs a look."""
 _RG = re.compile(
@@ -45,7 +45,7 @@ class FilesBelow:
         return self._first(places, lambda entry: is_secret(entry.name))
 
     def find_odd(self, places: Sequence[Path], is_inside: Callable[[str], bool]) -> str | None:
-        """One that is no plain name of a file that may be read."""
+        """One that is not a plain name of a file that may be read."""
 
         roots = [place / root for place in places for root in self.roots]
         if outside := next((root for root in roots if not is_inside(os.path.realpath(root))), None):
