@@ -53,15 +53,18 @@ class LineReader:
         """Whether a key can be asked for: there is a terminal that gives them, and shows where to press one."""
         return _is_terminal(self._stream or sys.stdin) and can_draw(cast(TextIO, self.console.file))
 
-    async def ask_key(self, prompt: str, show_again: Redraw = _do_nothing) -> str | None:
+    async def ask_key(
+        self, prompt: str, show_again: Redraw = _do_nothing, means: Callable[[str], bool] = bool
+    ) -> str | None:
         """One key without Enter, pressed after the prompt stood there; None at the end of input.
 
-        What was on its way, and what was pasted, does not count. QuestionLeft is raised at Esc and Ctrl+C.
+        What was on its way, what was pasted, and a key that ``means`` nothing does not count. QuestionLeft is raised
+        at Esc and Ctrl+C.
         """
         self._forget_typed()
         self._keys = KeyReader(self.console, (self._stream or sys.stdin).fileno())
         try:
-            return await self._keys.ask(visible(prompt, keep="\n"), show_again)
+            return await self._keys.ask(visible(prompt, keep="\n"), show_again, means)
         finally:
             self._keys = None
 

@@ -21,7 +21,7 @@ ESCAPE = 0.05
 SETTLE = 0.25
 """Seconds without a key before a question takes one: what was on its way when it appeared is not an answer."""
 _LFLAG, _CC = 3, 6
-_STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", b"\x1a"
+_STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", "\x1a"
 
 
 class QuestionLeft(Exception):
@@ -45,22 +45,22 @@ class KeyReader:
     def shows_prompt(self) -> bool:
         return self._prompt is not None and not self._taken_away
 
-    async def ask(self, prompt: str, show_again: Callable[[], None]) -> str | None:
+    async def ask(self, prompt: str, show_again: Callable[[], None], means: Callable[[str], bool]) -> str | None:
         """The key that was pressed after the prompt stood there, Enter as a newline; None at the end of input.
 
-        QuestionLeft is raised at Esc and Ctrl+C. ``show_again`` draws what the prompt is about, when the screen was
-        somebody else's in between.
+        One that ``means`` nothing does nothing. QuestionLeft is raised at Esc and Ctrl+C. ``show_again`` draws what
+        the prompt is about, when the screen was somebody else's in between.
         """
         try:
             with self._one_by_one() as before:
                 await self._settle()
                 self._prompt, self._taken_away = prompt, False
                 self.draw()
-                while (key := await self._key()) == _SUSPEND:
-                    self._suspend(before)
-                    show_again()
-                    self.draw()
-            text = key.decode(errors="replace").replace("\r", "\n")
+                while (text := await self._key()) and (text == _SUSPEND or not means(text)):
+                    if text == _SUSPEND:
+                        self._suspend(before)
+                        show_again()
+                        self.draw()
             if self.shows_prompt:
                 self._console.print(plain(text if text.isprintable() else ""))
             return text or None
@@ -83,17 +83,17 @@ class KeyReader:
         self.erase()
         self._taken_away = True
 
-    async def _key(self) -> bytes:
-        """One key; sequences of the terminal, pastes and keys that came together do nothing."""
+    async def _key(self) -> str:
+        """One key, or nothing at the end of input; sequences, pastes and keys that came together do nothing."""
         while True:
             piece = await self._piece()
             if piece in (b"", _LEAVE):
-                return b""
+                return ""
             quiet = await self._is_quiet(ESCAPE)
             if quiet and piece.endswith(_ESCAPE):
                 raise QuestionLeft
             if quiet and _is_one(piece):
-                return piece
+                return piece.decode(errors="replace").replace("\r", "\n")
             await self._settle()
 
     async def _settle(self) -> None:

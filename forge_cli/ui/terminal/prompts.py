@@ -130,10 +130,8 @@ class _Prompt:
         misread, offered = 0, offered_answers(self._request)
         question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
         while misread < TRIES:
-            line = await self._ask(question)
+            line = await self._ask(question, lambda key: key != "\n" and parse_answer(key, offered) is not None)
             answer = Answer("no") if line is None else parse_answer(line, offered)
-            if self._lines.takes_keys and (answer is None or line == "\n"):
-                continue
             misread = 0 if answer else misread + 1
             if answer is None:
                 self._say(_misread(misread, offered))
@@ -189,7 +187,7 @@ class _Prompt:
     async def _turn_page(self, question: str) -> ApprovalDecision | bool:
         """A no, or whether somebody wants all the other pages at once."""
         while True:
-            line = await self._ask(question)
+            line = await self._ask(question, lambda key: key.strip().lower() in ("", "e", "n"))
             match line and line.strip():
                 case None:
                     return ApprovalDecision(False)
@@ -199,13 +197,13 @@ class _Prompt:
                     return True
                 case answer if refused := _NO.fullmatch(answer):
                     return ApprovalDecision(False, note=_one_note(refused[1]))
-                case _ if not self._lines.takes_keys:
+                case _:
                     self._say("only n counts before all of it was shown")
 
-    async def _ask(self, question: str) -> str | None:
-        """One key, or the line that stands for it where no keys can be read."""
+    async def _ask(self, question: str, means: Callable[[str], bool] = bool) -> str | None:
+        """One key that means something, or the line that stands for it where no keys can be read."""
         if self._lines.takes_keys:
-            return await self._lines.ask_key(question, self._show_page)
+            return await self._lines.ask_key(question, self._show_page, means)
         return await self._lines.ask(question, self._show_page)
 
     def _show_page(self) -> None:

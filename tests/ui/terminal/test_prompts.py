@@ -512,9 +512,11 @@ def test_keys_that_mean_nothing_or_come_together_do_nothing(terminal, script, wr
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
     for keys in ("\r", "x", "y\n", "\x1b[A", "\x1b[200~y\x1b[201~", "é"):
+        before = keyboard.text.count("[y]es once")
         keyboard.type(keys)
         keyboard.press("?", "yes, this once")
         keyboard.asked()
+        assert keyboard.text.count("[y]es once") == before + 1, keys  # the question was not asked again for it
     assert not (writer.folder / "output" / "a.md").exists()
     keyboard.type("n")
     assert keyboard.end() == 0
