@@ -36,14 +36,14 @@ COMMANDS = {
 MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
 """How many distributions that are no plugins lie in a folder that is put on the path."""
 LIMITS: dict[str, tuple[str, float | None]] = {
-    "forge --version": ("python -c pass", 2.5),
-    "forge --help": ("import typer", 1.3),
-    "forge worker check": ("import typer", 2.5),
-    "forge tools list": ("import typer", 2.5),
+    "forge --version": ("python -c pass", 1.5),
+    "forge --help": ("import typer", 1.1),
+    "forge worker check": ("import typer", 4.0),
+    "forge tools list": ("import typer", 4.0),
     "forge sessions list": ("import typer", 2.5),
-    "forge approve": ("import typer", 2.5),
-    "forge approve, third-party tool": ("import typer", 2.5),
-    "forge run": ("import typer", 4.0),
+    "forge approve": ("import typer", 4.0),
+    "forge approve, third-party tool": ("import typer", 4.0),
+    "forge run": ("import typer", 4.5),
     "forge run, third-party tool": ("import typer", None),
     "forge tools list, 100 more distributions": ("forge tools list", 1.2),
 }

@@ -11,12 +11,12 @@ held = signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 3, 15)) if hasattr(signal
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]
 
-from forge_cli.cli import app  # noqa: E402
+from forge_cli.cli.app import main as run_command_line  # noqa: E402
 
 
 def main() -> int:
     """Run the command line."""
-    code = app.main(held)
+    code = run_command_line(held)
     gc.freeze()  # Python looks for garbage twice while it ends, a fifth of a command's time: all of it goes anyway
     return code
 
