@@ -51,7 +51,7 @@ Exit codes:
   4    an asked, denied or blocked call stopped the work (--on-ask fail)
   5    a limit was hit
   6    the answer did not fit its schema
-  7    the model, or an MCP server that is required, could not be reached or would not answer
+  7    the model or a required MCP server could not be reached, or refused
   8    a worker of this folder is not trusted, or is not what its lock says
   9    a replay drifted from its record
   10   parked, waiting for an approval
