@@ -39,7 +39,7 @@ OPTIONS = {
 }
 STDIN = ["closed", "null", "silent", "silent in CI"]
 SERVED = [("serve", kind, *worker) for kind in ("acp", "mcp") for worker in ((), ("worker.yaml",))]
-READERS = {("chat", "worker.yaml"), *SERVED}
+READERS = {("chat",), ("chat", "worker.yaml"), *SERVED}
 """What reads to the end of its input, which is not in sight where that is silent."""
 SERVERS = {("web",), ("web", "worker.yaml")}
 """What reads nothing, and serves until a signal ends it."""
