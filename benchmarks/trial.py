@@ -100,7 +100,7 @@ async def measure(rounds: int) -> list[Row]:
                 await bench.compare(
                     f"{BYTES // 1_000_000} MB written", f"head -c {BYTES} /dev/zero > big", WRITE, 3, clean="rm big"
                 ),
-                await bench.applying(3),
+                await bench.applying(10),
             ]
 
 
@@ -109,4 +109,4 @@ def take(rounds: int) -> list[Row]:
 
 
 if __name__ == "__main__":
-    main(take, rounds=20)
+    main(take, rounds=60)
