@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
+from forge_cli import inspection
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -20,7 +21,6 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
 from forge_cli.files.places import wrong_path
 from forge_cli.inspection.gate import judging
-from forge_cli.inspection.trying import try_line
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import paint
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
@@ -74,7 +74,8 @@ def approve(
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
             if as_try:
-                _tell_trial(try_line(path, folder, str(tool), given, _options(pairs or [])), out, as_json=as_json)
+                tried = inspection.trying.try_line(path, folder, str(tool), given, _options(pairs or []))
+                _tell_trial(tried, out, as_json=as_json)
                 return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)
         else:

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from forge_cli import cli
-from forge_cli.cli.commands import HELP, WithExamples
+from forge_cli.cli.commands import HELP, PlainParser
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.core.wire import JsonObject
@@ -30,7 +30,7 @@ JsonInputOption = Annotated[
 ]
 
 
-class PlainCommand(WithExamples, TyperCommand):
+class PlainCommand(PlainParser, TyperCommand):
     """A command whose help reads ``WORKER [TASK|-]`` and ``--on-ask deny|fail``; typer would write types, too."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

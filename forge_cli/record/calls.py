@@ -9,8 +9,9 @@ from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
+from forge_cli.record.find import session_files
 from forge_cli.record.line import Line
-from forge_cli.record.log import read_session, session_files
+from forge_cli.record.log import read_session
 from forge_cli.record.open import check_log
 from forge_cli.record.state import CallState, SessionState, fold
 

@@ -25,7 +25,6 @@ from forge_cli.record.log import (
     Log,
     SessionLost,
     broken_link,
-    find_session,
     new_session_id,
     read_session,
     session_file,
@@ -93,7 +92,7 @@ def open_session(
             yield _new(stack, keep, warn)
             return
         folder = (workspace or Path.cwd()).resolve()
-        path = find_session(resume) if resume is not None else last_session(worker, folder, warn)
+        path = record.find.find_session(resume) if resume is not None else last_session(worker, folder, warn)
         read, log = _reopened(path, keep and not fork, stack)
         check_log(read)
         if (name := read.lines[0].worker) != worker.name:

@@ -24,9 +24,10 @@ from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
+from forge_cli.record.find import session_files
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.lock import holder
-from forge_cli.record.log import INDEX, session_files, sessions_folder
+from forge_cli.record.log import INDEX, sessions_folder
 
 _TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
 _START, _END = beginning_at_root(SessionStart), beginning_at_root(SessionEnd)

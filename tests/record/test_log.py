@@ -1,6 +1,6 @@
 """The log on disk: what is written stays readable, whatever happens to the process, the disk or the file.
 
-Covers forge_cli.record.overview.
+Covers forge_cli.record.find, forge_cli.record.overview.
 """
 
 import json
@@ -23,20 +23,18 @@ from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent, 
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
+from forge_cli.record.find import find_kept, find_session, session_files
 from forge_cli.record.line import Line
 from forge_cli.record.lock import SessionBusy, holder, lock, unlock
 from forge_cli.record.log import (
     SessionLost,
     broken_link,
     damage_of,
-    find_kept,
-    find_session,
     is_there,
     new_session_id,
     read_readable,
     read_session,
     session_file,
-    session_files,
     sessions_folder,
 )
 from forge_cli.record.overview import overview

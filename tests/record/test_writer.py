@@ -17,8 +17,9 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent, TurnStart
 from forge_cli.files.regular import read_regular
 from forge_cli.record.batch import BatchLog
+from forge_cli.record.find import session_files
 from forge_cli.record.lock import lock, lock_file, unlock
-from forge_cli.record.log import SessionLost, read_session, session_file, session_files, sessions_folder
+from forge_cli.record.log import SessionLost, read_session, session_file, sessions_folder
 from forge_cli.record.open import sweep
 from forge_cli.record.overview import overview
 from forge_cli.record.recorder import Recorder

@@ -39,7 +39,7 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
-from forge_cli.record.log import session_files
+from forge_cli.record.find import session_files
 from forge_cli.record.overview import Overview, SessionIndex
 from forge_cli.sandbox.zones.added import added_zone
 

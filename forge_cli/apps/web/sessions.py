@@ -31,7 +31,8 @@ from forge_cli.files.settings import load_settings
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.answering import answer_request
-from forge_cli.record.log import Log, find_kept, read_readable, session_files
+from forge_cli.record.find import find_kept, session_files
+from forge_cli.record.log import Log, read_readable
 from forge_cli.record.overview import SessionIndex, overview, session_row
 from forge_cli.record.pending import Waiting, waiting_requests
 from forge_cli.record.search import find_hits

@@ -14,7 +14,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.core.text import counted, cut, local_time
 from forge_cli.core.wire import both_spellings
-from forge_cli.record.log import session_files
+from forge_cli.record.find import session_files
 from forge_cli.record.overview import SessionIndex, session_row
 from forge_cli.ui.table import Column, print_json, print_table
 

@@ -10,7 +10,7 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
-from forge_cli.record.log import find_kept
+from forge_cli.record.find import find_kept
 from forge_cli.record.overview import forget_removed
 from forge_cli.record.removal import remove_session
 

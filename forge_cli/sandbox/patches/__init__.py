@@ -1,29 +1,17 @@
 """Patches: text that a model wrote, read, planned on every file it names, and carried out as a whole or not at all.
 
-``parse_patch`` reads it, ``accesses`` says what it wants of which path, ``plan`` says what every file would become,
-and ``apply`` makes it so. Only ``apply`` writes. ``replace_text`` is for a text in one file.
+``parse`` reads it, ``model`` says what it wants of which path, ``plan`` says what every file would become, and makes
+it so. ``replace`` is for a text in one file.
 """
 
-from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses, recap
-from forge_cli.sandbox.patches.parse import parse_patch
-from forge_cli.sandbox.patches.plan import apply, plan, reader, stamp
-from forge_cli.sandbox.patches.replace import Replaced, replace_text
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Add",
-    "Change",
-    "Delete",
-    "Hunk",
-    "HunkLine",
-    "Patch",
-    "Replaced",
-    "Update",
-    "accesses",
-    "apply",
-    "parse_patch",
-    "plan",
-    "reader",
-    "recap",
-    "replace_text",
-    "stamp",
-]
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.patches import model as model
+    from forge_cli.sandbox.patches import parse as parse
+    from forge_cli.sandbox.patches import plan as plan
+    from forge_cli.sandbox.patches import replace as replace
+
+__getattr__ = lazy_modules(__name__)

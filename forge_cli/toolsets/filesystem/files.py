@@ -19,15 +19,16 @@ from forge_cli.core.text import counted, cut
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.zones import Access
 from forge_cli.files.difference import unified_diff
+from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.held import READ_MAX, HeldFile
 from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.patches import Change, Replaced, replace_text
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.secrets import added_mark, has_mark
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.patches import Change
+    from forge_cli.sandbox.patches.model import Change
+    from forge_cli.sandbox.patches.replace import Replaced
 
 KIND = "patch.result"
 LETTERS = {"created": "A", "changed": "M", "deleted": "D"}
@@ -113,7 +114,7 @@ async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere
     if file.kind is None:
         raise ToolError(f"{shown(path)} does not exist; make a new file with write_file")
     data, quiet = file.read(), holds_secrets(path, file.virtual)
-    work = partial(replace_text, path, data, old, new, everywhere=everywhere, quiet=quiet)
+    work = partial(patches.replace.replace_text, path, data, old, new, everywhere=everywhere, quiet=quiet)
     replaced = work() if len(data) <= SHOWN_MAX else await to_thread.run_sync(work, abandon_on_cancel=True)
     return Edit(path, replaced, digest_of(data), quiet)
 
@@ -211,9 +212,7 @@ def check_content(args: Args, context: CallContext) -> bool:
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        from forge_cli.sandbox.patches.plan import reader
-
-        refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
+        refuse_marks([patches.plan.reader(whole_sandbox(sandbox))(path)], [content.encode()])
 
 
 def refuse_marks_in(changes: Sequence[Change]) -> None:

@@ -23,10 +23,8 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
 from forge_cli.core.tool import LONGEST, Args, Preview, RefusesOnly
 from forge_cli.core.zones import Access
-from forge_cli.sandbox import patches
+from forge_cli.sandbox import patches, search
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
-from forge_cli.sandbox.search.files import list_dir
-from forge_cli.sandbox.search.grep import grep, refuse_secret
 from forge_cli.schema.config import Config
 from forge_cli.schema.paths import PathArgument, PathUse
 from forge_cli.schema.signature import signature_model
@@ -206,7 +204,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> FileList:
         """List a folder with what is in its folders."""
-        look = partial(list_dir, whole_sandbox(context.sandbox), path, depth, limit)
+        look = partial(search.files.list_dir, whole_sandbox(context.sandbox), path, depth, limit)
         return await to_thread.run_sync(look, abandon_on_cancel=True)
 
     async def grep_files(
@@ -219,7 +217,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Text:
         """Search files for a regular expression; hidden files and what .gitignore names are left out."""
-        return Text((await grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
+        return Text((await search.grep.grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
 
     async def apply_patch(
         self,
@@ -230,15 +228,15 @@ class FilesystemToolset(Toolset):
         """Add, change, move and delete files by a patch, all of it or nothing."""
         changes = _plan(input, context.sandbox)
         refuse_marks_in(changes)
-        if context.stamp not in (None, patches.stamp(changes)):
+        if context.stamp not in (None, patches.plan.stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
-        patches.apply(changes, whole_sandbox(context.sandbox))
+        patches.plan.apply(changes, whole_sandbox(context.sandbox))
         return patch_result(_spelled(changes, context.sandbox))
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
         """Every file that a patch names, and the access that it needs."""
         zones = (self.own_sandbox or self.env.sandbox).zones
-        for path, access in patches.accesses(patches.parse_patch(args["input"], zones)):
+        for path, access in patches.model.accesses(patches.parse.parse_patch(args["input"], zones)):
             yield PathUse(path, access)
 
     def _check_patch(self, args: Args, context: CallContext) -> bool:
@@ -249,7 +247,9 @@ class FilesystemToolset(Toolset):
         changes = _plan(args["input"], context.sandbox)
         diffs = [change.unified() for change in _spelled(changes, context.sandbox)]
         shown = Text("".join(diffs), display=DisplayHints("code", "diff"))
-        return Preview(shown, patches.stamp(changes), once=True, shows=("input",), recap=patches.recap(changes))
+        return Preview(
+            shown, patches.plan.stamp(changes), once=True, shows=("input",), recap=patches.model.recap(changes)
+        )
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
@@ -298,17 +298,19 @@ def _refuse_marks_of(edit: Edit) -> None:
     refuse_marks([edit.replaced.before.encode()], [edit.data])
 
 
-def _plan(text: str, view: SandboxView) -> tuple[patches.Change, ...]:
+def _plan(text: str, view: SandboxView) -> tuple[patches.model.Change, ...]:
     sandbox = whole_sandbox(view)
-    return patches.plan(patches.parse_patch(text, sandbox.zones), patches.reader(sandbox), sandbox.resolve)
+    return patches.plan.plan(
+        patches.parse.parse_patch(text, sandbox.zones), patches.plan.reader(sandbox), sandbox.resolve
+    )
 
 
-def _spelled(changes: Sequence[patches.Change], view: SandboxView) -> list[patches.Change]:
+def _spelled(changes: Sequence[patches.model.Change], view: SandboxView) -> list[patches.model.Change]:
     return [replace(change, path=spell(view, change.path)) for change in changes]
 
 
 def _check_search(args: Args, context: CallContext) -> None:
-    refuse_secret(args["path"])
+    search.grep.refuse_secret(args["path"])
 
 
 @hookimpl

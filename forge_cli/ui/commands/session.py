@@ -10,7 +10,8 @@ from rich.text import Text
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, dollars, local_time, visible
-from forge_cli.record.log import find_kept, random_end, read_readable
+from forge_cli.record.find import find_kept, random_end
+from forge_cli.record.log import read_readable
 from forge_cli.record.overview import Overview, SessionIndex
 from forge_cli.record.rewind import said_messages
 from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward

@@ -12,7 +12,7 @@ from forge_cli.core.result_forms import read_result
 from forge_cli.core.results import Diff, FileContent
 from forge_cli.core.text import counted, cut, local_time, visible
 from forge_cli.core.wire import jsonable
-from forge_cli.record.log import random_end
+from forge_cli.record.find import random_end
 from forge_cli.ui.terminal.calls import MAIN, format_args
 from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import DrawnMarkdown

@@ -9,7 +9,8 @@ import pytest
 
 from forge_cli import EventBus, load_worker
 from forge_cli.embedding import open_session
-from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.find import find_kept
+from forge_cli.record.log import read_readable
 from forge_cli.record.resume import read_past
 from forge_cli.record.rewind import said_messages
 from forge_cli.testing import Project, call, calls

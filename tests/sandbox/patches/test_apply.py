@@ -9,8 +9,9 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.patches import accesses, apply, parse_patch, plan, reader, stamp
-from forge_cli.sandbox.patches.model import Change
+from forge_cli.sandbox.patches.model import Change, accesses
+from forge_cli.sandbox.patches.parse import parse_patch
+from forge_cli.sandbox.patches.plan import apply, plan, reader, stamp
 
 
 def planned(sandbox: Sandbox, patch: str) -> tuple[Change, ...]:

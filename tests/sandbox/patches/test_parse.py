@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
-from forge_cli.sandbox.patches import Add, Delete, Hunk, HunkLine, Patch, Update, accesses, parse_patch
+from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Patch, Update, accesses
+from forge_cli.sandbox.patches.parse import parse_patch
 
 from ...rows import each_row
 

@@ -6,7 +6,9 @@ Covers forge_cli.sandbox.patches.match, forge_cli.sandbox.patches.plan, forge_cl
 import pytest
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.patches import Change, parse_patch, plan
+from forge_cli.sandbox.patches.model import Change
+from forge_cli.sandbox.patches.parse import parse_patch
+from forge_cli.sandbox.patches.plan import plan
 
 from ...rows import each_row
 

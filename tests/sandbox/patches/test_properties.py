@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.patches import parse_patch, plan
+from forge_cli.sandbox.patches.parse import parse_patch
+from forge_cli.sandbox.patches.plan import plan
 
 NEVER_THERE = "nowhere to be found"
 NO_NEWLINE = "\\ No newline at end of file"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.patches import replace_text
+from forge_cli.sandbox.patches.replace import replace_text
 
 from ...rows import each_row
 
