@@ -44,9 +44,9 @@ def report(rows: list[int] | None = None, ratio: float = 0.5) -> Custom:
     return Custom("test.report", data, summary="a report", display=DisplayHints("table"))
 
 
-def reserved(worker: str, json: bool = False, timeout: float = 1, y: str = "") -> dict:
+def reserved(worker: str, json: bool = False, timeout: float = 1, y: str = "", read_only: bool = False) -> dict:
     """Take arguments that are called like options of forge."""
-    return {"worker": worker, "json": json, "timeout": timeout, "y": y}
+    return {"worker": worker, "json": json, "timeout": timeout, "y": y, "read_only": read_only}
 
 
 def chatty() -> str:

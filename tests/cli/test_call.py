@@ -47,10 +47,10 @@ def test_lists_and_negative_numbers(cli, tester, words: list[str], rows: list[in
 @pytest.mark.parametrize(
     "words",
     [
-        ["worker=me", "json=true", "timeout=3", "y=no"],
-        ["worker=me", "--timeout", "3", "--", "--json", "--y", "no"],
-        ["--", "--worker", "me", "--json", "--timeout=3", "--y=no"],
-        ["--json-input", '{"worker": "me", "json": true, "timeout": 3, "y": "no"}'],
+        ["worker=me", "json=true", "timeout=3", "y=no", "--read-only", "true"],
+        ["worker=me", "--timeout", "3", "--read-only", "--", "--json", "--y", "no"],
+        ["--", "--worker", "me", "--json", "--timeout=3", "--y=no", "--read_only"],
+        ["--json-input", '{"worker": "me", "json": true, "timeout": 3, "y": "no", "read_only": true}'],
     ],
     ids=" ".join,
 )
@@ -59,7 +59,7 @@ def test_arguments_that_are_called_like_options_of_forge(cli, tester, words: lis
     assert done.code == 0
     assert json.loads(done.out) == {
         "kind": "json",
-        "data": {"worker": "me", "json": True, "timeout": 3.0, "y": "no"},
+        "data": {"worker": "me", "json": True, "timeout": 3.0, "y": "no", "read_only": True},
     }
 
 

@@ -50,7 +50,7 @@ WITH_VALUE = {
     "-C": "directory",
     "--cd": "directory",
 }
-ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json", "--read-only": "read_only"}
+ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,6 @@ class Invocation:
     interactive: bool = False
     yes: bool = False
     as_json: bool = False
-    read_only: bool = False
 
     @property
     def mode(self) -> ApprovalMode | None:
@@ -130,7 +129,6 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         bus=bus,
         mode=mode or ApprovalMode.INTERACTIVE,
         interrupt=signal,
-        read_only=invocation.read_only,
         is_told=lambda message: not message.endswith(LEFT_OUT),  # of this one unknown_tool says it
     )
     calling = False
@@ -242,7 +240,6 @@ def call(
     ] = None,
     directory: Annotated[Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result value as JSON.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only if the tool is declared to read.")] = False,
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
     invocation: Invocation = read_invocation(ctx.meta["forge.argv"])
