@@ -72,18 +72,18 @@ class Children:
     async def delegate(self, call: ToolCall, task: Delegation) -> str:
         """Let a child do a task that a call gave; its answer, or a ToolError that says how it ended."""
         parent = self._parent = self._parent or self._make_parent()
-        said = child_task(task.input, task.instructions)
+        spec, said = parent.spec, child_task(task.input, task.instructions)
         try:
-            worker = load_worker(parent.worker.folder / task.worker)
+            worker = load_worker(spec.worker.folder / task.worker)
         except ForgeError as error:
             raise ToolError(str(error)) from None
         parent.check(worker)
-        begun = self._resumable(call, worker.name, parent.redact(said))
+        begun = self._resumable(call, worker.name, parent.opened.loop.redactor.redact(said))
         if begun and begun.answer is not None:
             return begun.answer
         delegation = begun.delegation if begun else new_id("task")
-        bus = child_bus(parent.bus, parent.path, worker.name, delegation)
-        update = WorkerUpdate("started", parent.worker.name, call.id, within=parent.bus.delegation)
+        bus = child_bus(spec.bus, parent.path, worker.name, delegation)
+        update = WorkerUpdate("started", spec.worker.name, call.id, within=spec.bus.delegation)
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
@@ -93,7 +93,7 @@ class Children:
                 bus=bus,
                 interrupt=signal,
                 past=begun.past if begun else None,
-                replay=parent.replay.child(call, worker.name) if parent.replay else None,
+                replay=spec.replay.child(call, worker.name) if spec.replay else None,
             )
             result = await self._run(child, "" if begun else said, task.attachments)
             self.results.append(result)
@@ -101,7 +101,7 @@ class Children:
             bus.emit(ended)
             return result
 
-        with parent.interrupt.child() as signal:
+        with spec.interrupt.child() as signal:
             return answer_or_raise(await run_to_end(work, signal))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
@@ -118,4 +118,4 @@ class Children:
             async with self._make(child) as runtime:
                 return await runtime.run(task, files)
         except ForgeError as error:
-            return WorkerResult.not_begun(error, session_id=child.parent.session_id, worker=child.worker.name)
+            return WorkerResult.not_begun(error, session_id=child.parent.spec.session_id, worker=child.worker.name)

@@ -36,6 +36,7 @@ from forge_cli.schema.toolset import leaves_as_is
 
 if TYPE_CHECKING:
     from forge_cli.core.requests import PromptSpec
+    from forge_cli.engine.gate.controller import ApprovalController
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
 PATIENCE = 20.0
@@ -110,7 +111,7 @@ class SessionCommands:
         if command.name != "mode":
             return False
         try:
-            self._session.opened.controller.change_session_mode(self._find_mode(" ".join(command.args)))
+            self._controller.change_session_mode(self._find_mode(" ".join(command.args)))
         except UsageError as error:
             self._say(str(error), "error")
         return True
@@ -121,15 +122,18 @@ class SessionCommands:
         if known is None:
             raise UsageError(f"there is no mode '{visible(name)}'", hint=f"mode {'|'.join(MODE_TITLES.values())}")
         if known not in self._modes:
-            opened = self._session.opened
-            why = "it is read-only" if opened.spec.read_only else f"its approval mode is {opened.controller.mode.value}"
+            read_only = self._session.opened.spec.read_only
+            why = "it is read-only" if read_only else f"its approval mode is {self._controller.mode.value}"
             raise UsageError(f"this session cannot have the mode '{MODE_TITLES[known]}': {why}")
         return known
 
     @property
     def _modes(self) -> tuple[SessionMode, ...]:
-        opened = self._session.opened
-        return modes_within(opened.controller.mode.value, read_only=opened.spec.read_only)
+        return modes_within(self._controller.mode.value, read_only=self._session.opened.spec.read_only)
+
+    @property
+    def _controller(self) -> ApprovalController:
+        return self._session.opened.assembly.guard.controller
 
     async def notice_edits(self) -> None:
         """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
@@ -179,7 +183,7 @@ class SessionCommands:
     async def find_title(self) -> None:
         """Ask the model what to call the session, unless it has a title; that it says none changes nothing."""
         opened = self._session.opened
-        if self._titled or not opened.settings.titles:
+        if self._titled or not opened.folder.settings.titles:
             return
         with suppress(Exception), anyio.fail_after(PATIENCE):  # third-party code: a model
             title, usage = await ask_for_title(opened.loop.model, opened.loop.history)
@@ -211,7 +215,8 @@ class SessionCommands:
     async def _reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker as ``spec`` says; grants that were given under another policy are dropped."""
         old = self._session.opened
-        mode = old.controller.mode
+        controller = self._controller
+        mode = controller.mode
         opened = await self._session.reopen(spec)
         before, now = old.loop.guard.judge, opened.loop.guard.judge
         digests = {name: offer.tool.digest for name, offer in before.offers.items()}
@@ -221,25 +226,24 @@ class SessionCommands:
             changed = grant.tool_name in digests and (offer is None or offer.tool.digest != digests[grant.tool_name])
             return before.setting != now.setting or changed
 
-        if dropped := opened.controller.revoke(is_other):
+        if dropped := controller.revoke(is_other):
             self._say(f"{counted(len(dropped), 'grant')} dropped: the policy has changed")
         if (opened.zones, opened.isolation) != (old.zones, old.isolation):
             self._session.bus.emit(SessionUpdate(zones=opened.zones, isolation=opened.isolation))
-        if opened.controller.mode is not mode:
-            self._session.bus.emit(SessionUpdate(approval_mode=opened.controller.mode.value))
-            if opened.controller.session_mode not in self._modes:
-                opened.controller.change_session_mode("ask")
+        if controller.mode is not mode:
+            self._session.bus.emit(SessionUpdate(approval_mode=controller.mode.value))
+            if controller.session_mode not in self._modes:
+                controller.change_session_mode("ask")
         return opened
 
     async def _add_dir(self, args: Sequence[str]) -> None:
         old = self._session.opened
-        zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.workspace)
-        wiring = replace(old.spec.wiring, zones=(*old.spec.wiring.zones, zone))
-        await self._reopen(replace(old.spec, wiring=wiring))
+        zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.folder.workspace)
+        await self._reopen(replace(old.spec, zones=(*old.spec.zones, zone)))
         self._say(f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}")
 
     async def _revoke(self, args: Sequence[str]) -> None:
-        controller = self._session.opened.controller
+        controller = self._controller
         which = _one(args, "revoke N|all")
         if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
             known = f"there are {len(controller.grants)}" if controller.grants else "nothing has been allowed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -14,39 +14,42 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import Text
-from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Worker
 from forge_cli.record.resume import PastChild
 from forge_cli.record.state import cut_off_text
 from forge_cli.sandbox import files
 
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.assemble import Assembly
+    from forge_cli.engine.runtime.opening import OpenWorker
+    from forge_cli.engine.runtime.wiring import RuntimeSpec
+
 MAX_DEPTH = 5
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Parent:
-    """A worker at one of its tasks, as far as it caps and feeds the child workers that it calls."""
+    """An open worker at one of its tasks: it caps and feeds the child workers that it calls."""
 
-    workers: tuple[Worker, ...]
-    """From the root down to the parent itself."""
-    session_id: str
-    bus: EventBus
-    interrupt: InterruptSignal
-    redact: Callable[[Any], Any]
-    assembly: Assembly
-    controller: ApprovalController
+    opened: OpenWorker
     budget: Budget
-    model: ChosenModel
-    replay: ReplayedModel | None
 
     @property
-    def worker(self) -> Worker:
-        return self.workers[-1]
+    def spec(self) -> RuntimeSpec:
+        return self.opened.spec
+
+    @property
+    def assembly(self) -> Assembly:
+        return self.opened.assembly
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """From the root down to the parent itself."""
+        above = self.spec.parent.workers if self.spec.parent else ()
+        return (*above, self.spec.worker)
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -64,7 +67,7 @@ class Parent:
             )
         if files.caps.can_write_silently(self.assembly.guard.sandbox, worker.path):
             raise ToolError(
-                f"'{worker.name}' is not called: '{self.worker.name}' can change {worker.path} without asking, "
+                f"'{worker.name}' is not called: '{self.spec.worker.name}' can change {worker.path} without asking, "
                 "and so what it may do; keep worker files out of zones that pre-approve writing"
             )
 

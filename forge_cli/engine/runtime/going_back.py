@@ -38,9 +38,9 @@ class GoingBack:
     @property
     def _changes(self) -> ChangeLog:
         spec = self._session.opened.spec
-        if spec.wiring.open_changes is None:
+        if spec.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
-        return cast(ChangeLog, spec.wiring.open_changes())
+        return cast(ChangeLog, spec.open_changes())
 
     async def rewind(self, args: Sequence[str]) -> None:
         """Go back to a message: the files as they were before it, and nothing said from there on."""

@@ -100,7 +100,7 @@ class WorkerRuntime:
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        wiring = (wiring or Wiring()).of(worker, session)
+        own = (wiring or Wiring()).of(worker, session)
         if session is not None:
             resume = session.resumed
         if isinstance(output_schema, Mapping):
@@ -119,9 +119,9 @@ class WorkerRuntime:
             limits=limits or Limits(),
             output_schema=output_schema,
             resume=resume,
-            session_id=wiring.session_id or (resume and resume.session_id) or new_session_id(),
-            wiring=wiring,
+            session_id=own.pop("session_id") or (resume and resume.session_id) or new_session_id(),
             read_only=read_only or (resume is not None and resume.read_only),
+            **own,
         )
         self._past = spec.past
         self._stack = AsyncExitStack()
@@ -199,15 +199,15 @@ class WorkerRuntime:
             hint = "elsewhere, give a thread the work: await trio.to_thread.run_sync(run_sync, worker, task)"
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
-            shared = spec.parent or spec.wiring.pool
+            shared = spec.parent or spec.pool
             async with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
                 opened = await open_worker(spec, self._stack, self._announcer.notify, self._delegate)
             self._open, self._started = opened, True
             self._start_children(opened.as_parent)
             if self.is_root:
                 self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
-                if spec.wiring.log:
-                    self._take_answers(spec.wiring.log)
+                if spec.log:
+                    self._take_answers(spec.log)
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
@@ -326,17 +326,17 @@ class WorkerRuntime:
 
     def _child(self, child: ChildSpec) -> WorkerRuntime:
         """The runtime of a child worker."""
-        spec, opened = self._spec, self.opened
+        spec = self._spec
         return WorkerRuntime(
             worker=child.worker,
             approval_callback=spec.approval_callback,
             interrupt_signal=child.interrupt,
             depth=spec.depth + 1,
             bus=child.bus,
-            workspace=opened.workspace,
+            workspace=self.opened.folder.workspace,
             on_ask=spec.on_ask,
             resume=record.resume.Resumed(child.past) if child.past else None,
-            wiring=replace(spec.wiring, sinks=(), session_id=spec.session_id, parent=child.parent, replay=child.replay),
+            wiring=replace(spec, sinks=(), parent=child.parent, replay=child.replay),
         )
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
@@ -409,7 +409,7 @@ class WorkerRuntime:
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
         old, before = self.opened, self._owner
-        spec = replace(spec, wiring=replace(spec.wiring, host=spec.wiring.host.beside(spec.worker)))
+        spec = replace(spec, host=spec.host.beside(spec.worker))
         notify = self._announcer.notify
         owner = parts.owning.Owner(
             lambda stack: parts.reopening.reopen_worker(old, spec, stack, notify, self._delegate)

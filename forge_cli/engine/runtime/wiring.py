@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 from forge_cli import engine
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -17,7 +17,6 @@ from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits, Worker
 
 if TYPE_CHECKING:
@@ -71,23 +70,21 @@ class Wiring:
     locked: bool = False
     """Whether the worker has to be what its lock says, whatever it says itself."""
 
-    def of(self, worker: Worker, session: OpenSession | None) -> Self:
-        """The same for one worker, with what its session brings."""
-        host = self.host.beside(worker)
-        if session is None:
-            return self if host is self.host else replace(self, host=host)
-        return replace(
-            self,
-            host=host,
-            session_id=session.id,
-            sinks=(*session.sinks, *self.sinks),
-            open_changes=session.open_changes,
-            log=session.log.path if session.log else None,
-        )
+    def of(self, worker: Worker, session: OpenSession | None) -> dict[str, Any]:
+        """Its fields for one worker, with what its session brings."""
+        own = {each.name: getattr(self, each.name) for each in fields(Wiring)} | {"host": self.host.beside(worker)}
+        if session is not None:
+            own |= {
+                "session_id": session.id,
+                "sinks": (*session.sinks, *self.sinks),
+                "open_changes": session.open_changes,
+                "log": session.log.path if session.log else None,
+            }
+        return own
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuntimeSpec:
+class RuntimeSpec(Wiring):
     """All that one runtime is made of."""
 
     worker: Worker
@@ -104,23 +101,13 @@ class RuntimeSpec:
     output_schema: OutputSchema | None
     resume: Resumed | None
     session_id: str
-    wiring: Wiring
     read_only: bool = False
-
-    @property
-    def parent(self) -> Parent | None:
-        return self.wiring.parent
 
     def prepare(self) -> PreparedWorker:
         """The parts that the worker's sessions share."""
-        shared = self.wiring.prepared
-        if shared is not None and shared.worker is self.worker:
-            return shared
-        return PreparedWorker(self.worker, self.wiring.host, self.home, locked=self.wiring.locked)
-
-    @property
-    def home(self) -> Path:
-        return self.wiring.home or forge_home()
+        if self.prepared is not None and self.prepared.worker is self.worker:
+            return self.prepared
+        return PreparedWorker(self.worker, self.host, self.home, locked=self.locked)
 
     @property
     def is_root(self) -> bool:

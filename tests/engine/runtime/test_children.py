@@ -17,7 +17,7 @@ from forge_cli.engine.runtime import children as module
 from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.opening import open_worker
-from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
+from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.events import Attachment, Message, OnAsk, ToolCall, Usage
 from forge_cli.record.resume import Past, PastChild
 from forge_cli.testing import Project, scripted_model
@@ -76,7 +76,6 @@ async def parent(project: Project) -> AsyncIterator[Parent]:
         output_schema=None,
         resume=None,
         session_id="s1",
-        wiring=Wiring(),
     )
     async with AsyncExitStack() as stack:
         opened = await open_worker(spec, stack, lambda level, message: None, Children(Stand().make, None).delegate)
@@ -95,7 +94,7 @@ def children_of(parent: Parent, stand: Stand, past: Past | None = None) -> Child
 
 async def test_a_child_is_made_of_its_worker_and_its_parent(parent: Parent) -> None:
     events: list[Event] = []
-    parent.bus.subscribe(events.append)
+    parent.spec.bus.subscribe(events.append)
     stand = Stand()
     children = children_of(parent, stand)
     assert await children.delegate(CALL, replace(TASK, instructions="Be quick.")) == (
@@ -146,7 +145,7 @@ async def test_a_child_that_cannot_start_has_failed_in_the_parent_s_session(pare
 
 async def test_the_child_is_stopped_with_its_parent(parent: Parent) -> None:
     stand = Stand()
-    parent.interrupt.interrupt("enough")
+    parent.spec.interrupt.interrupt("enough")
     await children_of(parent, stand).delegate(CALL, TASK)
     assert stand.made[0].interrupt.reason == "enough"
 
