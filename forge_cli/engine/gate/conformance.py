@@ -61,16 +61,16 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     """Call a tool that only reads and needs no input, through the gate; no other is called."""
     if not tool.read_only or tool.schema.json_schema.get("required"):
         return []
-    outcome, warnings, made = None, list[str](), ToolCall(new_id("call"), tool.name, {})
+    outcome, warnings, call = None, list[str](), ToolCall(new_id("call"), tool.name, {})
 
     def notice(event: Event) -> None:
-        if isinstance(event, StatusEvent) and event.level == "warning" and event.tool_call_id == made.id:
+        if isinstance(event, StatusEvent) and event.level == "warning" and event.tool_call_id == call.id:
             warnings.append(event.message.removeprefix(f"{tool.name}: "))
 
     stop = guard.bus.subscribe(notice)
     before_call(f"the tool '{tool.name}'")
     with anyio.move_on_after(PATIENCE):
-        outcome = await guard.call(made, Caller.OPERATOR)
+        outcome = await guard.call(call, Caller.OPERATOR)
     stop()
     if outcome is None:
         return [

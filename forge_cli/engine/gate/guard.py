@@ -13,16 +13,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
-from forge_cli.core.calls import Denial, ToolCall, ToolOutcome, copy_args, within_depth
+from forge_cli.core.calls import Denial, ToolCall, ToolOutcome, within_depth
 from forge_cli.core.errors import Stale
-from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import is_small
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusal
-from forge_cli.engine.gate.outcome import concluded, outcome_of, refused
+from forge_cli.engine.gate.outcome import conclude, outcome_of
 from forge_cli.engine.gate.performing import TOOL, CallClock, Consented, Performer, consult
 
 if TYPE_CHECKING:
@@ -107,15 +107,16 @@ class Guard:
         call = within_depth(call)
         if not self.is_reopened(call):
             self.start(call)
-        requested, outcome = Requested(call, caller), None
+        requested = Requested(call, caller)
+        ended: ToolOutcome | Refusal | None = None
         with self.interrupt.scope():
             try:
                 judged = judged or await self.judge.decide(call, caller)
                 judged = gate.consent.typed_by_person(judged) if own_command else judged
-                outcome = await self._pass(requested, judged)
+                ended = await self._pass(requested, judged)
             except Refusal as refusal:
-                outcome = refused(call, refusal)
-        outcome = concluded(requested, outcome, self.network_denials)
+                ended = refusal
+        outcome = conclude(requested, ended, self.network_denials)
         self.network_denials.clear()
         if self.repeated:
             outcome = self.repeated.compared(outcome)
@@ -150,7 +151,7 @@ class Guard:
             if not isinstance(performed.error, Stale):
                 if consented.tried:
                     gate.consent.tell_applied(self.bus, consented.tried, performed.error)
-                return outcome_of(call, performed, clock, partial(self._warn, call))
+                return outcome_of(call, performed, clock, self.bus)
             judged = await self._judge_again(judged, performed.error)
         raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
 
@@ -164,7 +165,7 @@ class Guard:
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """Judge a call as things are now, since what was approved no longer holds: it asks at least."""
-        again = await self.judge.judge(judged.call, judged.caller)
+        again = await self.judge.verdict(judged.call, judged.caller)
         if again.verdict.approval is Approval.BLOCKED:
             return again
         reason = f"{stale}; what was approved no longer holds, so it asks again"
@@ -178,14 +179,11 @@ class Guard:
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
-    def _warn(self, call: ToolCall, problem: str) -> None:
-        self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
-
     def _tell_tool(self, outcome: ToolOutcome) -> None:
         call, offer = outcome.call, self.offers.get(outcome.call.name)
         if offer and offer.tool.on_outcome:
             try:
-                consult(f"{TOOL}{call.name}", offer.tool.on_outcome, copy_args(call.args), outcome.status)
+                consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
             except Exception as error:  # third-party code, and nothing depends on it
                 gate.debugging.tell_traceback(error)
 

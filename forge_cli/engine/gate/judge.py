@@ -6,16 +6,16 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anyio.lowlevel import checkpoint
 
 from forge_cli import schema
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
 from forge_cli.core.bounds import fault_text
-from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
+from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.events import ApprovalDecided
@@ -24,7 +24,7 @@ from forge_cli.core.tool import Args
 from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import consult, consult_async
-from forge_cli.engine.gate.policy import as_verdict
+from forge_cli.engine.gate.policy import SILENT, as_verdict
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
@@ -123,6 +123,12 @@ class Judged:
         return fingerprint(worker=self.bound_to, source=source, digest=tool.digest, tool=tool.name, args=args)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Every name of its tool: as it is offered and before ``prefix:``, and of what it stands for."""
+        calls = [self, *([self.target] if self.target else [])]
+        return tuple(name for call in calls for name in (call.tool.name, call.offer.original) if name)
+
+    @property
     def calling_tool(self) -> str | None:
         """The tool that makes the call, as requests name it."""
         return self.caller.value if isinstance(self.caller, CallingTool) else None
@@ -184,8 +190,11 @@ class Judge:
         return await self.hooks.before(judged)
 
     async def verdict(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """The verdict before hooks; a call that may have run before the session was cut off asks at least."""
-        judged = await self.judge(call, caller)
+        """The verdict before hooks, with what parents block; a call that may have run before asks at least."""
+        judged = await self.judge_alone(call, caller)
+        if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
+            blocked = await gate.judged_as.blocked_above(self.parent, judged, self.sandbox)
+            judged = replace(judged, verdict=blocked) if blocked else judged
         if judged.verdict.approval is Approval.PRE_APPROVED and self.may_have_run(judged):
             reason = f"{call.name} was cut off with these arguments: it may have run"
             return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
@@ -195,40 +204,30 @@ class Judge:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""
         return self.reopened is not None and not judged.tool.read_only and self.reopened.may_have_run(judged.call)
 
-    async def judge(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """Does it exist, may this caller call it, is the input valid, what do paths, tool, worker and parents say?"""
-        judged = await self.judge_alone(call, caller)
-        if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
-            blocked = await gate.judged_as.blocked_above(self.parent, judged, self.sandbox)
-            return judged if blocked is None else replace(judged, verdict=blocked)
-        return judged
-
     async def judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
-        """The call judged by this worker, without its parents."""
+        """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say?"""
         offer = self._offer(call, caller)
-        args = _valid(offer.tool, call)
-        judged = partial(Judged, call, offer, args, caller=caller, bound_to=f"{self.worker} {self.setting}")
+        args, bound_to = _valid(offer.tool, call), f"{self.worker} {self.setting}"
         if self.read_only and not offer.tool.fits_read_only:
-            return judged((), _beyond_reading(offer.tool))
-        places = self._places(offer.tool, args)
-        changed_first = sorted(places, key=lambda path: not path.use.access.changes) if len(places) > 1 else places
-        said = [path.verdict for path in changed_first]
-        if Approval.BLOCKED in [verdict.approval for verdict in said]:
-            return judged(places, offer.policy.combine(None, said))
-        try:
-            own = await self._own_verdict(call, offer.tool, args, places, caller)
-            stands_for = offer.tool.stands_for
-            target = gate.judged_as.target_call(call.name, stands_for, args) if stands_for else None
-        except BlockedError as error:
-            own, target = Verdict(Approval.BLOCKED, error.reason), None
-        except ToolError as error:
-            raise _refusal(call, error) from None
+            return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller, bound_to)
+        judged = Judged(call, offer, args, self._places(offer.tool, args), SILENT, caller, bound_to)
+        changed_first = sorted(judged.places, key=lambda path: not path.use.access.changes)
+        said, own, target = [path.verdict for path in changed_first], None, None
+        if all(verdict.approval is not Approval.BLOCKED for verdict in said):
+            try:
+                own = await self._own_verdict(judged)
+                target = gate.judged_as.target_call(judged) if offer.tool.stands_for else None
+            except BlockedError as error:
+                own = Verdict(Approval.BLOCKED, error.reason)
+            except ToolError as error:
+                raise _refusal(call, error) from None
         if own and own.grants != ():
             own = replace(own, grants=gate.grants.own_rules(own, offer.toolset))
-        found = judged(places, offer.policy.combine(own, said))
-        if found.verdict.grants:
-            found = replace(found, verdict=gate.grants.with_keys(found.verdict, offer.tool, found.bound_to))
-        return found if target is None else await gate.judged_as.judge_target(self, found, *target)
+        verdict = offer.policy.combine(own, said)
+        if verdict.grants:
+            verdict = gate.grants.with_keys(verdict, offer.tool, bound_to)
+        judged = replace(judged, verdict=verdict)
+        return judged if target is None else await gate.judged_as.judge_target(self, judged, *target)
 
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)
@@ -248,41 +247,37 @@ class Judge:
         if not tool.has_paths:
             return ()
         try:
-            if tool.touches is None:
-                uses = tool.paths(args)
-            else:
-                uses = list(dict.fromkeys(consult(f"the tool {tool.name}", tool.paths, copy_args(args))))
-            return tuple([self.sandbox.judge_use(use) for use in uses])
+            uses = tool.paths(args) if tool.touches is None else consult(f"the tool {tool.name}", tool.paths, args)
+            return tuple([self.sandbox.judge_use(use) for use in dict.fromkeys(uses)])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code: a tool that cannot name its paths
             raise Refusal("error", f"{tool.name} does not say which paths it touches: {fault_text(error)}") from None
 
-    async def _own_verdict(
-        self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: AnyCaller
-    ) -> Verdict | None:
+    async def _own_verdict(self, judged: Judged) -> Verdict | None:
         """The tool's own verdict. A ToolError refuses the call; any other failure, or nonsense, means ask."""
-        said: Any = tool.needs_approval
-        if not callable(said):
-            return None if said is None else as_verdict(said)
-        context = CallContext(
-            call_id=call.id,
-            tool=tool.name,
-            worker=self.worker,
-            caller=caller.value,
-            workspace=self.workspace,
-            sandbox=self.sandbox.view(places, changes=False),
-        )
-        try:
-            given = (copy_args(args), context) if positional_count(said) == 2 else (copy_args(args),)
-            said = consult(f"the check of {tool.name}", said, *given)
-            if inspect.isawaitable(said):
-                said = await consult_async(f"the check of {tool.name}", said)
-        except ToolError:
-            raise
-        except Exception as error:  # third-party code: whatever goes wrong in it must not open the gate
-            await checkpoint()  # whoever ended its time may want the whole call to end
-            return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
+        tool, said = judged.tool, cast(Any, judged.tool.needs_approval)
+        if said is None:
+            return None
+        if callable(said):
+            context = CallContext(
+                call_id=judged.call.id,
+                tool=tool.name,
+                worker=self.worker,
+                caller=judged.caller.value,
+                workspace=self.workspace,
+                sandbox=self.sandbox.view(judged.places, changes=False),
+            )
+            try:
+                given = (judged.args, context)[: positional_count(said) or 1]
+                said = consult(f"the check of {tool.name}", said, *given)
+                if inspect.isawaitable(said):
+                    said = await consult_async(f"the check of {tool.name}", said)
+            except ToolError:
+                raise
+            except Exception as error:  # third-party code: whatever goes wrong in it must not open the gate
+                await checkpoint()  # whoever ended its time may want the whole call to end
+                return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
         return as_verdict(said)
 
 
@@ -295,7 +290,11 @@ def _beyond_reading(tool: Tool) -> Verdict:
 
 def _valid(tool: Tool, call: ToolCall) -> Args:
     if call.unreadable is not None:
-        why = _why_unreadable(call.unreadable)
+        try:
+            read_args(call.unreadable)
+            why = "is not a JSON object"
+        except ValueError as error:
+            why = str(error)
         given = "" if why == TOO_DEEP else f": {call.unreadable}"
         raise Refusal("invalid", f"the input of {call.name} {why}{given}")
     try:
@@ -304,14 +303,6 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
         raise _refusal(call, error) from None
     except Exception as error:  # third-party code: the validators of a model, a pattern without end
         raise Refusal("invalid", f"the input of {call.name} cannot be checked: {fault_text(error)}") from None
-
-
-def _why_unreadable(text: str) -> str:
-    try:
-        read_args(text)
-    except ValueError as error:
-        return str(error)
-    return "is not a JSON object"
 
 
 def _refusal(call: ToolCall, error: ToolError) -> Refusal:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.bounds import fault_text
-from forge_cli.core.calls import ToolCall, copy_args
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Args, StandsFor
+from forge_cli.core.tool import StandsFor
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
 from forge_cli.engine.gate.offer import Offer
@@ -19,10 +20,11 @@ from forge_cli.sandbox.files.caps import seen_from
 from forge_cli.sandbox.files.sandbox import Sandbox
 
 
-def target_call(tool: str, stands_for: StandsFor, args: Args) -> tuple[str, JsonObject]:
+def target_call(judged: Judged) -> tuple[str, JsonObject]:
     """The call that a call of a proxy tool stands for; a tool that cannot say it lets no call through."""
+    tool = judged.call.name
     try:
-        name, given = consult(f"the tool {tool}", stands_for, copy_args(args))
+        name, given = consult(f"the tool {tool}", cast(StandsFor, judged.tool.stands_for), judged.args)
         return str(name), dict(given)
     except ToolError:
         raise
@@ -37,7 +39,7 @@ async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObjec
     offer = next(siblings, None)
     if offer is None:
         raise Refusal("error", f"{judged.call.name}: there is no tool '{visible(name)}'")
-    target = await judge.judge(ToolCall(judged.call.id, offer.tool.name, given), judged.caller)
+    target = await judge.verdict(ToolCall(judged.call.id, offer.tool.name, given), judged.caller)
     stricter = target.verdict.approval.stricter_than(judged.verdict.approval)
     verdict = target.verdict if stricter else judged.verdict
     return replace(judged, verdict=replace(verdict, grants=()), places=target.places, target=target)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.errors import BlockedError, ToolError, ToolTimeout
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
@@ -18,18 +19,19 @@ from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import Refusal
 
 if TYPE_CHECKING:
+    from forge_cli.core.bus import EventBus
     from forge_cli.engine.gate.guard import Requested
     from forge_cli.engine.gate.performing import CallClock, Performed
 
 
-def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, warn: Callable[[str], None]) -> ToolOutcome:
+def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus) -> ToolOutcome:
     """The outcome of a call that was performed; Parked leaves it open."""
     if performed.late:
         sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
         return _with_kept(ToolOutcome.failed(call, "timeout", sentence), clock)
     match performed.error:
         case None:
-            return _success(call, performed.value, warn)
+            return _success(call, performed.value, bus)
         case Parked() | Refusal() as error:
             raise error
         case BlockedError() as error:
@@ -42,21 +44,22 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, warn: Cal
             return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
 
-def refused(call: ToolCall, refusal: Refusal) -> ToolOutcome:
-    """The outcome of a call that was not performed."""
-    return ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
-
-
-def concluded(requested: Requested, outcome: ToolOutcome | None, denials: Sequence[Denial]) -> ToolOutcome:
-    """An outcome, or that of a call which was cut short, with what its tool still gave back and what was denied it."""
-    outcome = outcome or ToolOutcome.failed(requested.call, "interrupted", INTERRUPTED_CALL)
+def conclude(requested: Requested, ended: ToolOutcome | Refusal | None, denials: Sequence[Denial]) -> ToolOutcome:
+    """The outcome of a call that was performed, refused, or cut short; with what its tool still gave back by then."""
+    outcome = ended or Refusal("interrupted", INTERRUPTED_CALL)
+    if isinstance(outcome, Refusal):
+        refusal, call = outcome, requested.call
+        outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
     if outcome.status == "interrupted":
         outcome = _with_kept(outcome, requested.clock)
     denied = (*requested.denials, *denials)
     return replace(outcome, denials=denied) if denied else outcome
 
 
-def _success(call: ToolCall, returned: Any, warn: Callable[[str], None]) -> ToolOutcome:
+def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
+    def warn(problem: str) -> None:
+        bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
+
     try:
         value = _result_value(returned)
     except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems

@@ -183,8 +183,8 @@ class Performer:
 
 
 def consult(what: str, function: Callable[..., T], *args: Any) -> T:
-    """Ask code of a tool about a call, before or after it."""
-    return bounds.call_within(bounds.CALL_LIMIT, what, function, *args)
+    """Ask code of a tool about a call, before or after it; it gets copies of args."""
+    return bounds.call_within(bounds.CALL_LIMIT, what, function, *map(copy_args, args))
 
 
 async def consult_async(what: str, answer: Awaitable[Any]) -> Any:

@@ -185,7 +185,7 @@ class Hooks:
 
     def hooks_before(self, judged: Judged) -> list[Hook]:
         """The ``before_tool`` hooks of a call, by any name of its tool, and of the tool that it stands for."""
-        return self.matching("before_tool", *_names(judged))
+        return self.matching("before_tool", *judged.names)
 
     async def before(self, judged: Judged) -> Judged:
         """The call with a verdict that is at least as strict, as its hooks say."""
@@ -206,7 +206,7 @@ class Hooks:
     async def after(self, outcome: ToolOutcome, judged: Judged | None) -> None:
         """Tell the outcome of a call; it is too late to change that."""
         self.heard.pop(outcome.call.id, None)
-        names = _names(judged) if judged else (outcome.call.name,)
+        names = judged.names if judged else (outcome.call.name,)
         verdict = judged.verdict.approval.value if judged else None
         for hook in self.matching("after_tool", *names):
             told = HookCall(
@@ -224,7 +224,7 @@ class Hooks:
         self, judged: Judged, request: ApprovalRequest, ask: Callable[[], Awaitable[ApprovalDecision]]
     ) -> ApprovalDecision:
         """The answer to a request, while ``approval`` hooks tell of it elsewhere; one of them may deny it."""
-        hooks = self.matching("approval", *_names(judged))
+        hooks = self.matching("approval", *judged.names)
         if not hooks:
             return await ask()
         told = replace(self._call("approval", judged), request=request.request_id)
@@ -322,12 +322,6 @@ class Hooks:
 
     def _say(self, level: StatusLevel, hook: Hook, sentence: str, call_id: str | None) -> None:
         self.bus.emit(StatusEvent(level, hook.message(sentence), tool_call_id=call_id))
-
-
-def _names(judged: Judged) -> tuple[str, ...]:
-    """Every name of the tool of a call: as it is offered and before ``prefix:``, and of what it stands for."""
-    calls = [judged, *([judged.target] if judged.target else [])]
-    return tuple(name for each in calls for name in (each.tool.name, each.offer.original) if name)
 
 
 async def _observe(observer: Observer, told: HookCall) -> HookAnswer | None:
