@@ -37,7 +37,7 @@ LONGEST = 60
 """Characters of a title."""
 ENOUGH = 120
 """Characters after which forge stops listening: about thirty tokens."""
-_SAID = 2_000
+_TITLED = 2_000
 """Characters of what was said, of the person and of the model, that the title is for."""
 
 
@@ -105,7 +105,7 @@ def _cut_bytes(text: str, room: int) -> str:
 
 async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tuple[str, Usage]:
     """The model's title of a conversation; empty where it gives none."""
-    said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _SAID)}" for who in ("user", "assistant"))
+    said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _TITLED)}" for who in ("user", "assistant"))
     text, end = await listen(model, ModelRequest(TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH)
     return clean_title(text), end.usage if end else Usage()
 

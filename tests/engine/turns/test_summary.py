@@ -31,3 +31,8 @@ def test_a_transcript_has_everything_and_has_an_end() -> None:
     assert "note failed: no" in told
     assert len(told) < 3000
     assert len(transcript([Message("user", "語" * 9000)] * 10, room=3000).encode()) < 3500
+
+
+def test_what_was_said_is_told_whole_where_a_result_is_cut() -> None:
+    said = "word " * 2000
+    assert said.strip() in transcript([Message("user", said)], room=100_000)
