@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from forge_cli import engine
 from forge_cli.cli.ask import ask
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.locking import make_entries, tell
@@ -22,7 +21,7 @@ from forge_cli.core.text import visible
 from forge_cli.engine.lock.checking import LockDiffers
 from forge_cli.engine.lock.compare import Difference, differences
 from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
-from forge_cli.engine.lock.making import lockable
+from forge_cli.engine.lock.making import lockable, pip_lines
 from forge_cli.files.worker import Worker
 from forge_cli.process.stdin import is_interactive
 
@@ -55,7 +54,7 @@ def lock(
         raise UsageError(f"there is one argument too many: {name}", hint="NAME goes with --update")
     found, folder = lockable(find_trusted_worker(worker, interactive=is_interactive())), work_folder(directory)
     if pip:
-        sys.stdout.writelines(f"{line}\n" for line in engine.lock.pip_lines.pip_lines(found, folder))
+        sys.stdout.writelines(f"{line}\n" for line in pip_lines(found, folder))
         return
     with data_output():
         now = make_entries(found, folder, allow_floating=allow_floating)

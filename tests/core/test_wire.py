@@ -1,6 +1,6 @@
 """From frozen values to JSON: camelCase keys, absent things left out, and nothing that JSON cannot carry.
 
-Covers forge_cli.core.wire, forge_cli.engine.gate.unwritable.
+Covers forge_cli.core.wire, forge_cli.engine.gate.debugging.
 """
 
 import json

@@ -32,7 +32,7 @@ from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.options import Opened
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
-from forge_cli.engine.runtime.surroundings import environment_of
+from forge_cli.engine.turns.environment import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings, untrusted_project
@@ -136,7 +136,8 @@ class ServedWorker:
     @property
     def instructions(self) -> str | None:
         """Instructions for a client's model: where the tools work, and what the toolsets say of them."""
-        place = environment_of(self.worker, self._assembly, git_branch(self._asked.workspace))
+        toolbox, judge = self._assembly.toolbox, self._assembly.guard.judge
+        place = environment_of(self.worker, toolbox, judge, git_branch(self._asked.workspace))
         said = filter(None, [place, *self._assembly.toolbox.instructions()])
         return self.redactor.redact_text("\n\n".join(said)) or None
 

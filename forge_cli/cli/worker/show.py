@@ -22,9 +22,8 @@ from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
-from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.engine.runtime.without_model import opened
-from forge_cli.engine.turns.environment import system_prompt, wanted_output
+from forge_cli.engine.turns.environment import environment_of, system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
@@ -97,7 +96,7 @@ async def view_of(name: str, folder: str, view: str, branch: str | None, guidanc
 
 
 def _prompt(worker: Worker, assembly: Assembly, branch: str | None, guidance: str) -> str:
-    environment = environment_of(worker, assembly, branch)
+    environment = environment_of(worker, assembly.toolbox, assembly.guard.judge, branch)
     return system_prompt(worker, guidance, assembly.toolbox, wanted_output(worker), environment)
 
 

@@ -1,14 +1,18 @@
-"""Tracebacks of third-party code for whoever debugs it: told to a listener, logged, and never read by a model."""
+"""Help for authors of tools: tracebacks of their code, told to a listener and logged, and values beyond JSON."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import traceback
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any
 
 from forge_cli.core.text import cut
-from forge_cli.core.wire import clean_text
+from forge_cli.core.wire import MAX_DEPTH, clean_text, jsonable
 
 Listener = Callable[[str], None]
 
@@ -63,3 +67,25 @@ def _is_ours(file: str) -> bool:
 def _is_library(file: str) -> bool:
     """Does a file belong to Python itself?"""
     return file.startswith((os.path.dirname(os.__file__) + os.sep, "<")) and "site-packages" not in file
+
+
+def find_unwritable(value: Any, enclosing: tuple[int, ...] = ()) -> str | None:
+    """The first part of a value that JSON cannot carry, where its text would stand; None where it can carry all."""
+    if value is None or isinstance(value, str | bool | Enum | PurePath):
+        return None
+    if isinstance(value, int | float | bytes | bytearray | memoryview):
+        odd = isinstance(value, float) and not math.isfinite(value)
+        text = jsonable(value)
+        return text.strip("[]") if odd or (isinstance(text, str) and text.startswith("[")) else None
+    if id(value) in enclosing or len(enclosing) >= MAX_DEPTH:
+        return "something that holds itself" if id(value) in enclosing else "something nested too deep"
+    if isinstance(value, Mapping):
+        parts: Iterable[Any] = value.values()
+    elif isinstance(value, Set | Sequence):
+        parts = value
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    else:
+        return None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
+    found = (find_unwritable(part, (*enclosing, id(value))) for part in parts)
+    return next((part for part in found if part), None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from forge_cli.core.locking import LockEntry, files_below, hash_files
 from forge_cli.core.source import OWN, canonical
-from forge_cli.engine.plugins.requirements import requirements_of
+from forge_cli.engine.plugins.requirements import find_distribution, requirements_of
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -38,15 +38,6 @@ def distribution_of(package: str) -> str | None:
     top = package.partition(".")[0]
     found = packages_distributions().get(top)
     return found[0] if found else None
-
-
-def find_distribution(name: str) -> Distribution | None:
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        return distribution(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _version(found: Distribution) -> str:

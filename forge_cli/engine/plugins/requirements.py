@@ -9,6 +9,8 @@ from forge_cli import __version__
 from forge_cli.core.source import OWN, canonical
 
 if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
     from packaging.requirements import Requirement
 
 
@@ -25,18 +27,16 @@ def unfit(distribution: str) -> str | None:
 def missing(distribution: str) -> list[str]:
     """Its requirements that are not installed here, by name."""
     names = (canonical(required.name) for required in requirements_of(distribution))
-    return [name for name in names if not _is_installed(name)]
+    return [name for name in names if find_distribution(name) is None]
 
 
-def _is_installed(distribution: str) -> bool:
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import distribution as find
+def find_distribution(name: str) -> Distribution | None:
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        find(distribution)
+        return distribution(name)
     except PackageNotFoundError:
-        return False
-    return True
+        return None
 
 
 def requirements_of(distribution: str) -> Iterator[Requirement]:

@@ -16,7 +16,7 @@ from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
-from forge_cli.engine.runtime.surroundings import describe_zone
+from forge_cli.engine.turns.environment import describe_zone
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker

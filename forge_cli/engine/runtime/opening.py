@@ -19,8 +19,13 @@ from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
-from forge_cli.engine.runtime.surroundings import describe_zone, environment_of
-from forge_cli.engine.turns.environment import describe_changes, system_prompt, wanted_output
+from forge_cli.engine.turns.environment import (
+    describe_changes,
+    describe_zone,
+    environment_of,
+    system_prompt,
+    wanted_output,
+)
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
@@ -322,7 +327,7 @@ def _environment(
     if replay:
         now = replay.environment or last
     else:
-        now = environment_of(spec.worker, assembly, folder.branch)
+        now = environment_of(spec.worker, assembly.toolbox, assembly.guard.judge, folder.branch)
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))

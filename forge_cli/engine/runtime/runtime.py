@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.commands import SessionCommands
     from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks
     from forge_cli.engine.runtime.delegation import Parent
-    from forge_cli.engine.runtime.owning import Owner
+    from forge_cli.engine.runtime.reopening import Owner
     from forge_cli.engine.runtime.stream import EventStream
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.files.worker import Worker
@@ -411,7 +411,7 @@ class WorkerRuntime:
         old, before = self.opened, self._owner
         spec = replace(spec, host=spec.host.beside(spec.worker))
         notify = self._announcer.notify
-        owner = parts.owning.Owner(
+        owner = parts.reopening.Owner(
             lambda stack: parts.reopening.reopen_worker(old, spec, stack, notify, self._delegate)
         )
         self._open = opened = await owner.open()

@@ -1,6 +1,6 @@
 """What the sessions of one worker share: looked up once, and again where it is not what it was.
 
-Covers forge_cli.engine.runtime.surroundings.
+Covers forge_cli.engine.turns.environment.
 """
 
 from pathlib import Path

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 
-from forge_cli.engine.runtime.owning import Owner
+from forge_cli.engine.runtime.reopening import Owner
 
 pytestmark = pytest.mark.anyio
 DEADLINE = 60
