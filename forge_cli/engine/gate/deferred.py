@@ -55,11 +55,6 @@ class DeferredTools:
         self._known, self._recorded = tuple(offered.recorded or offered.names), offered.recorded
         self._groups: set[tuple[str, str]] = set()
         self._loaded: dict[str, None] = {}
-        self._tools: list[Tool] = []
-        self._state: tuple[int, int] | None = None
-        """The state that ``_tools`` were chosen from: the same again as long as nothing came to it."""
-        self._decided = -1
-        """The ``changes`` of the toolbox that were looked at last."""
 
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
@@ -69,13 +64,7 @@ class DeferredTools:
     async def refresh(self) -> list[Tool]:
         """The tools of the next turn; tools that came since may have to be deferred, too."""
         await self.toolbox.refresh()
-        if self._state != (self.toolbox.changes, len(self._loaded)):
-            await self.start()
-            self._tools = self._choose_tools()
-            self._state = self.toolbox.changes, len(self._loaded)
-        return self._tools
-
-    def _choose_tools(self) -> list[Tool]:
+        await self.start()
         offers = self.toolbox.offers
         kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
         loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]
@@ -111,9 +100,7 @@ class DeferredTools:
 
     def _decide(self) -> bool:
         """Defer what has to be; returns whether ``find_tools`` has just become necessary."""
-        if self._decided == self.toolbox.changes:
-            return False
-        begun, groups, self._decided = bool(self._groups), self._choose_groups(), self.toolbox.changes
+        begun, groups = bool(self._groups), self._choose_groups()
         if not groups:
             return False
         self._groups |= groups

@@ -93,9 +93,6 @@ class OfferedTools:
         self.toolbox, self.room, self.tell = toolbox, room, tell
         self._known, self.recorded = tuple(known), recorded
         self._deferred: DeferredTools | None = None
-        self._tools: list[Tool] = []
-        self._changes = -1
-        """The ``changes`` of the toolbox that ``_tools`` were chosen from."""
 
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
@@ -107,13 +104,13 @@ class OfferedTools:
     async def refresh(self) -> list[Tool]:
         """The tools of the next turn."""
         await self.toolbox.refresh()
-        if self._deferred is None and self._changes != self.toolbox.changes:
+        if self._deferred is None:
             await self.start()
-            self._tools = self.toolbox.for_model(self.toolbox.offers.values())
-            self._changes = self.toolbox.changes
-            if self._deferred is None:
-                self._known = tuple(tool.name for tool in self._tools)
-        return await self._deferred.refresh() if self._deferred else self._tools
+        if self._deferred:
+            return await self._deferred.refresh()
+        tools = self.toolbox.for_model(self.toolbox.offers.values())
+        self._known = tuple(tool.name for tool in tools)
+        return tools
 
     def note(self, outcomes: Iterable[ToolOutcome]) -> None:
         """Load what was found, and what was called without being loaded."""

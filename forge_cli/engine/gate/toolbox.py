@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -41,8 +40,6 @@ class OpenToolset:
     good: list[Offer] | None = None
     """The last offer in which nothing was wrong."""
     known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
-    listed: Sequence[Tool] = ()
-    """The last tools that its ``tools()`` gave."""
 
     @property
     def name(self) -> str:
@@ -65,9 +62,6 @@ class OpenToolset:
     async def _offers(self, notify: Notify) -> list[Offer]:
         """Its tools: whitelisted, named, sound, each with the worker's policy for it."""
         tools = await self._tools()
-        if self.good is not None and is_same(tools, self.listed):
-            return self.good
-        self.listed = tools
         self._check_names([tool.name for tool in tools], notify)
         wanted = self._whitelist()
         return [self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted]
@@ -192,11 +186,6 @@ def prefixed(prefix: str | None, name: str) -> str:
     return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
 
 
-def is_same(these: Sequence[object], those: Sequence[object]) -> bool:
-    """Are they the very same objects?"""
-    return these is those or (len(these) == len(those) and all(map(is_, these, those)))
-
-
 @dataclass
 class Toolbox:
     """Everything a worker can call; asked again before every turn."""
@@ -210,10 +199,6 @@ class Toolbox:
     """Whether only tools that read can be called, which the gate sees to; the others are not even offered."""
     admit: Callable[[OpenToolset, Offer], bool] | None = None
     """Says of each tool whether it may be here, where a lock decides that."""
-    changes: int = 0
-    """How often ``offers`` became others."""
-    _taken: list[list[Offer]] = field(default_factory=list)
-    """The parts that ``offers`` was made of."""
 
     @property
     def usable(self) -> list[Tool]:
@@ -228,12 +213,9 @@ class Toolbox:
         return llm_tools([offer.tool for offer in offers if self.is_usable(offer)])
 
     async def refresh(self) -> dict[str, Offer]:
-        taken = [await opened.offers(self.notify) for opened in self.toolsets]
-        if is_same(taken, self._taken):
-            return self.offers
         found: dict[str, Offer] = {}
-        for opened, offers in zip(self.toolsets, taken, strict=True):
-            for offer in offers:
+        for opened in self.toolsets:
+            for offer in await opened.offers(self.notify):
                 if self.admit and not self.admit(opened, offer):
                     continue
                 other = found.setdefault(offer.tool.name, offer)
@@ -241,7 +223,6 @@ class Toolbox:
                     found[offer.tool.name] = gate.toolset_faults.choose(self, other, offer, opened)
         self.offers.clear()
         self.offers.update(found)
-        self._taken, self.changes = taken, self.changes + 1
         return self.offers
 
     def parent_toolset(self, name: str) -> Toolset | None:

@@ -24,8 +24,6 @@ class History(Sequence[Message]):
         self._redactor = redactor
         self.call_ids: set[str] = set()
         """Every id that a call has had here, also in messages that were taken out since."""
-        self._rest: tuple[str, Sequence[ToolSpec], bytes] | None = None
-        """System prompt and tools of the last digest, and what they are in it."""
         self._start(messages)
 
     def _start(self, messages: Iterable[Message]) -> None:
@@ -50,21 +48,14 @@ class History(Sequence[Message]):
 
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""
-        rest = self._rest
-        if rest is None or rest[0] is not system or rest[1] is not tools:
-            plain = _sorted_text([system, [tool.wire() for tool in tools]]).encode()
-            rest = self._rest = system, tools, plain
-        self._hash_new()
-        running = self._hash.copy()
-        running.update(rest[2])
-        return running.hexdigest()
-
-    def _hash_new(self) -> None:
         new = [_plain(message) for message in self._messages[self._hashed :]]
         if self._redactor:
             new = self._redactor.redact(new)
         self._hash.update("".join(map(_sorted_text, new)).encode())
         self._hashed = len(self._messages)
+        running = self._hash.copy()
+        running.update(_sorted_text([system, [tool.wire() for tool in tools]]).encode())
+        return running.hexdigest()
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -36,12 +36,11 @@ from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner
 from forge_cli.core.wire import error_text
 from forge_cli.engine import turns
-from forge_cli.engine.gate.toolbox import Toolbox, is_same
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
-from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
@@ -124,9 +123,6 @@ class Loop:
     _last_prompt: tuple[str, tuple[ToolSpec, ...], str] | None = None
     """System prompt, tools and model of the last request."""
     _told_news: bool = False
-    _tools: Sequence[Tool] = ()
-    _specs: tuple[ToolSpec, ...] = ()
-    """Those of the last turn: the same again while its tools are."""
     _refresh_ms: float | None = None
     """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
 
@@ -223,10 +219,7 @@ class Loop:
         started = time.monotonic()
         tools = await self.offered.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
-        if not is_same(tools, self._tools):
-            self._tools = tools
-            self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools)
-        specs = self._specs
+        specs = tuple(ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools)
         lasting = {tool.name for tool in tools if tool.lasting}
         await self.context.make_room(self.system, specs, lasting, ask)
         try:
