@@ -18,7 +18,6 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Limits, Worker, load_worker
@@ -87,27 +86,15 @@ class ItemPerformer:
 
     async def _work(self, item: BatchItem, session: OpenSession, log: BatchLog, interrupt: InterruptSignal) -> ItemEnd:
         work, away = self.work, self.away
-        runtime = WorkerRuntime(
-            worker=self.worker,
-            model=work.model,
-            approval_mode=work.mode,
-            interrupt_signal=interrupt,
-            workspace=Path(item.workspace),
-            on_ask=work.on_ask,
-            limits=work.limits,
-            output_schema=work.schema,
-            session=session,
-            read_only=work.read_only,
-            wiring=Wiring(
-                host=self.host,
-                prepared=self.prepared,
-                zones=work.zones,
-                pool=self.pool,
-                batch=work.batch,
-                sinks=(away.sink(item.session),) if away else (),
-                keep_consent=partial(away.keep_consent, item.session) if away else log.keep,
-            ),
+        wiring = Wiring(
+            host=self.host,
+            prepared=self.prepared,
+            pool=self.pool,
+            sinks=(away.sink(item.session),) if away else (),
+            keep_consent=partial(away.keep_consent, item.session) if away else log.keep,
         )
+        workspace = Path(item.workspace)
+        runtime = work.runtime(self.worker, session, wiring, workspace=workspace, interrupt_signal=interrupt)
         try:
             await runtime.initialize()
         except ForgeError as error:

@@ -147,8 +147,6 @@ class PluginHost:
             raise
 
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
-        if clash := self.clash(plugin):
-            raise PluginError(clash, hint=_remedy(plugin))
         return self._within(plugin, self._toolset_of, plugin)
 
     def _toolset_of(self, plugin: Plugin) -> type[Toolset]:
@@ -194,8 +192,6 @@ class PluginHost:
 
     def command_of(self, plugin: Plugin) -> Callable[..., Any]:
         """The Typer app or the function that is a command."""
-        if clash := self.clash(plugin):
-            raise PluginError(clash, hint=_remedy(plugin))
         command: object = self._within(plugin, plugin.load)
         if not callable(command):
             problem = f"names neither a Typer app nor a function, but {reprlib.repr(command)}"
@@ -204,8 +200,6 @@ class PluginHost:
 
     def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
         """The object of a plugin's entry point."""
-        if clash := self.clash(plugin):
-            raise PluginError(clash, hint=_remedy(plugin))
         kind, name = kind_and_name(plugin.name)
         for factory in self._call_hook(plugin, hook):
             if isinstance(factory, cls) and name_of(factory) == name:
@@ -263,6 +257,8 @@ class PluginHost:
 
     def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:
         """Call what calls a plugin; third-party code, so what it raises becomes a sentence with its name."""
+        if clash := self.clash(plugin):
+            raise PluginError(clash, hint=_remedy(plugin))
         plugin.announce()
         if plugin.distribution != OWN and not plugin.is_local and (policy := organisation_policy()):
             policy.check_plugin(plugin.distribution)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.result import WorkerResult
     from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
@@ -80,6 +81,31 @@ class RunOptions:
         """The plugins that may be used."""
         return engine.plugins.host.PluginHost(only=None if self.plugins else (), worker=worker)
 
+    def runtime(
+        self,
+        worker: Worker,
+        session: OpenSession,
+        wiring: Wiring,
+        *,
+        workspace: Path | None = None,
+        on_ask: OnAsk | None = None,
+        **more: Any,
+    ) -> WorkerRuntime:
+        """The runtime of a session, for what was asked; ``more`` are other options of WorkerRuntime."""
+        return engine.runtime.runtime.WorkerRuntime(
+            worker=worker,
+            model=self.model,
+            approval_mode=self.mode,
+            workspace=workspace or self.workspace,
+            on_ask=on_ask or self.on_ask,
+            limits=self.limits,
+            output_schema=self.schema,
+            session=session,
+            read_only=self.read_only,
+            wiring=replace(wiring, zones=self.zones, locked=self.locked, batch=self.batch),
+            **more,
+        )
+
     @contextmanager
     def open(
         self, warn: Warn, bus: EventBus | None = None, *, worker: Worker | None = None, task: str | None = None
@@ -118,27 +144,9 @@ class Opened:
         """The runtime for what was asked; ``more`` are other options of WorkerRuntime."""
         asked = self.options
         kept = record.copy.RecordCopy(asked.record, self.session.lines) if asked.record else None
-        self.runtime = engine.runtime.runtime.WorkerRuntime(
-            worker=self.worker,
-            model=asked.model,
-            approval_mode=asked.mode,
-            bus=self.bus,
-            workspace=asked.workspace,
-            on_ask=self._on_ask(),
-            limits=asked.limits,
-            output_schema=asked.schema,
-            session=self.session,
-            read_only=asked.read_only,
-            wiring=engine.runtime.wiring.Wiring(
-                host=self.host,
-                sinks=tuple(sink for sink in (kept, *sinks) if sink),
-                replay=replay,
-                zones=asked.zones,
-                guidance=guidance,
-                locked=asked.locked,
-            ),
-            **more,
-        )
+        told = tuple(sink for sink in (kept, *sinks) if sink)
+        wiring = engine.runtime.wiring.Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
+        self.runtime = asked.runtime(self.worker, self.session, wiring, on_ask=self._on_ask(), bus=self.bus, **more)
         return self.runtime
 
     def end_now(self, end: ForcedEnd) -> WorkerResult | None:
