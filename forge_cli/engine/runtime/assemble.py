@@ -47,91 +47,6 @@ if TYPE_CHECKING:
 PYTHON = Source("local", "Python")
 
 
-def open_sandbox(
-    folder: PreparedFolder,
-    parent: Sandbox | None = None,
-    *,
-    make_zones: bool = True,
-    spare: Path | None = None,
-    added: Sequence[Zone] = (),
-    read_only: bool = False,
-    open_changes: Callable[[], ChangeKeeper] | None = None,
-) -> LateSandbox:
-    """The zones that the worker declares, or the default one, and those that its toolsets bring.
-
-    The worker's own files are protected in it. ``parent`` is the sandbox of the parent worker: without zones of its
-    own a child has those of its parent, and its own are no wider. Without ``make_zones`` no folder is made;
-    empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's. With ``read_only``
-    nothing can be written in any zone, whatever a tool has declared.
-    """
-    prepared, workspace = folder.worker, folder.workspace
-    kind = (make_zones, read_only, tuple(added)) if parent is None and spare is None else None
-    zones = folder.zones.get(kind, ())
-    if not zones or not all(os.path.isdir(zone.path) for zone in zones):  # a tool may have removed one since
-        zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
-        if kind:
-            folder.zones[kind] = zones
-    protected, isolation = prepared.protected, folder.isolation
-    if parent is not None:
-        protected = (*protected, *parent.protected)
-        isolation = sandbox.files.caps.capped_isolation(isolation, parent.isolation)
-
-    def make() -> Sandbox:
-        why = parent.no_default if parent else None if added else _why_no_default(prepared, workspace)
-        opened = sandbox.files.sandbox.Sandbox(
-            zones,
-            workspace=workspace,
-            protected=protected,
-            isolation=isolation,
-            own=None if parent else prepared.own_files,
-            no_default=why,
-        )
-        opened.open_changes = open_changes
-        if parent is not None:
-            opened.notified = parent.notified
-        return opened
-
-    return LateSandbox(zones, isolation, make)
-
-
-def _open_all(
-    prepared: PreparedWorker,
-    workspace: Path,
-    parent: Sandbox | None,
-    make_zones: bool,
-    spare: Path | None,
-    added: Sequence[Zone],
-    read_only: bool,
-) -> tuple[Zone, ...]:
-    worker, config = prepared.worker, prepared.sandbox
-    brought = prepared.brought_zones(workspace)
-    given = worker.sandbox
-    if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox):
-        zones = given.zones
-    elif parent is not None and (config is None or config.zones is None):
-        zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
-    else:
-        zones = _open_own(prepared, workspace, make=make_zones and parent is None, enough=bool(added))
-        settings = prepared.settings(workspace)
-        if parent is not None:
-            zones = tuple(engine.runtime.other_zones.open_child_zone(zone, parent, make_zones) for zone in zones)
-        elif settings.policy.get("filesystem"):
-            zones = tuple(engine.runtime.other_zones.accepting_edits(zone, settings) for zone in zones)
-    if parent is not None:
-        brought = [zone for zone in brought if sandbox.files.caps.lies_within(zone.path, parent.zones)]
-    brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
-    for zone in brought:
-        if other := next((other for other in zones if other.name == zone.name), None):
-            problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
-            raise WorkerError(other.where, problem, hint="give yours another name")
-    zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
-    if added:
-        zones = engine.runtime.other_zones.add_zones(zones, added)
-    if spare is not None:
-        zones = tuple(engine.runtime.other_zones.use_spare_folder(zone, spare) for zone in zones)
-    return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if read_only else zones
-
-
 def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
     """The zones of the worker itself; none where no default one can be, if others are ``enough`` or none is needed."""
     file = str(prepared.worker.path)
@@ -260,19 +175,71 @@ class Assembler:
         return Assembly(toolbox, guard, at_hand, lock)
 
     def _open_zones(self) -> LateSandbox:
-        make, spare = self.make_zones, self.spare
+        """The zones that the worker declares, or the default one, and those that its toolsets bring.
+
+        The worker's own files are protected in it. Without zones of its own a child has those of its parent, and its
+        own are no wider. Empty folders in ``spare`` stand for those that are missing and are not made.
+        """
+        folder, prepared, make, spare = self.folder, self.prepared, self.make_zones, self.spare
         if self._only_reads and make:
             make, spare = False, temporary_folder(self.stack)
         outer = self.parent.guard.sandbox if self.parent else None
-        return open_sandbox(
-            self.folder,
-            outer,
-            make_zones=make,
-            spare=spare,
-            added=self.added,
-            read_only=self._only_reads,
-            open_changes=outer.open_changes if outer else self._keep_changes(),
-        )
+        kind = (make, self._only_reads, tuple(self.added)) if outer is None and spare is None else None
+        zones = folder.zones.get(kind, ())
+        if not zones or not all(os.path.isdir(zone.path) for zone in zones):  # a tool may have removed one since
+            zones = self._find_zones(outer, make, spare)
+            if kind:
+                folder.zones[kind] = zones
+        protected, isolation = prepared.protected, folder.isolation
+        if outer is not None:
+            protected = (*protected, *outer.protected)
+            isolation = sandbox.files.caps.capped_isolation(isolation, outer.isolation)
+        open_changes = outer.open_changes if outer else self._keep_changes()
+
+        def open_sandbox() -> Sandbox:
+            why = outer.no_default if outer else None if self.added else _why_no_default(prepared, self.workspace)
+            opened = sandbox.files.sandbox.Sandbox(
+                zones,
+                workspace=self.workspace,
+                protected=protected,
+                isolation=isolation,
+                own=None if outer else prepared.own_files,
+                no_default=why,
+            )
+            opened.open_changes = open_changes
+            if outer is not None:
+                opened.notified = outer.notified
+            return opened
+
+        return LateSandbox(zones, isolation, open_sandbox)
+
+    def _find_zones(self, outer: Sandbox | None, make: bool, spare: Path | None) -> tuple[Zone, ...]:
+        prepared, config, given = self.prepared, self.prepared.sandbox, self.worker.sandbox
+        brought = prepared.brought_zones(self.workspace)
+        if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox):
+            zones = given.zones
+        elif outer is not None and (config is None or config.zones is None):
+            zones = tuple(zone for zone in outer.zones if zone.name not in {each.name for each in brought})
+        else:
+            zones = _open_own(prepared, self.workspace, make=make and outer is None, enough=bool(self.added))
+            settings = self.folder.settings
+            if outer is not None:
+                zones = tuple(engine.runtime.other_zones.open_child_zone(zone, outer, make) for zone in zones)
+            elif settings.policy.get("filesystem"):
+                zones = tuple(engine.runtime.other_zones.accepting_edits(zone, settings) for zone in zones)
+        if outer is not None:
+            brought = [zone for zone in brought if sandbox.files.caps.lies_within(zone.path, outer.zones)]
+        brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
+        for zone in brought:
+            if other := next((other for other in zones if other.name == zone.name), None):
+                problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
+                raise WorkerError(other.where, problem, hint="give yours another name")
+        zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make) for zone in brought)))
+        if self.added:
+            zones = engine.runtime.other_zones.add_zones(zones, self.added)
+        if spare is not None:
+            zones = tuple(engine.runtime.other_zones.use_spare_folder(zone, spare) for zone in zones)
+        return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if self._only_reads else zones
 
     def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
         open_changes = self.open_changes

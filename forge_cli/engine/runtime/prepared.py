@@ -250,10 +250,6 @@ class PreparedWorker:
         """The problem of forge's own folder, which is closed to others by this."""
         return close_home(self.home)
 
-    def settings(self, workspace: Path) -> Settings:
-        """The settings of the user, and of the project in the working directory."""
-        return self.within(workspace).settings
-
     def within(self, workspace: Path) -> PreparedFolder:
         """The parts that depend on the real working directory; most items of a batch have the same."""
         real = workspace.resolve()
