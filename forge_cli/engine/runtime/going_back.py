@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.calls import ToolCall
@@ -37,10 +37,10 @@ class GoingBack:
 
     @property
     def _changes(self) -> ChangeLog:
-        spec = self._session.opened.spec
-        if spec.open_changes is None:
+        session = self._session.opened.spec.session
+        if session is None or session.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
-        return cast(ChangeLog, spec.open_changes())
+        return session.open_changes()
 
     async def rewind(self, args: Sequence[str]) -> None:
         """Go back to a message: the files as they were before it, and nothing said from there on."""

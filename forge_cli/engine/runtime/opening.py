@@ -163,7 +163,7 @@ async def assemble_worker(
         parent=spec.parent.assembly if spec.parent else None,
         make_zones=spare is None,
         spare=spare,
-        open_changes=spec.open_changes,
+        open_changes=spec.session.open_changes if spec.session else None,
         added=spec.zones,
         read_only=spec.read_only,
         session=spec.session_id,

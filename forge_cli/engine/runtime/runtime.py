@@ -119,6 +119,7 @@ class WorkerRuntime:
             limits=limits or Limits(),
             output_schema=output_schema,
             resume=resume,
+            session=session,
             session_id=own.pop("session_id") or (resume and resume.session_id) or new_session_id(),
             read_only=read_only or (resume is not None and resume.read_only),
             **own,
@@ -206,8 +207,8 @@ class WorkerRuntime:
             self._start_children(opened.as_parent)
             if self.is_root:
                 self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
-                if spec.log:
-                    self._take_answers(spec.log)
+                if spec.session and spec.session.log:
+                    self._take_answers(spec.session.log.path)
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.judge.hooks:
                     await hooks.session_starts()

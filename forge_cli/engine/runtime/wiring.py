@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Past, Resumed
-    from forge_cli.sandbox.files.held import ChangeKeeper
 
 
 @dataclass
@@ -63,24 +62,13 @@ class Wiring:
     batch: str | None = None
     guidance: bool | None = None
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
-    open_changes: Callable[[], ChangeKeeper] | None = None
-    """Keeps what files held before the session changed them."""
-    log: Path | None = None
-    """The session's file, beside which other processes leave answers."""
     locked: bool = False
     """Whether the worker has to be what its lock says, whatever it says itself."""
 
     def of(self, worker: Worker, session: OpenSession | None) -> dict[str, Any]:
         """Its fields for one worker, with what its session brings."""
         own = {each.name: getattr(self, each.name) for each in fields(Wiring)} | {"host": self.host.beside(worker)}
-        if session is not None:
-            own |= {
-                "session_id": session.id,
-                "sinks": (*session.sinks, *self.sinks),
-                "open_changes": session.open_changes,
-                "log": session.log.path if session.log else None,
-            }
-        return own
+        return own | {"session_id": session.id, "sinks": (*session.sinks, *self.sinks)} if session else own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +88,8 @@ class RuntimeSpec(Wiring):
     limits: Limits
     output_schema: OutputSchema | None
     resume: Resumed | None
+    session: OpenSession | None = None
+    """Its files; child workers have none of their own."""
     session_id: str
     read_only: bool = False
 
