@@ -9,15 +9,15 @@ from tempfile import TemporaryDirectory
 
 from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError
-from forge_cli.engine.gate.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
-from forge_cli.engine.runtime.facts import Facts, policy_of
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_user_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.facts import Facts, policy_of
 from forge_cli.inspection.looker import look
 from forge_cli.inspection.past import MadeCall, PastGate, Warn, judge_gates, past_gates
+from forge_cli.inspection.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
 from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import PastCall
 

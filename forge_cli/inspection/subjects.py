@@ -16,7 +16,6 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut, did_you_mean
-from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
@@ -26,6 +25,7 @@ from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
 from forge_cli.inspection.tool_rows import empty_folder, needs_settings
 from forge_cli.sandbox.names import shown
 from forge_cli.schema import problems

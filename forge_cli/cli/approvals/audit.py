@@ -9,7 +9,7 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.text import counted, visible
-from forge_cli.engine.runtime.facts import Facts
+from forge_cli.inspection.facts import Facts
 from forge_cli.inspection.past_rules import compare_rules
 from forge_cli.ui.table import print_json
 from forge_cli.ui.wrap import wrap_for

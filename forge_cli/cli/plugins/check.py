@@ -13,9 +13,9 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.conformance import ConformanceCheck
 from forge_cli.engine.plugins.distributions import NO_PLUGINS, distributions, installed_distribution
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.inspection.conformance import ConformanceCheck
 from forge_cli.inspection.plugin_checks import check_distribution
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_checks, print_json

@@ -21,7 +21,6 @@ from forge_cli.core.text import visible
 from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.engine.turns.environment import environment_of, system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
@@ -30,6 +29,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.inspection.looker import look
 from forge_cli.inspection.model_names import defer_tools
 from forge_cli.ui.table import Column, print_json, print_table

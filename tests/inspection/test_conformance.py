@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.conformance import examine
+from forge_cli.inspection.conformance import examine
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 
