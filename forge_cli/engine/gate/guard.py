@@ -18,12 +18,11 @@ from forge_cli.core.errors import Stale
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import is_small
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusal
 from forge_cli.engine.gate.outcome import conclude, outcome_of
-from forge_cli.engine.gate.performing import TOOL, CallClock, Consented, Performer, consult
+from forge_cli.engine.gate.performing import CallClock, Consented, Performer
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
@@ -116,20 +115,7 @@ class Guard:
                 ended = await self._pass(requested, judged)
             except Refusal as refusal:
                 ended = refusal
-        outcome = conclude(requested, ended, self.network_denials)
-        self.network_denials.clear()
-        if self.repeated:
-            outcome = self.repeated.compared(outcome)
-        else:
-            self._tell_tool(outcome)
-        outcome = outcome.lasting(round((time.monotonic() - requested.started - requested.waited) * 1000))
-        if self.before_result and not is_small(outcome.value):
-            await self.before_result(outcome.value.wire())
-        self.finish(outcome)
-        if self.judge.hooks:
-            with self.interrupt.scope():
-                await self.judge.hooks.after(outcome, judged)
-        return outcome
+        return await conclude(self, requested, ended, judged)
 
     async def _pass(self, requested: Requested, judged: Judged) -> ToolOutcome:
         """Judged, Consented, Performed, Outcome; what was approved and has changed since is judged and asked again."""
@@ -178,14 +164,6 @@ class Guard:
         """Code that never waits would not notice the end of the scope around it."""
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
-
-    def _tell_tool(self, outcome: ToolOutcome) -> None:
-        call, offer = outcome.call, self.offers.get(outcome.call.name)
-        if offer and offer.tool.on_outcome:
-            try:
-                consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
-            except Exception as error:  # third-party code, and nothing depends on it
-                gate.debugging.tell_traceback(error)
 
     async def runs_beside(self, call: ToolCall) -> Judged | None:
         """The verdict on a call of the model that only reads and needs no consent; None for any other."""

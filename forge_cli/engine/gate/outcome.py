@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,19 @@ from forge_cli.core.errors import BlockedError, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
+from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.wire import error_text
 from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import Refusal
+from forge_cli.engine.gate.performing import TOOL, consult
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
-    from forge_cli.engine.gate.guard import Requested
+    from forge_cli.engine.gate.guard import Guard, Requested
+    from forge_cli.engine.gate.judge import Judged
+    from forge_cli.engine.gate.offer import Offer
     from forge_cli.engine.gate.performing import CallClock, Performed
 
 
@@ -44,7 +48,36 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: Even
             return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
 
-def conclude(requested: Requested, ended: ToolOutcome | Refusal | None, denials: Sequence[Denial]) -> ToolOutcome:
+async def conclude(
+    guard: Guard, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
+) -> ToolOutcome:
+    """Put the one outcome of a call on record, and tell it to its tool and to hooks."""
+    outcome = _concluded(requested, ended, guard.network_denials)
+    guard.network_denials.clear()
+    if guard.repeated:
+        outcome = guard.repeated.compared(outcome)
+    else:
+        _tell_tool(outcome, guard.offers.get(outcome.call.name))
+    outcome = outcome.lasting(round((time.monotonic() - requested.started - requested.waited) * 1000))
+    if guard.before_result and not is_small(outcome.value):
+        await guard.before_result(outcome.value.wire())
+    guard.finish(outcome)
+    if guard.judge.hooks:
+        with guard.interrupt.scope():
+            await guard.judge.hooks.after(outcome, judged)
+    return outcome
+
+
+def _tell_tool(outcome: ToolOutcome, offer: Offer | None) -> None:
+    call = outcome.call
+    if offer and offer.tool.on_outcome:
+        try:
+            consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
+        except Exception as error:  # third-party code, and nothing depends on it
+            gate.debugging.tell_traceback(error)
+
+
+def _concluded(requested: Requested, ended: ToolOutcome | Refusal | None, denials: Sequence[Denial]) -> ToolOutcome:
     """The outcome of a call that was performed, refused, or cut short; with what its tool still gave back by then."""
     outcome = ended or Refusal("interrupted", INTERRUPTED_CALL)
     if isinstance(outcome, Refusal):

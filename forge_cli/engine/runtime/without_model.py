@@ -43,7 +43,6 @@ async def opened(
     parent: Assembly | None = None,
     make_zones: bool = True,
     home: Path | None = None,
-    read_only: bool = False,
     user_text: str | None = None,
     is_told: Callable[[str], bool] = lambda message: True,
 ) -> AsyncIterator[Assembly]:
@@ -65,6 +64,5 @@ async def opened(
             stack=stack,
             parent=parent,
             make_zones=make_zones,
-            read_only=read_only,
         )
         yield await assembler.assemble()
