@@ -359,12 +359,3 @@ def test_chat_and_batch(writer: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert BLOCKED in writer.read("in.results.jsonl")
     assert not (writer.folder / "x.txt").exists()
-
-
-def test_tools_call(writer: Project) -> None:
-    done = writer.forge("tools", "call", "write_file", "path=x.txt", "content=x", "-y", "--read-only")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (4, f"forge: {BLOCKED}")
-    writer.write("a.txt", "here\n")
-    read = writer.forge("tools", "call", "read_file", "path=a.txt", "--read-only")
-    assert (read.returncode, read.stdout) == (0, "here\n")
-    assert not (writer.folder / "x.txt").exists()
