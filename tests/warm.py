@@ -11,6 +11,7 @@ import atexit
 import fcntl
 import gc
 import importlib
+import importlib.metadata
 import io
 import marshal
 import os
@@ -25,8 +26,9 @@ import tempfile
 import termios
 import threading
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,8 @@ LATE = (
 CONFINED_LOOKS = "CONFINED_LOOKS"
 """The variable that has looks at third-party code be what they are for users: new processes, and confined."""
 Request = tuple[list[str], str, dict[bytes, bytes]]
+SITE = [place for place in sys.path if place.endswith("site-packages")]
+"""Packages of the tests themselves, which stay as they are meanwhile."""
 
 
 class Warm:
@@ -126,6 +130,36 @@ def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
     return started
 
 
+class KnownDistribution(importlib.metadata.PathDistribution):
+    """An installed distribution whose files are read once, and not by every test: each has a home without a cache."""
+
+    @cached_property
+    def metadata(self) -> Any:  # type: ignore[override]
+        return super().metadata
+
+    @cached_property
+    def entry_points(self) -> Any:  # type: ignore[override]
+        return super().entry_points
+
+
+def know_distributions() -> None:
+    """Have a scan for plugins read nothing again of what the tests themselves are run with."""
+    search = importlib.metadata.distributions
+
+    @cache
+    def known(place: str) -> list[KnownDistribution]:
+        return [KnownDistribution(found._path) for found in search(path=[place])]  # type: ignore[attr-defined]
+
+    def distributions(**asked: Any) -> Iterator[importlib.metadata.Distribution]:
+        if asked:
+            yield from search(**asked)
+            return
+        for place in sys.path:
+            yield from known(place) if place in SITE else search(path=[place])
+
+    importlib.metadata.distributions = distributions  # type: ignore[assignment]
+
+
 def serve(address: str, *modules: str) -> None:
     """Fork a process for each request, until nobody can ask any more; returns early in such a process, once done."""
     for module in (*LATE, *modules):
@@ -137,6 +171,8 @@ def serve(address: str, *modules: str) -> None:
     looker = importlib.import_module("forge_cli.inspection.looker").Looker
     looker._start = warm_looks(lambda: Path(address).with_name("python"))
     _complete(importlib.import_module("pydantic").BaseModel)
+    know_distributions()
+    importlib.import_module("forge_cli.engine.plugins.scan").installed(Path(address).parent / "scanned" / "cache")
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
