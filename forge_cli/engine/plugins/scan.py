@@ -98,7 +98,7 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     if plugins is None:
         stamps = {entry: _stamp(entry) for entry in path}
         plugins = _search(stamps)
-        _keep(file, {"path": path, "stamps": stamps, "plugins": [asdict(plugin) for plugin in plugins]})
+        _keep(file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
 
 
