@@ -22,7 +22,7 @@ from forge_cli.testing import Project
 from .warm import CONFINED_LOOKS, Warm, know_distributions, warm_looks
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-settings.register_profile("ci", CALM, max_examples=25, derandomize=True)
+settings.register_profile("ci", CALM, max_examples=10, derandomize=True)
 settings.register_profile("long", CALM, max_examples=500)
 settings.load_profile("ci")
 know_distributions()

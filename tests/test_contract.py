@@ -377,7 +377,7 @@ def expected(verdict: str, mode: str) -> tuple[str, str]:
     return {"preApproved": ("success", "rule"), "blocked": ("blocked", "rule")}.get(verdict) or OUTCOMES[mode]
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("mode", OUTCOMES)
 def test_the_approval_of_silent_tools(bench: Bench, mode: str) -> None:
     for default in (None, "preApproved", "ask", "blocked"):
@@ -424,6 +424,7 @@ def believe(bench: Bench) -> None:
     assert seen.statuses == ["denied", "success"]
 
 
+@pytest.mark.few(3)
 def test_a_yes_for_the_session_covers_the_same_call(bench: Bench) -> None:
     yes = ApprovalDecision(True, remember="session")
     made = [call("act"), call("act", times=1, text="x"), call("act", text="y"), call("asking")]
@@ -657,7 +658,7 @@ def _plain(value: Any, bench: Bench) -> Any:
             return value
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", STORIES)
 def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench], name: str) -> None:
     stories = from_each(benches, name, lambda bench: told(bench, check(bench, STORIES[name])))

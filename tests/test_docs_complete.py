@@ -281,6 +281,7 @@ def test_nothing_is_missing(subject: Subject) -> None:
     assert [needed for needed in subject() if not DOCS.has(needed)] == []
 
 
+@pytest.mark.long
 @each_row("subject", SUBJECTS)
 def test_what_is_missing_is_noticed(subject: Subject) -> None:
     found = list(subject())

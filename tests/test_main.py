@@ -38,6 +38,7 @@ def test_nothing_is_imported_from_the_working_directory(project: Project) -> Non
     assert not (project.folder / "planted").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("number", [1, 2, 3, 15])
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 def test_a_signal_while_forge_is_loaded_waits_for_what_has_to_be_printed(start: str, number: int) -> None:

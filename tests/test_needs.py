@@ -48,6 +48,7 @@ def run(tmp_path: Path):
     return run
 
 
+@pytest.mark.long
 def test_each_package_is_one_line_and_all_are_summed_up(run) -> None:
     code, lines = run()
     assert (code, [line for line in lines if "needs user" not in line][:-1]) == (

@@ -10,7 +10,7 @@ SCREENS = Path(__file__).parent.parent / "docs" / "screens"
 MAKER = runpy.run_path(str(SCREENS / "make.py"))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shot", MAKER["SHOTS"], ids=lambda shot: shot.name)
 def test_a_screen_is_as_forge_draws_it(shot) -> None:
     assert MAKER["draw"](shot) == (SCREENS / f"{shot.name}.svg").read_text(encoding="utf-8")

@@ -132,6 +132,7 @@ LATER = frozenset(
 """What only a conversation needs."""
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("args", [*COMMANDS, ["run", "--help"]], ids=lambda args: " ".join(args[:2]))
 def test_commands_without_a_model_need_no_sdk(tmp_path: Path, args: list[str]) -> None:
     assert not imported_by(tmp_path, *args) & SDKS

@@ -118,6 +118,7 @@ def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

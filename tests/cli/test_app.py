@@ -16,6 +16,7 @@ from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.overview import COMMANDS, ROOT, SECTIONS, TABLE
 
 from ..rows import each_row
+from ..warm import Warm
 
 START = """
 import sys
@@ -39,14 +40,20 @@ def probe(word: str = "", times: int = 1) -> None:
 """
 
 
-def forge(*args: str, cwd: Path | None = None, **options: object) -> subprocess.CompletedProcess[str]:
-    defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, "-c", START, *args]
-    return subprocess.run(command, text=True, cwd=cwd, timeout=60, check=False, **(defaults | options))  # type: ignore[call-overload]
+@pytest.fixture
+def forge(warm: Warm):
+    """Call forge with the command ``probe``; in a process that is not forked where its streams are given."""
+
+    def call(*args: str, cwd: Path | None = None, **options: object) -> subprocess.CompletedProcess[str]:
+        defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [sys.executable if options else str(warm.python), "-c", START, *args]
+        return subprocess.run(command, text=True, cwd=cwd, timeout=60, check=False, **(defaults | options))  # type: ignore[call-overload]
+
+    return call
 
 
 @pytest.fixture
-def probe(tmp_path: Path):
+def probe(tmp_path: Path, forge):
     """Call ``forge probe``, a command whose body is the given line of Python."""
 
     def call(body: str, *args: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -56,9 +63,12 @@ def probe(tmp_path: Path):
     return call
 
 
+FOUND = lazy_commands()
+
+
 @each_row("name", COMMANDS)
 def test_the_table_says_what_the_command_says(name: str) -> None:
-    command = lazy_commands()[name].load()
+    command = FOUND[name].load()
     assert (command.help or "").splitlines()[:1] == [COMMANDS[name]]
     assert command.name == name.split()[-1]
     assert command.rich_markup_mode is None
@@ -72,13 +82,13 @@ def test_every_command_is_an_entry_point_and_stands_in_one_section_of_the_help()
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_version(flag: str) -> None:
+def test_version(forge, flag: str) -> None:
     done = forge(flag)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"forge {__version__}\n", "")
 
 
 @pytest.mark.parametrize("args", [("--help",), ("help",)])
-def test_help_lists_every_command(args: tuple[str, ...]) -> None:
+def test_help_lists_every_command(forge, args: tuple[str, ...]) -> None:
     done = forge(*args)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
@@ -87,7 +97,7 @@ def test_help_lists_every_command(args: tuple[str, ...]) -> None:
     assert any(line[:1] == ["--debug"] for line in lines)
 
 
-def test_an_unknown_command_suggests_the_nearest() -> None:
+def test_an_unknown_command_suggests_the_nearest(forge) -> None:
     done = forge("rnu")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: forge [OPTIONS] COMMAND [ARGS]...\nTry 'forge --help' for help.\n")
@@ -174,7 +184,7 @@ def test_a_broken_pipe_elsewhere_is_news(probe) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("args", [["--version"], ["--help"]])
-def test_output_that_cannot_be_written_is_one_line(args: list[str]) -> None:
+def test_output_that_cannot_be_written_is_one_line(forge, args: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = forge(*args, stdout=full)
     assert (done.returncode, done.stderr) == (1, "forge: standard output cannot be written: No space left on device\n")

@@ -104,6 +104,7 @@ def test_no_rule_is_suggested_that_would_allow_what_a_person_denied(cli: Cli, as
     assert "you said no to: shell" in cli("approvals", "suggest").out
 
 
+@pytest.mark.long
 def test_rules_that_only_together_allow_a_denied_line_are_not_both_suggested(cli: Cli, ask: Ask) -> None:
     ask(("touch a", "yes"), ("touch b", "yes"), ("git commit -m x", "yes"))
     ask(("touch c && git commit -m c", "no"))
@@ -111,6 +112,7 @@ def test_rules_that_only_together_allow_a_denied_line_are_not_both_suggested(cli
     assert (rules(found["suggestions"]), rules(found["leftOut"])) == ([[TOUCH]], [[COMMIT]])
 
 
+@pytest.mark.long
 def test_a_line_of_several_commands_is_suggested_with_all_its_rules(cli: Cli, ask: Ask) -> None:
     ask(("touch a && git commit -m a", "yes"), ("touch b && git commit -m b", "yes"))
     (found,) = suggested(cli)["suggestions"]
@@ -154,6 +156,7 @@ def test_a_file_that_cannot_be_edited_is_told_with_the_lines_to_add(cli: Cli, as
     assert "- {pattern: touch, approval: preApproved}" in done.err
 
 
+@pytest.mark.long
 def test_since_leaves_older_questions_out(cli: Cli, ask: Ask) -> None:
     ask(("touch a", "yes"))
     assert suggested(cli, "--since", "1h")["questions"] == 1
@@ -191,6 +194,7 @@ def test_a_denial_counts_although_its_worker_is_gone(cli: Cli, ask: Ask, clerk: 
     assert done.err == "forge: not judged: 1 call: the worker 'other' is gone, or cannot be read\n"
 
 
+@pytest.mark.long
 def test_a_denial_of_a_child_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
     clerk.write(
         "boss.yaml",
@@ -220,6 +224,7 @@ def test_a_session_that_was_tampered_with_does_not_count(cli: Cli, ask: Ask, cle
     assert "was tampered with" in done.err
 
 
+@pytest.mark.long
 def test_a_denied_call_with_a_secret_in_it_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     ask(("touch a", "yes"))

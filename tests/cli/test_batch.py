@@ -334,6 +334,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
     assert effects(project, "notes.txt") == ["a", "b"]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [

@@ -68,6 +68,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
     assert cli("tools", "call", *W, "-y", "--", "echo", "text=a").out == "a\n"
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [

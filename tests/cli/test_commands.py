@@ -122,6 +122,7 @@ def test_a_broken_one_is_a_row_of_the_plugins(site: Site) -> None:
     assert site.forge("plugins", "check", "sound")[0] == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["run", "tools", "tools.list", "run.fast", "batch.status"])
 def test_forge_keeps_the_names_of_its_own_commands(site: Site, name: str) -> None:
     site.add("greeter", f"command.{name} = greeter:greet")

@@ -115,6 +115,7 @@ def test_zsh_and_fish_find_their_scripts(cli, project, home: Path) -> None:
     assert (home / ".config/fish/completions/forge.fish").read_text() == SCRIPTS["fish"]
 
 
+@pytest.mark.long
 @pytest.mark.needs("fish")
 def test_fish_completes_by_its_script(tmp_path: Path) -> None:
     (tmp_path / "script").write_text(SCRIPTS["fish"])

@@ -103,7 +103,7 @@ def test_the_whole_tree_is_in_the_table() -> None:
     assert {" ".join(path) for path in COMMANDS} == set(overview.COMMANDS)
 
 
-@pytest.mark.few(45)
+@pytest.mark.few(16)
 @pytest.mark.parametrize(
     ("args", "stdin"), DRAW, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
 )

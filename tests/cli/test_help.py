@@ -17,32 +17,31 @@ from forge_cli.cli.tools.call import read_invocation
 from ..rows import each_row
 
 EXAMPLES = {"" if name == ROOT else name: examples for name, (_, *examples) in TABLE.items() if examples}
+LOADED = lazy_commands()
 HELPS = [[], *([name] for name in TABLE if name not in (ROOT, *COMMANDS)), *(name.split() for name in COMMANDS)]
 
 
 @each_row("words", HELPS)
-@each_row("flag", ["--help", "-h"])
-def test_every_command_has_help(cli, words: list[str], flag: str) -> None:
-    done = cli(*words, flag)
+def test_every_command_has_help_without_types_and_with_examples(cli, words: list[str]) -> None:
+    done = cli(*words, "--help")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(" ".join(["Usage: forge", *words]))
     assert "--help" in done.out
     assert "\x1b" not in done.out
+    assert "<" not in done.out
     assert not set("{}") & set(done.out.splitlines()[0])
     assert "[[" not in done.out.splitlines()[0]
     assert "..." not in re.sub(r"\]\.\.\.|[A-Z:]\.\.\.", "", done.out), "a help text is cut off"
     assert max(map(len, done.out.splitlines())) <= 100
-
-
-@each_row("words", HELPS)
-def test_a_help_says_no_types_and_ends_with_examples(cli, words: list[str]) -> None:
-    out = cli(*words, "--help").out
-    assert "<" not in out
-    _, _, examples = out.partition("\nExamples:\n")
+    _, _, examples = done.out.partition("\nExamples:\n")
     shown = [line.strip() for line in examples.partition("\n\n")[0].splitlines()]
     assert shown == list(examples_of(words))
     assert 1 <= len(shown) <= 3
-    assert cli("help", *words).out == out
+
+
+@each_row("words", [[], ["run"], ["tools", "call"], ["sessions"]])
+def test_help_can_be_asked_for_in_three_ways(cli, words: list[str]) -> None:
+    assert cli(*words, "-h") == cli(*words, "--help") == cli("help", *words)
 
 
 @each_row(("name", "example"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
@@ -55,7 +54,7 @@ def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: 
         assert argv[: len(words)] == words, "it belongs to another command"
     else:
         words = max((known.split() for known in COMMANDS if argv[: len(known.split())] == known.split()), key=len)
-    command = lazy_commands()[" ".join(words)].load()
+    command = LOADED[" ".join(words)].load()
     with suppress(typer.Exit), command.make_context(words[-1], argv[len(words) :]) as context:
         assert context.args == []
         if "forge.argv" in context.meta:

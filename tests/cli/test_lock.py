@@ -404,6 +404,7 @@ def test_locking_a_worker_of_a_folder_does_not_spoil_its_trust(cli: Cli, project
     assert cli("run", "tidy", "go", "-p", "--locked").out == "done\n"
 
 
+@pytest.mark.long
 def test_a_lock_made_on_another_machine_fits(clerk: Project, tmp_path: Path) -> None:
     there = Project(tmp_path / "elsewhere" / "deep" / "copy")
     shutil.copytree(clerk.folder, there.folder)
@@ -453,6 +454,7 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
     assert run(cli, "--locked").code == 0
 
 
+@pytest.mark.long
 def test_a_server_without_a_version_is_refused(project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     write_clerk(project)
     bin_folder = project.folder / "bin"

@@ -205,6 +205,7 @@ def test_a_server_that_never_answers_or_is_not_there_holds_nobody_up(cli, monkey
     assert (silent.code, gone.code) == (0, 0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "value", "ready"),
     [

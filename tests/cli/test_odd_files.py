@@ -43,7 +43,7 @@ def odd(request):
     return make
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("way", WAYS)
 def test_it_is_told_and_nothing_waits(cli, tester, odd, way: str) -> None:
     args, code = WAYS[way]

@@ -76,7 +76,7 @@ def make(tester):
     return tester
 
 
-@pytest.mark.few(22)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("form", ["json", "stream-json"])
 @pytest.mark.parametrize("failure", FAILURES)
 def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, form: str) -> None:

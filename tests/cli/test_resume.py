@@ -235,6 +235,7 @@ def test_the_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> 
     assert f"resuming the session {lost.stem} of {keeper.folder}/gone, which is no longer there" in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["-r", "-c"])
 def test_the_folder_has_moved(keeper, cli, monkeypatch, how: str) -> None:
     script(keeper, calls(call("keep", text="a")), "First.", calls(call("keep", text="b")), "Second.")
@@ -482,6 +483,7 @@ def test_other_arguments_are_another_call(keeper, start, cli) -> None:
     assert kept(keeper) == ["x", "x", "z"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_in_the_middle_of_a_call(keeper, start, cli, number: signal.Signals, code: int) -> None:
     script(keeper, calls(call("hold", text="x"), call("keep", text="b")), "{results[0]} {results[1]}")

@@ -392,6 +392,7 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
     assert (done.code, done.out) == (4, "")
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
@@ -441,6 +442,7 @@ def test_what_is_wrong_is_said_in_a_line_or_three(cli, tester, words: list[str],
     assert len(done.err.splitlines()) <= 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("home", ["missing", "a file", "read-only"])
 def test_a_home_that_is_of_no_use_does_not_matter(cli, tester, monkeypatch, home: str) -> None:
     folder = tester.folder.parent / "odd home"

@@ -155,6 +155,7 @@ def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(helper:
     use(work, answers=("once", "no"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("answer", ["error", "nonsense", "session:7", "surely", "session:", "once:1"])
 def test_whatever_is_not_a_clear_yes_is_a_no(helper: Project, use: Any, answer: str) -> None:
     async def work(opened: Opened, session: str) -> None:
@@ -595,6 +596,7 @@ server.run()
 '''
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wanted", [True, False])
 def test_servers_of_the_editor_are_used_where_the_worker_says_so(helper: Project, use: Any, wanted: bool) -> None:
     helper.write("worker.yaml", WORKER + ("  mcp: {from_client: true}\n" if wanted else ""))

@@ -189,6 +189,7 @@ def test_a_message_that_is_too_long_is_refused_and_the_next_one_is_read(server: 
     assert answered["id"] == 6
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("script", [WAITS, ASKS], ids=["in a tool", "at a question"])
 def test_an_editor_that_vanishes_leaves_an_interrupted_session(
     helper: Project, server: Callable[..., Started], script: str

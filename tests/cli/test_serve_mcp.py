@@ -209,6 +209,7 @@ def test_the_user_of_the_client_is_asked_what_would_run_and_why(helper: Project,
     assert (decided.verdict, decided.approved, decided.by) == ("ask", True, "user")
 
 
+@pytest.mark.few(3)
 @both
 @pytest.mark.parametrize(
     "asked",

@@ -245,6 +245,7 @@ def http(server: Callable[..., Started]) -> Http:
     return Http(server("worker.yaml", "--http", "0"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [OLDER, NEWER])
 def test_the_official_client_over_http(http: Http, tester: Project, mode: str) -> None:
     async def work() -> list[str]:

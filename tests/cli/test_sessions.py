@@ -249,6 +249,7 @@ def test_a_log_that_was_changed_is_shown_all_the_same(writer, cli, story) -> Non
     assert cli("approvals", "list").code == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("line", "seen"), [(2, "Write a page."), (3, "Done | with"), (9, "Write a page.")])
 def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
     writer, cli, story, line: int, seen: str
@@ -350,7 +351,7 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
 # ---- search
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("text", "hits"),
     [

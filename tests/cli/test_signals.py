@@ -194,6 +194,7 @@ def forge_toolsets():
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_while_everything_is_being_closed(tester, start, install, gate, number: signal.Signals) -> None:
     """The task is done and its end is on record: what is open is closed all the same."""
@@ -212,6 +213,7 @@ def test_while_everything_is_being_closed(tester, start, install, gate, number: 
     assert (last["type"], last["result"]["status"]) == ("sessionEnd", "completed")
 
 
+@pytest.mark.few(1)
 @pytest.mark.needs("linux", "bash")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
 def test_no_command_is_left_behind(tester, start, gate, number: signal.Signals) -> None:

@@ -80,6 +80,7 @@ def test_an_answer_that_cannot_be_written_is_in_the_session(forge, words: tuple[
     )
 
 
+@pytest.mark.long
 @needs_full
 def test_lines_that_cannot_be_written_stop_the_work_in_good_order(forge) -> None:
     with FULL.open("w") as full:

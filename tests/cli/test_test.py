@@ -47,6 +47,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("path", [[], ["."], ["copier"], ["copier/worker.yaml"], ["copier/tests/copy.jsonl"]])
 def test_records_are_found_beside_their_worker(cli: Cli, copier: Project, path: list[str]) -> None:
     before = tree(copier.folder)

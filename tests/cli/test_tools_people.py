@@ -33,7 +33,7 @@ def make(cli, project: Project) -> Callable[..., Path]:
     return new
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
     made = cli("tools", "new", "greet", "--lang", language, "-d", "Greets somebody")
     folder = project.home / "tools" / "greet"

@@ -259,6 +259,7 @@ def test_a_module_that_does_not_load(cli, project: Project, text: str, said: str
     assert said in done.out
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["filesystem", "shell", "plan", "memory", "executables"])
 def test_what_comes_with_forge_keeps_to_it(cli, name: str) -> None:
     done = cli("tools", "test", name)

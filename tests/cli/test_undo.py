@@ -157,6 +157,7 @@ def test_a_large_file_that_the_session_made_is_removed(coder: Project, cli, monk
     assert (cli("undo").code, (coder.folder / "a.txt").exists()) == (0, False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("made", [call("write_file", path="vast", content="x"), call("delete_file", path="vast")])
 def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_restored(coder: Project, cli, made) -> None:
     """A sparse file of 1 TiB, which nobody could read to its end."""

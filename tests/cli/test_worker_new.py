@@ -26,6 +26,7 @@ def test_without_a_terminal_the_defaults_make_a_sound_worker(cli, project) -> No
     assert cli("approve", "helper.yaml", "write_file", "path=a", "content=b").out.startswith("ask: ")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("approval", "write", "command"),
     [("ask", "ask", "ask"), ("preApproved", "preApproved", "ask"), ("blocked", "refused", "blocked")],
@@ -39,7 +40,7 @@ def test_how_careful_it_is(cli, project: Project, approval: str, write: str, com
     assert cli("approve", "w.yaml", "shell", "command=git push").out.startswith("blocked: ")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "instructions",
     [

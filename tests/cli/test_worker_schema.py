@@ -150,7 +150,7 @@ def test_a_new_worker_names_it_for_editors(cli, project: Project) -> None:
     assert json.loads(cli("worker", "schema").out) == schema
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("folder", "home", "named"),
     [

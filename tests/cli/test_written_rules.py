@@ -61,7 +61,7 @@ async def judged(project: Project, tool: str, args: dict[str, Any]) -> Judged:
         return await assembly.guard.judge.verdict(ToolCall("c1", tool, args), Caller.MODEL)
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(4)
 @pytest.mark.anyio
 @pytest.mark.parametrize("worker", WORKERS)
 @pytest.mark.parametrize(("tool", "args", "offered"), CALLS, ids=lambda value: str(value)[:40])

@@ -151,7 +151,7 @@ CASES: dict[str, Callable[[Project, int], int]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("case", "number"), [("run", 5), ("fork", MOST), ("answer", 3), ("resume", 4)])
 def test_a_few_system_calls(asking: Project, case: str, number: int) -> None:
     start_afresh(asking)

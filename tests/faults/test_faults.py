@@ -114,7 +114,7 @@ def survive(busy: Project, moments: list[str]) -> None:
     assert max(results.values()) == 1, moments
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("moments", points(4, seed=6), ids="-".join)
 def test_a_few_moments(busy: Project, moments: list[str]) -> None:
     survive(busy, moments)

@@ -157,7 +157,7 @@ def moments(count: int, seed: int) -> list[tuple[str, int]]:
     return [(draw.choice(list(CASES)), draw.randint(1, 60)) for _ in range(count)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("case", "number"), [("run", 3), ("fork", 4), ("undo", 12), *moments(1, seed=12)])
 def test_a_few_system_calls(busy: Project, case: str, number: int) -> None:
     CASES[case](busy, number)

@@ -41,6 +41,7 @@ def test_an_open_home_is_closed_and_that_is_said_once(worker: Project) -> None:
     assert worker.run("Hello.").of(StatusEvent) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [["run", "worker.yaml", "go"], ["tools", "list"], ["tools", "new", "greet"]])
 def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> None:
     worker.write("script.yaml", "turns: [{text: hi}]\n")

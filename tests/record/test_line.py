@@ -114,6 +114,7 @@ RECORDED = [kind for kind in (*DISPLAY, *ACTIONS) if not kind.transient]
 FEW = settings(max_examples=settings().max_examples // 5)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", RECORDED, ids=lambda kind: kind.type)
 @FEW
 @given(st.data())

@@ -184,7 +184,7 @@ def test_a_yes_is_for_this_worker_file_and_this_folder(parked: Project, change: 
     assert not (tmp_path / "other" / "noted.txt").exists()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [0, 31, 33, 100])
 def test_what_is_not_a_key_is_replaced(parked: Project, size: int) -> None:
     key = parked.home / "proofs" / ".key"

@@ -155,6 +155,7 @@ def test_no_secret_reaches_any_line(worker: Project, secret: str, monkeypatch: p
     assert secret in seen.result.response
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("secret", [KEY, *SHAPES.values(), "postgres://me:hunter2@db"])
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_a_secret_that_is_streamed_in_pieces_is_never_sent(

@@ -239,7 +239,7 @@ def test_whoever_sweeps_is_never_taken_for_the_owner() -> None:
     assert os.listdir(path.parent) == []
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["fifo", "folder", "dangling", "loop", "device"])
 def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x\nmodel: script:script.yaml\n")

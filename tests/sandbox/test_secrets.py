@@ -523,6 +523,7 @@ def test_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatc
     assert sorted(looked) == sorted(["type", f"{more}abcdefgh12345678"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("length", [5, 500, 60_000, 1_000_000])
 def test_what_is_remembered_of_texts_has_its_bounds(length: int) -> None:
     redactor = Redactor({})

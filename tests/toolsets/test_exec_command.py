@@ -318,6 +318,7 @@ async def test_a_line_in_two_pieces_is_judged_as_a_whole(
         assert len(hands.asked) == asked
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("text", "asks"),
     [

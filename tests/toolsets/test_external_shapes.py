@@ -183,6 +183,7 @@ NAMES = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_tools_of_other_frameworks_ask_and_work(shaped: Project, name: str) -> None:
     worker(shaped, name)

@@ -105,6 +105,7 @@ def test_an_unknown_topic_lists_those_that_are_known(worker: Project) -> None:
     assert get(worker, "price").result.response == "there is no note on 'price'; there are: customers, prices"
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("memory_id", OUTSIDE)
 def test_a_topic_is_no_path(worker: Project, memory_id: str) -> None:
     assert get(worker, memory_id).statuses == ["invalid"]

@@ -252,6 +252,7 @@ toolsets:
 """
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("command", "approval"),
     [
@@ -302,6 +303,7 @@ toolsets:
 """
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("command", "approval"),
     [

@@ -31,7 +31,7 @@ def waiting(other: Forge) -> dict:
     return row
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("argv", [("run", "worker.yaml", "go"), ("chat", "worker.yaml")])
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
 def test_the_prompt_takes_an_answer_that_is_given_elsewhere(argv, term, terminal, script, other, writer) -> None:

@@ -104,6 +104,7 @@ def test_a_list_of_tools_says_what_decides(terminal, columns: int) -> None:
     assert "\x1b[32mpreApproved" in rows["hold"]
 
 
+@pytest.mark.few(1)
 @WIDTHS
 def test_the_doctor_says_what_to_do_below_and_ends_with_a_verdict(terminal, columns: int) -> None:
     lines = screen(terminal("doctor", columns=columns, TERM="xterm", ANTHROPIC_API_KEY=""))

@@ -160,6 +160,7 @@ def session(repository: Project, tmp_path: Path) -> Callable[..., tuple[list[str
     return run
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_session_with_each_replays_without_drift(repository: Project, tmp_path: Path, session, name: str) -> None:
     turns, ends = SESSIONS[name]

@@ -74,6 +74,7 @@ def test_a_changed_policy_counts_at_once(guarded: Machine) -> None:
     assert (decision, "config.yaml:1" in reason) == ("ask", True)
 
 
+@pytest.mark.long
 def test_it_ends_when_nobody_asks(guarded: Machine) -> None:
     guarded.extra["FORGE_GUARD_IDLE"] = "1"
     assert guarded.claude("Read", {"file_path": str(guarded.project / "a")})[0] == "allow"
@@ -81,6 +82,7 @@ def test_it_ends_when_nobody_asks(guarded: Machine) -> None:
     assert guarded.claude("Read", {"file_path": str(guarded.project / "a")})[0] == "allow"
 
 
+@pytest.mark.long
 def test_without_it_the_answer_is_the_same(guarded: Machine) -> None:
     folder = guarded.home / ".forge" / "guard"
     folder.mkdir(mode=0o755)
@@ -91,6 +93,7 @@ def test_without_it_the_answer_is_the_same(guarded: Machine) -> None:
     assert len(json.loads(guarded.forge("sessions", "list", "--all", "--worker", "guard", "--json"))) == 2
 
 
+@pytest.mark.long
 def test_a_dead_socket_is_replaced(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git status"})[0] == "allow"
     (process,) = residents(guarded.home)
@@ -99,6 +102,7 @@ def test_a_dead_socket_is_replaced(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git status"})[0] == "allow"
 
 
+@pytest.mark.long
 def test_nobody_gets_an_allow_where_forge_cannot_be_started(guarded: Machine) -> None:
     for tool in ("codex", "gemini"):
         guarded.forge("guard", "install", tool, "--project")

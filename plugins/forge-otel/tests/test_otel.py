@@ -155,7 +155,7 @@ def exit_delay(stdout: str, ended: float) -> float:
     return ended - datetime.fromisoformat(last["time"]).timestamp()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("state", ["down", "500", "503", "hangs"])
 def test_a_collector_that_does_not_answer_costs_a_run_nothing(observed: Project, state: str) -> None:
     hanging: Any = lambda: time.sleep(60) or 200  # noqa: E731
@@ -253,6 +253,7 @@ def test_each_task_of_a_chat_and_each_item_of_a_batch_is_a_trace(observed: Proje
     assert len({attributes(span)["gen_ai.conversation.id"] for span in agents}) == 3
 
 
+@pytest.mark.long
 def test_calls_of_clients_of_a_served_worker(observed: Project, collector: Collector) -> None:
     argv = ["-m", "forge_cli", "serve", "mcp", "helper.yaml"]
     env = {

@@ -50,6 +50,7 @@ ls -A ~/.ssh > seen; readlink /proc/self/ns/net >> seen
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("where", [".git/hooks", "in the tree"])
 def test_a_hook_does_no_harm(confined: Repo, where: str) -> None:
@@ -134,6 +135,7 @@ class TestPush:
         assert confined.git("-C", str(remote), "log", "--format=%s", "main").split() == ["start"]
         assert confined.project.read("seen") == "the key", "what a remote asks for is there for a push alone"
 
+    @pytest.mark.long
     def test_to_somewhere_else_says_why_not(self, confined: Repo, remote: Path) -> None:
         done = confined.by_hand("git_push", "branch=main")
         assert done.returncode == 1

@@ -146,7 +146,7 @@ def prepared(repo: Repo, make: Trap, program: str) -> None:
     os.utime(repo.folder / "b", (1_000_000_000, 1_000_000_000))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", TRAPS.values(), ids=TRAPS)
 def test_a_trap_stays_shut(repo: Repo, make: Trap, program: str, sprung: Path) -> None:
     prepared(repo, make, program)

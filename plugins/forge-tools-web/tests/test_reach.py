@@ -112,6 +112,7 @@ def test_one_private_address_among_others_is_enough(
     assert internet.connected == []
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [

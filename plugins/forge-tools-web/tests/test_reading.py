@@ -46,6 +46,7 @@ def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> N
     assert "has no text to read" in worker.fetch(site.url("/"), LOCAL).error
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("content_type", "view"),
     [

@@ -57,6 +57,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.usefixtures("no_child")
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
 def test_what_is_forges_own_needs_no_child(cli, project: Project, monkeypatch, words: list[str]) -> None:
@@ -90,6 +91,7 @@ def test_lines_are_judged_as_they_come(start, worker: Project) -> None:
     assert begun.end().code == 0
 
 
+@pytest.mark.long
 def test_a_verdict_that_leaves_is_an_error(cli, worker: Project) -> None:
     done = cli("approve", "worker.yaml", "leave", "text=x")
     assert (done.code, done.out) == (3, "")

@@ -143,6 +143,7 @@ READS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("mode", "table"), [("acceptEdits", EDITS), ("readOnly", READS)])
 def test_what_a_mode_makes_of_each_call(worker: Project, mode: str, table: list[Any]) -> None:
     failures = []

@@ -101,6 +101,7 @@ def once(project: Project, tool: str, answers: Any = (), **args: Any) -> tuple[T
     return seen.outcomes[0], seen
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("tool", "args", "status", "reason"),
     [
@@ -127,6 +128,7 @@ def test_what_a_zone_does_not_allow_is_refused_and_nobody_is_asked(
 SECRET = "'.env' is a protected name: it may hold secrets, and shells and programs load it"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("tool", "args", "reason", "rule"),
     [
@@ -174,6 +176,7 @@ def test_the_workers_own_files_ask_whoever_writes_them(worker: Project) -> None:
         assert "it is one of the worker's own files" in seen.asked[0].reason
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mode", [None, "approve_all"])
 @pytest.mark.parametrize(
     ("args", "declaration"),

@@ -173,6 +173,7 @@ def test_what_cannot_be_called_is_not_offered(every: Project) -> None:
     assert offered == READING | {"liar", "through", "look"} == tools_of(every, read_only=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("caller", list(Caller), ids=lambda caller: caller.value)
 def test_it_holds_for_everybody(every: Project, caller: Caller) -> None:
     async def outcome() -> str:

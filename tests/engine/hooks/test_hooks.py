@@ -119,6 +119,7 @@ def test_what_it_is_told(hooked: Project) -> None:
     assert warnings(seen) == []
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("text", "verdict", "reason"),
     [

@@ -282,6 +282,7 @@ def test_secrets_that_are_not_known_here_do_not_matter(adder: Project, monkeypat
     assert adder.read("noted.txt") == "hunter22hunter"
 
 
+@pytest.mark.long
 def test_what_depends_on_calls_that_did_not_run_is_not_compared(clerk: Project) -> None:
     write = call("write_file", path="/files/a/b.txt", content="new")
     look = [
@@ -576,6 +577,7 @@ class Narrow:
         """Nothing is open."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("window", "holds"), [(5_000, 9_000), (2_000, 9_000), (None, 4_000), (None, 1_500)])
 def test_room_is_made_as_it_was(adder: Project, window: int | None, holds: int) -> None:
     adder.write("tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "f'{a + b:03000}'"))

@@ -168,6 +168,7 @@ def held(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
+@pytest.mark.few(3)
 @pytest.mark.needs("bash")
 @pytest.mark.parametrize("waits", WAITS)
 def test_cancelling_always_cancels(held: Project, waits: str) -> None:

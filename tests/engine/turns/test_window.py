@@ -496,7 +496,7 @@ def test_what_cannot_be_made_shorter_fails_with_what_the_provider_said(worker: P
 # --- a session that goes on
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("turns", [reads(30), notes(20), [*reads(6), *notes(8), *reads(12, first=7)]])
 def test_a_session_that_goes_on_sends_what_it_would_have_sent(worker: Project, turns: list[Turn], counts: bool) -> None:

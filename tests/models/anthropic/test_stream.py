@@ -41,6 +41,7 @@ def test_a_call_without_input(api: Api, talk: Talk) -> None:
     assert talk.turn("When?").calls == (ToolCall("toolu_1", "now", {}),)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("raw", ['{"a": 1', "[1, 2]", '"a"', "{'a': 1}", '{"a": NaN}', "nonsense", "[" * 10_000])
 def test_input_that_is_no_object_is_handed_over_as_it_is(api: Api, talk: Talk, raw: str) -> None:
     api.will(say(tool_use("toolu_1", "add"), raw=raw), say("Sorry."))
@@ -172,6 +173,7 @@ def test_a_full_window_is_an_error(api: Api, talk: Talk) -> None:
     assert caught.value.exit_code is ExitCode.PROVIDER
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 def test_chunks_may_be_cut_anywhere(api: Api, talk: Talk, size: int) -> None:
     wire = b"".join(say("Grüße 👋", tool_use("toolu_1", "add", a="é")).encoded())

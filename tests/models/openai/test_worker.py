@@ -129,6 +129,7 @@ def test_the_command_line(keyed, project) -> None:
     assert KEY not in done.stdout + done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("status", "output"), [(400, "text"), (401, "stream-json"), (404, "json")])
 def test_a_refusal_is_exit_7_and_shows_no_key(keyed, project, status, output) -> None:
     keyed.will(refusal(status, {"error": {"message": f"Incorrect API key provided: {KEY}"}}))

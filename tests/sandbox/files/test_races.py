@@ -35,7 +35,7 @@ def meanwhile(code: str, folder: Path) -> Iterator[None]:
             process.kill()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(scratch: Sandbox, root: Path) -> None:
     swap = """
         with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ FILE_OR_LINK = """
 """
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_file_that_keeps_turning_into_a_link_is_not_read(scratch: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
@@ -204,7 +204,7 @@ def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
     return done
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_link_that_flips_between_consents_writes_nothing_that_asks(scratch: Sandbox, root: Path) -> None:
     assert race_between_consents(scratch, root, 600) > 0
 

@@ -63,6 +63,7 @@ async def test_a_zone_is_written_and_the_rest_of_the_host_is_read(world: World) 
     assert (world.project / "file").read_text() == "new\n"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("where", ["outside", "home", "project/../outside", "."])
 async def test_nothing_is_written_outside(world: World, where: str) -> None:
     target = world.root / where / "file"
@@ -81,6 +82,7 @@ async def test_a_link_out_of_the_zone_is_no_way_out(world: World) -> None:
     assert (world.outside / "file").read_text() == "old\n"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SECRETS)
 async def test_secrets_are_hidden(world: World, name: str) -> None:
     assert (await world.free(f"cat ~/{name}")).stdout == "the secret\n"
@@ -107,6 +109,7 @@ print("connected")
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["AF_INET", "abstract", "AF_UNIX"])
 async def test_the_network_is_cut_off(world: World, tmp_path: Path, kind: str) -> None:
     script = tmp_path / "connect.py"
@@ -149,6 +152,7 @@ async def test_other_processes_are_out_of_reach(world: World, tmp_path: Path) ->
         assert traced.stdout == ("Operation not permitted\n" if world.weaker else "No such process\n") * 2
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "line",
     [
@@ -447,6 +451,7 @@ async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
                 assert "the secret" not in done.stdout
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "name", ["with space", "new\nline", "-dash", "ümlaut", "quo'te\"s", "back\\slash", "$HOME;x", "#"]
 )
@@ -558,6 +563,7 @@ async def test_how_a_confined_command_ends(world: World) -> None:
     assert (stubborn.stdout, stubborn.signal, stubborn.timed_out) == ("go\n", 9, True)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_nothing_outlives_a_confined_command(world: World, way: str) -> None:
     sleeping = tag()
@@ -581,6 +587,7 @@ async def test_nothing_outlives_a_confined_command(world: World, way: str) -> No
     assert (sleepers(sleeping), children()) == ([], [])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_a_stop_reaches_everybody_inside(world: World, way: str) -> None:
     sleeping = tag()

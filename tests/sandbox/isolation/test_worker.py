@@ -214,6 +214,7 @@ OPENED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("line", OPENED.values(), ids=OPENED)
 async def test_of_an_opened_folder_hooks_and_settings_stay(place: Path, repository: Path, line: str) -> None:
@@ -440,7 +441,7 @@ LOOSE = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("names", [False, True])
 async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, only: Mechanism, names: bool) -> None:
     """Also where the line names git, which may make other protected names."""

@@ -54,11 +54,13 @@ async def compare(tmp_path: Path, seed: int, names: list[str] = NAMES, kinds: li
         assert tree(zone) == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 async def test_applied_is_the_same_as_done(tmp_path: Path, seed: int) -> None:
     await compare(tmp_path, seed)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 async def test_what_was_applied_is_undone(tmp_path: Path, seed: int) -> None:
     await compare(tmp_path, seed, UNDONE_NAMES, UNDONE_STEPS)

@@ -63,6 +63,7 @@ def test_a_yes_for_the_session_ends_with_an_edit(project: Project, write_tool: W
     assert [each.by for each in seen.of(ApprovalDecided)] == ["user", "memory", "memory", "memory", "user", "user"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("first", ["direct", "door"])
 @pytest.mark.parametrize("prefix", ["", "prefix: my, "])
 def test_a_call_and_the_same_one_through_the_door_are_one(
@@ -97,6 +98,7 @@ def test_the_door_itself_may_be_pre_approved_without_a_complaint(
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("policy", "direct", "door"),
     [

@@ -64,6 +64,7 @@ def test_without_a_toolchain_the_others_work(
     assert "install Go" in (seen.outcomes[0].error or "")
 
 
+@pytest.mark.long
 def test_a_binary_that_somebody_put_there_is_not_started(worker: Project, write_tool: WriteTool) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     worker.run(calls(call("hello")), "done")
@@ -74,6 +75,7 @@ def test_a_binary_that_somebody_put_there_is_not_started(worker: Project, write_
     assert stdout(worker.run(calls(call("hello")), "done")) == "hello\n"
 
 
+@pytest.mark.long
 def test_a_module_with_packages_of_its_own(worker: Project, write_tool: WriteTool) -> None:
     source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"hello/words"\n)').replace('"hello")', "words.Word)")
     folder = write_tool("hello", source, suffix=".go")

@@ -97,6 +97,7 @@ def test_it_always_asks_and_shows_every_file(project: Project) -> None:
     assert "/tools/t/t.sh" in told.content
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("args", "problem"),
     [

@@ -120,6 +120,7 @@ def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(projec
     assert project.read("src/a.py") == "import os\nold = 1\n"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\u200b"])
 def test_a_change_of_what_other_programs_take_for_a_line_end_is_shown(project: Project, odd: str) -> None:
     editor(project).write("out/c.txt", "one two\n")

@@ -359,6 +359,7 @@ def test_what_a_zone_blocks_is_blocked_whatever_is_written(project: Project) -> 
 # --- refusals: nobody is asked about what cannot be
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("tool", "args"),
     [

@@ -28,6 +28,7 @@ def approved(project: Project, tool: str) -> dict[str, Any]:
     return json.loads(project.forge("approve", "worker.yaml", tool, "text=x", "--json").stdout)
 
 
+@pytest.mark.long
 def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project) -> None:
     left = project.folder / "left"
     worker(project, "writes", "", "{default: preApproved}", str(left))
@@ -53,6 +54,7 @@ def by_session(project: Project) -> None:
     assert run(project, "s__echo").statuses == ["success"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("see", [by_test, by_session])
 def test_what_was_seen_is_listed_and_judged(project: Project, see: Callable[[Project], None]) -> None:
     worker(project, "resources")
@@ -80,6 +82,7 @@ def test_what_a_server_has_now_counts_in_a_session(project: Project) -> None:
     assert json.loads(project.forge(*show).stdout)["description"] == "Say it twice."
 
 
+@pytest.mark.long
 def test_another_definition_is_another_server(project: Project) -> None:
     worker(project, "plain")
     by_test(project)

@@ -74,6 +74,7 @@ def test_they_ask_unless_the_worker_says_otherwise(project: Project) -> None:
 HINTED = ("s__reads", "s__plain", "s__surfs", "s__writes", "s__silent")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("more", "statuses"),
     [

@@ -271,6 +271,7 @@ def is_allowed(argv: tuple[str, ...], policy: ShellPolicy, moved: str) -> bool:
     return verdict.approval is Approval.PRE_APPROVED
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_what_starts_is_allowed_word_for_word(construct: str, tmp_path: Path) -> None:
     check(construct, 0, FEW, tmp_path)

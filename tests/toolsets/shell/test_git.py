@@ -50,6 +50,7 @@ def log(project: Project) -> list[str]:
     return git(project.folder, "log", "--format=%s").split()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "command",
     [
@@ -71,6 +72,7 @@ def test_a_line_that_does_not_name_it_writes_nothing_there(repository: Project, 
     assert not (repository.folder / ".git/x").exists()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("tool", ["shell", "exec_command"])
 @pytest.mark.parametrize(
     "planted",
@@ -88,6 +90,7 @@ def test_nothing_that_runs_later_can_be_planted(repository: Project, planted: st
     assert git(repository.folder, "status", "-s") == " M a.txt\n"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "line",
     [

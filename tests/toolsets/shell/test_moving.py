@@ -29,6 +29,7 @@ toolsets:
 """
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("command", "approval"),
     [
@@ -88,6 +89,7 @@ def test_a_link_that_the_line_itself_brings_is_not_written_through(project: Proj
     assert not (project.folder / ".git/hooks/post-checkout").exists()
 
 
+@pytest.mark.long
 def test_what_is_written_unasked_is_not_run_unasked(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     for name in ("tests/test_a.py", "scratch/test_x.py"):

@@ -151,6 +151,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_tried_again(shell: Project
     assert shell.read("notes.txt") == "bye\nmoon\n"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rules", "line"),
     [

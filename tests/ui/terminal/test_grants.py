@@ -46,6 +46,7 @@ def tail(keyboard, after: str) -> list[str]:
     return lines[max(at for at, line in enumerate(lines) if line.endswith(after)) + 1 :]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
 def test_s_takes_the_rule_that_is_shown(terminal, script, coder, columns: int) -> None:
     script(*shell("ls -l", "ls -a"), "{text: done}")
@@ -83,6 +84,7 @@ def test_the_end_of_input_is_a_no(terminal, script, coder, keys) -> None:
     assert "shell was not called; the user said no" in keyboard.text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["ls $(echo .)", "rm -rf build", "python", "bash x.sh"])
 def test_where_nothing_wider_is_sound_this_very_call_is_offered(terminal, script, coder, command: str) -> None:
     script(*shell(command, command), "{text: done}")

@@ -396,6 +396,7 @@ def test_what_cannot_be_seen_is_shown(terminal, script) -> None:
     assert keyboard.end() == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
 def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, name: str) -> None:
     script(WRITE, TOLD)
@@ -426,6 +427,7 @@ def lines_of(shown: str) -> list[str]:
     return shown.replace("\r", "").split("\n")[1:-1]
 
 
+@pytest.mark.few(1)
 @SCREENS
 def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_counts(
     terminal, script, writer, columns: int, rows: int
@@ -554,6 +556,7 @@ def shell(terminal, script):
     return start
 
 
+@pytest.mark.long
 def test_pasted_lines_do_not_reach_the_shell_afterwards(shell, writer) -> None:
     keyboard = shell("dumb")
     keyboard.type("n first line\ntouch second\ntouch third\n")

@@ -75,6 +75,7 @@ def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
     assert found.status == 403
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [[], "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
 def test_forms_of_other_pages_are_refused(kind: str | list[str]) -> None:
     found = refused("POST", content_type=kind)
