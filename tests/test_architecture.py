@@ -118,9 +118,16 @@ class Module:
     def at(self, node: ast.AST, what: str) -> str:
         return f"{self.path}:{getattr(node, 'lineno', 1)}: {what}"
 
+    @cached_property
+    def imported(self) -> list[tuple[ast.stmt, str]]:
+        return list(self.imports(self.tree))
+
     def imports(self, inside: ast.AST | None = None) -> Iterator[tuple[ast.stmt, str]]:
         """Every dotted name that is imported, ``from a import b`` as ``a.b``."""
-        for node in ast.walk(inside) if inside else self.nodes:
+        if inside is None:
+            yield from self.imported
+            return
+        for node in self.nodes if inside is self.tree else ast.walk(inside):
             if isinstance(node, ast.Import):
                 yield from ((node, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):

@@ -89,6 +89,8 @@ class Machine:
 
 def residents(home: Path) -> list[int]:
     """The resident gates that lie in this home, by what holds their sessions open."""
+    if not (home / ".forge" / "sessions").exists():
+        return []
     listed = subprocess.run(
         ["forge", "sessions", "list", "--all", "--json"],
         env={**os.environ, "HOME": str(home), "FORGE_HOME": ""},

@@ -51,6 +51,7 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     assert failures == []
 
 
+@pytest.mark.long
 def test_files_are_found_through_a_link_to_the_project(machine: Machine) -> None:
     machine.forge("guard", "install", "claude", "--project")
     link = machine.home / "link"

@@ -70,6 +70,7 @@ def test_codex(guarded: Machine) -> None:
     assert ask("update_plan", {}) is None
 
 
+@pytest.mark.long
 def test_gemini(guarded: Machine) -> None:
     expected: list[tuple[str, dict[str, Any], str, str]] = [
         ("run_shell_command", {"command": "git status"}, "allow", ""),

@@ -55,17 +55,17 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
     text = '{\n    "permissions": {"allow": ["Bash(git:*)"]},\n    "hooks": {"Stop": [{"hooks": []}]}\n}\n'
     settings.write_text(text)
     before = sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path))
-    for tool in ("claude", "codex", "gemini", "opencode"):
+    tools = ("claude", "codex", "gemini", "opencode")
+    for tool in tools:
         shown = machine.forge("guard", "install", tool, "--project")
         assert "\n+" in shown
         assert not [line for line in shown.splitlines() if line.startswith("-") and not line.startswith("---")][1:]
-        assert "asks forge already" in machine.forge("guard", "install", tool, "--project")
+    assert "asks forge already" in machine.forge("guard", "install", "claude", "--project")
     stands = [line.split()[:3] for line in machine.forge("guard", "status").splitlines()[1:]]
-    tools = ("claude", "codex", "gemini", "opencode")
     assert stands == [[tool, place, says] for tool in tools for place, says in (("user", "-"), ("project", "asks"))]
     for tool in tools:
         machine.forge("guard", "uninstall", tool, "--project")
-        assert "does not ask forge" in machine.forge("guard", "uninstall", tool, "--project")
+    assert "does not ask forge" in machine.forge("guard", "uninstall", "claude", "--project")
     assert settings.read_text() == text
     assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
 
