@@ -1,5 +1,7 @@
 """Claude Code's hook: installed, asked, answered in its own words."""
 
+import pytest
+
 from .conftest import Machine
 
 
