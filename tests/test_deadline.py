@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from .deadline import deadline
+from .rows import each_row
 
 
 async def shielded() -> None:
@@ -23,7 +24,7 @@ async def stubborn() -> None:
         await shielded()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "hang",
     [
         lambda: time.sleep(30),
@@ -32,7 +33,6 @@ async def stubborn() -> None:
         lambda: anyio.run(shielded),
         lambda: anyio.run(stubborn),
     ],
-    ids=["asleep", "waiting", "in a loop", "shielded", "stubborn"],
 )
 def test_what_hangs_is_a_failure(hang, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.deadline.AGAIN", 0.05)

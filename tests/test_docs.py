@@ -42,6 +42,7 @@ from forge_cli import __version__
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.overview import COMMANDS
 
+from .rows import each_row
 from .warm import Warm
 
 ROOT = Path(__file__).parent.parent
@@ -389,7 +390,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@each_row("document", DOCUMENTS)
 def test_links_lead_somewhere(document: Path) -> None:
     lost = [str(path) for path, _ in links(document) if not path.exists()]
     assert lost == []

@@ -12,6 +12,7 @@ import pytest
 
 from forge_cli import load_worker
 
+from .rows import each_row
 from .warm import Warm
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -77,7 +78,7 @@ def test_an_example_is_a_sound_worker(
     assert name in done.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
     worker = load_worker(EXAMPLES / name)
     assert worker.name == name

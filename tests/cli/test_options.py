@@ -13,8 +13,10 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.testing import Project
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("mode", "yes", "chosen"),
     [
         (None, False, None),
@@ -37,9 +39,7 @@ def test_json_input_is_an_object(text: str | None, data: dict[str, int]) -> None
     assert json_object(text) == data
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"), [("[1]", "must be a JSON object"), ("{a", "is not JSON"), ("[" * 10**5, "is not JSON")]
-)
+@each_row(("text", "problem"), [("[1]", "must be a JSON object"), ("{a", "is not JSON"), ("[" * 10**5, "is not JSON")])
 def test_what_is_not_an_object_is_refused(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         json_object(text)

@@ -10,6 +10,8 @@ from forge_cli.events import ToolCall
 from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.testing import Project
 
+from ..rows import each_row
+
 
 def nested(levels: int) -> dict[str, Any]:
     """An object with as many levels of nesting."""
@@ -26,7 +28,7 @@ def test_where_depth_ends() -> None:
     assert within_depth(ToolCall("1", "act", nested(NESTING + 1))).args == {}
 
 
-@pytest.mark.parametrize("levels", [NESTING + 1, 500, 985, 100_000])
+@each_row("levels", [NESTING + 1, 500, 985, 100_000])
 def test_text_that_is_nested_too_deeply(levels: int) -> None:
     with pytest.raises(ValueError, match="is nested too deeply"):
         read_args('{"value": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}")

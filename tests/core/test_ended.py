@@ -1,12 +1,12 @@
 """Why a task ends before it is done: an interrupt is not an error, and says who sent it by its exit code."""
 
-import pytest
-
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.interrupt import TERMINATED, Interrupted
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("reason", "code"),
     [(None, ExitCode.INTERRUPTED), ("enough", ExitCode.INTERRUPTED), (TERMINATED, ExitCode.TERMINATED)],
 )

@@ -63,7 +63,7 @@ def test_on_the_wire_and_for_the_model(value: ResultValue, on_the_wire: dict[str
     assert shown_files(value) == (value,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "problem"),
     [
         (lambda: Image("text", "image/png"), "the data of Image must be bytes, not str"),
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_told_where_it_is_made(make: Any, problem: str) -> None
         make()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "problem"),
     [
         ({"mediaType": "image/png"}, "data: missing"),

@@ -1,11 +1,11 @@
 """What forge itself says to a model: each text once, and none of them taken for the user's."""
 
-import pytest
-
 from forge_cli.core import phrases
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     "text",
     [phrases.RESUME_INTERRUPTED, phrases.RESUME_CUT_OFF, phrases.repair_output("$.n: it is missing")],
 )
@@ -13,7 +13,7 @@ def test_a_message_of_forge_itself_is_known(text: str) -> None:
     assert phrases.is_own(text)
 
 
-@pytest.mark.parametrize("text", ["", "Go on from there.", f"{phrases.RESUME_INTERRUPTED} Be quick.", "Your answer"])
+@each_row("text", ["", "Go on from there.", f"{phrases.RESUME_INTERRUPTED} Be quick.", "Your answer"])
 def test_a_message_of_the_user_is_not_taken_for_one_of_forge(text: str) -> None:
     assert not phrases.is_own(text)
 

@@ -319,7 +319,7 @@ def test_the_model_never_reads_what_utf8_cannot_carry() -> None:
     assert for_model(Text("a\ud800b")) == "a\\ud800b"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("returned", "kept"),
     [
         (FileContent("/a", "x", size="3"), Json({"kind": "file_content", "path": "/a", "content": "x", "size": "3"})),  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
 """Text that came in UTF-16, or in pieces of it."""
 
-import pytest
-
 from forge_cli.core.text import TextJoiner, mend
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("text", "mended"),
     [("plain", "plain"), ("\ud83d\ude00", "😀"), ("a\ud800b", "a\ufffdb"), ("\ude00\ud83d", "\ufffd\ufffd")],
 )

@@ -2,7 +2,6 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,7 +101,7 @@ def test_a_limit_with_room_for_it_holds_for_the_name_of_the_cut_too(text: str, l
     assert len(cut(text, limit)) <= limit
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("at", "shown"),
     [
         ("lines", "a" * 33 + "\n[... 51 characters cut ...]\n" + "z" * 16),
@@ -148,7 +147,7 @@ def test_the_name_that_was_meant_or_else_all_of_them(
     assert did_you_mean(name, known, otherwise) == said
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
+@each_row(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
 def test_one_is_one_and_others_are_many(number: float, said: str) -> None:
     assert counted(number, "call") == said
 

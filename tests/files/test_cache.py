@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from forge_cli.files.cache import StampedCache
 
+from ..rows import each_row
+
 VALUE = [{"name": "read_file", "error": None}, 7]
 
 
@@ -80,7 +82,7 @@ def test_a_file_that_holds_something_else_counts_for_nothing(tmp_path: Path, con
     assert find(file) == VALUE
 
 
-@pytest.mark.parametrize("place", ["a_file/tools.json", "a_file/cache/tools.json", "folder"])
+@each_row("place", ["a_file/tools.json", "a_file/cache/tools.json", "folder"])
 def test_a_place_that_cannot_be_written_only_costs_time(tmp_path: Path, place: str) -> None:
     (tmp_path / "a_file").write_text("in the way")
     (tmp_path / "folder").mkdir()

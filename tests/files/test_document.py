@@ -310,7 +310,7 @@ def unreadable(path: Path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["worker.yaml", "worker.yml", "WORKER.YAML", "script"])
+@each_row("name", ["worker.yaml", "worker.yml", "WORKER.YAML", "script"])
 def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, name, "name: x\n")
     read = read_document(path)
@@ -389,7 +389,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     assert unreadable(path) == "w: you may not read this file; check its owner and mode"
 
 
-@pytest.mark.parametrize("name", ["a\0b.yaml", "a\ud800.yaml", "x" * 5000 + ".yaml"])
+@each_row("name", ["a\0b.yaml", "a\ud800.yaml", "x" * 5000 + ".yaml"])
 def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     assert re.fullmatch(r"w: cannot be read \([^\n]+\); check the path", unreadable(tmp_path / name))
 

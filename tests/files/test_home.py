@@ -10,8 +10,10 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.files.home import close_home, forge_home, nearest_existing, write_problem
 from forge_cli.testing import Project
 
+from ..rows import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("named", "meant"),
     [("/x/my forge", "/x/my forge"), ("~/mine", "/home/me/mine"), ("mine", "/there/mine"), ("", "/home/me/.forge")],
 )

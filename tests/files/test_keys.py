@@ -99,7 +99,7 @@ def test_a_keyring_that_keeps_nothing_safe_is_not_used(home: Path, keyring: dict
     assert keyring == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "variable"),
     [("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"), ("MY_KEY", "MY_KEY"), ("Key1", "Key1")],
 )

@@ -28,7 +28,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
     assert load_settings(tmp_path) == Settings()
 
 
-@pytest.mark.parametrize("text", ["[]", "# x\n- a\n", "text"])
+@each_row("text", ["[]", "# x\n- a\n", "text"])
 def test_one_that_holds_something_else_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(WorkerError, match="the file must hold keys and values"):

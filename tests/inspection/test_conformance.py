@@ -11,6 +11,8 @@ from forge_cli.inspection.conformance import examine
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 
+from ...rows import each_row
+
 SOUND: JsonObject = {
     "type": "object",
     "properties": {
@@ -43,7 +45,7 @@ def test_a_sound_tool() -> None:
     assert failed(make({"type": "object"}, timeout=3600)) == {}
 
 
-@pytest.mark.parametrize("text", ["", " \n", "Custom tool: say"])
+@each_row("text", ["", " \n", "Custom tool: say"])
 def test_a_description_is_needed(text: str) -> None:
     assert failed(make(description=text)).keys() == {"description"}
 

@@ -1,10 +1,10 @@
 """Ids of calls, as requests have them."""
 
-import pytest
-
 from forge_cli.core.calls import ToolCall, is_legal_id
 from forge_cli.core.messages import CallResult, Message
 from forge_cli.models.call_ids import RequestIds
+
+from ..rows import each_row
 
 
 def turn(*ids: str) -> list[Message]:
@@ -19,7 +19,7 @@ def test_good_ids_stay_as_they_are() -> None:
         assert ids.mend(message) is message
 
 
-@pytest.mark.parametrize(
+@each_row(
     "history",
     [
         [*turn("same", "same")],
@@ -27,7 +27,6 @@ def test_good_ids_stay_as_they_are() -> None:
         [*turn("", "")],
         [*turn("a b", "ä", "x" * 65, "\ud800", "call.1")],
     ],
-    ids=["in a turn", "in several", "empty", "illegal"],
 )
 def test_bad_ids_become_good_ones_and_results_follow(history: list[Message]) -> None:
     ids, again = RequestIds(), RequestIds()

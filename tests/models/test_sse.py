@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from forge_cli.models.http import LONGEST, SseReader, TooLong
 from forge_cli.models.openai.answer import ChatAnswer
 
+from ..rows import each_row
+
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))
 NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])
 
@@ -36,7 +38,7 @@ def test_a_mark_at_the_beginning_and_bytes_that_are_no_text() -> None:
     assert SseReader().feed(b"\xef\xbb\xbfdata: a\xff\n\n") == ["a\ufffd"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "events"),
     [
         (b"data:x\n\n", ["x"]),
@@ -49,7 +51,6 @@ def test_a_mark_at_the_beginning_and_bytes_that_are_no_text() -> None:
         (b"data: a\n\xef\xbb\xbf\ndata: b\n\n", ["a", "b"]),
         (b"\n\n: nothing\n\n", []),
     ],
-    ids=repr,
 )
 def test_lines_of_every_form(lines: bytes, events: list[str]) -> None:
     assert SseReader().feed(lines) == events

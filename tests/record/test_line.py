@@ -178,7 +178,7 @@ def test_what_is_not_a_line_is_told_with_its_place(garbage: bytes) -> None:
     assert (caught.value.where, caught.value.exit_code) == (Mark("log.jsonl", 3), 3)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         StatusEvent("odd", 5, progress="half"),  # type: ignore[arg-type]

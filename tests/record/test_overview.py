@@ -23,6 +23,7 @@ from forge_cli.record.overview import overview
 from forge_cli.record.writer import SessionLog
 
 from ..lines import CHILD, lines_of
+from ..rows import each_row
 
 START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
 
@@ -61,7 +62,7 @@ def test_what_somebody_broke_is_left_out() -> None:
     assert (overview(path).model, overview(path).workspace, overview(path).task) == ("", "", "the task")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "status", "waits"),
     [
         ([], "interrupted", True),

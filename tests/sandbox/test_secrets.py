@@ -507,7 +507,7 @@ def test_a_large_text_is_looked_at_in_a_thread_and_once() -> None:
     assert thread != threading.get_ident()
 
 
-@pytest.mark.parametrize("length", [10, 5_000, 60_000])
+@each_row("length", [10, 5_000, 60_000])
 def test_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     looked: list[str] = []
     settle = Redactor.settle

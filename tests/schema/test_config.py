@@ -151,7 +151,7 @@ def test_a_config_is_frozen() -> None:
         plan.plan_name = "b"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("loc", "text"),
     [((), ""), (("a",), "a"), (("sandbox", "zones", 0, "mode"), "sandbox.zones[0].mode"), ((0, "a"), "[0].a")],
 )
@@ -159,7 +159,7 @@ def test_a_place_as_people_write_it(loc: tuple[Any, ...], text: str) -> None:
     assert dotted(loc) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "snake"),
     [
         ("needsApproval", "needs_approval"),

@@ -144,7 +144,7 @@ def sphinx(path: str, limit: int = 3) -> None:
     """
 
 
-@pytest.mark.parametrize("function", [google, numpy, sphinx])
+@each_row("function", [google, numpy, sphinx])
 def test_descriptions_come_from_the_docstring(function: Any) -> None:
     properties = schema_of(function)["properties"]
     assert properties["path"]["description"] == "Where it lies."

@@ -50,7 +50,7 @@ def executed(subject: Tool, **args: Any) -> Any:
     return anyio.run(subject.execute, subject.schema.validate(args), CONTEXT)
 
 
-@pytest.mark.parametrize("name", ["a", "read_file", "Read-File2", "x" * 64])
+@each_row("name", ["a", "read_file", "Read-File2", "x" * 64])
 def test_names_that_every_provider_takes(name: str) -> None:
     assert made(name=name).name == name
 
@@ -238,7 +238,7 @@ async def async_with_context(ctx: ToolContext, n: int) -> str:
     return f"{ctx.worker}{n}"
 
 
-@pytest.mark.parametrize("function", [with_context, with_quoted_context, async_with_context])
+@each_row("function", [with_context, with_quoted_context, async_with_context])
 def test_the_context_is_found_by_its_type_whatever_its_name(function: Any) -> None:
     subject = Tool.from_function(function)
     assert list(subject.schema.json_schema["properties"]) == ["n"]

@@ -6,12 +6,13 @@ Covers forge_cli.core.pictures.
 import base64
 import struct
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.pictures import dimensions, file_size
 from forge_cli.ui.views import describe_image
+
+from ..rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 640, 480)
@@ -21,7 +22,7 @@ LOSSLESS = b"RIFF\0\0\0\0WEBPVP8L" + bytes(5) + struct.pack("<I", 639 | 479 << 1
 EXTENDED = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + struct.pack("<HBHB", 639, 0, 479, 0)
 
 
-@pytest.mark.parametrize("head", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
+@each_row("head", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
 def test_the_size_is_read_from_the_first_bytes(head: bytes) -> None:
     assert dimensions(head) == (640, 480)
     assert dimensions(head[:-1]) is None
@@ -41,8 +42,6 @@ def test_an_image_is_named_with_its_size() -> None:
     assert describe_image("image/png", "not base64!") == "image.png, 8 bytes"
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1500, "2 KB"), (2_340_000, "2.3 MB")]
-)
+@each_row(("count", "text"), [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1500, "2 KB"), (2_340_000, "2.3 MB")])
 def test_sizes(count: int, text: str) -> None:
     assert file_size(count) == text

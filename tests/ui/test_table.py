@@ -12,6 +12,8 @@ from rich.cells import cell_len
 
 from forge_cli.ui.table import Column, print_table
 
+from ..rows import each_row
+
 COLUMNS = [Column("name"), Column("kind", drop=2), Column("size", drop=1), Column("about", room=12)]
 ROWS = [
     {"name": "one", "kind": "folder", "size": "12 bytes", "about": "A few words about it"},
@@ -50,7 +52,7 @@ def test_a_pipe_gets_everything() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("width", "shown"),
     [
         (

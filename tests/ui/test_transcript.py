@@ -53,6 +53,7 @@ from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw
 
 from ..lines import CHILD, lines_of
+from ..rows import each_row
 
 START = SessionStart("m", "/w", "interactive")
 NASTY = st.text(st.one_of(st.sampled_from("`~<>&\"'*_#|\\\n\t-+[]!"), st.characters()), max_size=40) | st.sampled_from(
@@ -192,7 +193,7 @@ def test_two_workers_may_name_their_calls_alike() -> None:
     assert entries[3:] == [Said("w", "the task", depth=1), Said("child", "", depth=1), Called("inner", {}, 1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "text"),
     [
         (StatusEvent("info", "fine"), None),
@@ -284,16 +285,15 @@ def told_result(value: ResultValue) -> Transcript:
     return told(said("assistant", "", ToolCall("c", "look", {})), ToolResult("c", "look", "success", value, 0))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         Text("secret", DisplayHints("hidden")),
         Diff("/secret", None, "secret", is_new=True, bytes_written=6, display=DisplayHints("hidden")),
         Custom("a.b", ["secret"], "secret", display=DisplayHints("hidden")),
     ],
-    ids=lambda value: value.kind,
 )
-@pytest.mark.parametrize("show", [drawn, markdown, page])
+@each_row("show", [drawn, markdown, page])
 def test_what_is_for_the_model_only_is_told_nowhere(value: ResultValue, show: Callable[[Transcript], str]) -> None:
     assert "secret" not in show(told_result(value))
     assert "secret" in show(told_result(replace(value, display=None)))
@@ -354,7 +354,7 @@ def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
     assert markdown(told_call(args)).count("two") == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "error", "value", "ending"),
     [
         ("success", None, Text("fine"), "success"),

@@ -154,7 +154,7 @@ def test_an_unknown_field_is_a_usage_error(tmp_path: Path) -> None:
         tasks(file)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "problem"),
     [
         ("Sum up {title", "a '{' stands alone, at character 8"),

@@ -27,6 +27,7 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import Log
 
 from ...lines import CHILD, lines_of
+from ...rows import each_row
 
 START = SessionStart("script:x", "/w", "interactive", worker_file="/w/worker.yaml", output_schema={"type": "object"})
 CALL = ToolCall("c", "pay", {"to": "Ana"})
@@ -116,7 +117,7 @@ def test_what_a_provider_wants_back_must_not_have_lost_a_secret() -> None:
     assert (track.turns[1].end and track.turns[1].end.native) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "problem"),
     [
         ([], "this is not a record of a session"),

@@ -42,6 +42,8 @@ from forge_cli.events import ToolResult
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 
+from ...rows import each_row
+
 pytestmark = pytest.mark.anyio
 Answer = Callable[[ApprovalRequest], ApprovalDecision]
 
@@ -194,7 +196,7 @@ async def test_built_in_toolsets_take_their_settings_from_a_program(project: Pro
     assert [result.partition(":")[0] for result in results] == ["success", "blocked"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "sentence"),
     [
         (lambda: Worker.of(name="Bad Name"), "name"),
@@ -208,7 +210,7 @@ def test_wrong_settings_are_sentences(make: Callable[[], object], sentence: str)
         make()
 
 
-@pytest.mark.parametrize("name", ["A", "a/b", "", ".."])
+@each_row("name", ["A", "a/b", "", ".."])
 def test_a_zone_has_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="is not a name for a zone"):
         Sandbox.of([Zone(name, Path("x"))])

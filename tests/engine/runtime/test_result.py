@@ -95,7 +95,7 @@ def result(status: Any, error: str | None = None) -> WorkerResult:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "raised", "sentence"),
     [
         ("parked", Parked, "w: why"),

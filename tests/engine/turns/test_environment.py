@@ -22,6 +22,8 @@ from forge_cli.record.resume import Resumed, read_past
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
+from ...rows import each_row
+
 HERE = Path("/home/ada/shop")
 CODE = Zone("code", HERE, "rw", {"write": "preApproved"})
 PLAIN = Environment(
@@ -50,7 +52,7 @@ def test_without_tools_a_worker_has_a_directory_a_system_and_a_day() -> None:
     assert lines(replace(PLAIN, branch="main"))[0] == "Working directory: /home/ada/shop, git branch main"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("zone", "said"),
     [
         (CODE, "/code: the working directory; read freely, write freely, delete after asking the user"),
@@ -69,7 +71,7 @@ def test_a_zone_says_where_it_lies_and_what_asks_there(zone: Zone, said: str) ->
     assert lines(replace(PLAIN, zones=(zone,)))[1] == f"Zone {said}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("zones", "said"),
     [
         (
@@ -89,7 +91,7 @@ def test_how_paths_are_written_is_shown_with_a_zone_of_this_worker(zones: tuple[
     assert sum(line.startswith(said) for line in lines(replace(PLAIN, zones=zones))) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("commands", "said"),
     [
         (CommandView(confined=False, network=True), ["not confined; they do not know zones by name", "open"]),

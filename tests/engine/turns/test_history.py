@@ -53,7 +53,7 @@ def test_asking_for_the_digest_changes_nothing() -> None:
     assert found.digest("s", SPECS) == history(USER, ASSISTANT).digest("s", SPECS) != first
 
 
-@pytest.mark.parametrize("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])
+@each_row("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])
 def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said: str) -> None:
     def digest(redactor: Redactor | None, *messages: Message, asked_each_time: bool = False) -> str:
         found = History((), redactor)

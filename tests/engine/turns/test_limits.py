@@ -293,7 +293,7 @@ def test_three_turns_in_a_row_without_a_valid_call() -> None:
     assert circles(turn, turn, turn) == (3, sentence)
 
 
-@pytest.mark.parametrize("relief", [[], [ended("success")], [ended("invalid"), ended("error")]])
+@each_row("relief", [[], [ended("success")], [ended("invalid"), ended("error")]])
 def test_one_valid_call_or_a_turn_without_calls_breaks_the_row(relief: list[ToolOutcome]) -> None:
     wrong = [ended("invalid")]
     assert circles(wrong, wrong, relief, wrong, wrong) == (5, None)

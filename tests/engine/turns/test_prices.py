@@ -149,7 +149,7 @@ def test_the_refusal_points_at_the_limit_where_it_stands_in_a_file() -> None:
     assert str(refusal(Limits(max_cost=9), settings.limits).where) == "config.yaml:2:20"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("price", "limits"), [(None, Limits()), (None, Limits(max_tokens=1)), (StatedPrice(0, 0), Limits(max_cost=1))]
 )
 def test_nothing_is_refused_without_need(price: Any, limits: Limits) -> None:

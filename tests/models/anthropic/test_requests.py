@@ -18,6 +18,7 @@ from forge_cli.core.messages import Attachment, CallResult, Message, ModelReques
 from forge_cli.models.anthropic.catalog import thinking as thinking_fields
 from forge_cli.models.anthropic.encode import Encoder, kept
 
+from ...rows import each_row
 from .rules import Rules
 from .server import Api, say, text, thinking, tool_use
 from .talk import ADD, Talk
@@ -82,7 +83,7 @@ def test_results_come_together_and_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
+@each_row("blank", ["", " ", "\n\t"])
 def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
     calls = (ToolCall("a", "add", {}), ToolCall("b", "add", {}))
     results = (CallResult("a", "add", blank), CallResult("b", "add", blank, is_error=True))
@@ -279,7 +280,7 @@ def test_a_failed_call_shows_no_image() -> None:
     assert block["content"] == "[image: image/png, 12 bytes]"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "level", "fields"),
     [
         (MODEL, "off", {"thinking": {"type": "disabled"}}),

@@ -17,6 +17,7 @@ from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 
 from ...deadline import deadline
+from ...rows import each_row
 from .server import DONE, Reply, chunk, event, refusal, says
 from .talk import ADD, USER, turn, turns
 
@@ -204,7 +205,7 @@ def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
     assert said[2:] == ["in 0.003 s (4 of 5)", "(5 of 5)"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "base",
     ["localhost:8080", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1", "http://x /v1", "https:x"],
 )
@@ -213,7 +214,7 @@ def test_an_address_that_is_none(base) -> None:
         Server.at(base)
 
 
-@pytest.mark.parametrize("key", ["ключ-ключ", "two\nlines", "bell\x07"])
+@each_row("key", ["ключ-ключ", "two\nlines", "bell\x07"])
 def test_a_key_that_is_none_is_not_shown(key) -> None:
     with pytest.raises(ModelError) as caught:
         Server.at("http://x/v1", key)

@@ -9,6 +9,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message, TextDelta, ToolSpec, TurnEnd, Usage
 from forge_cli.models.openai.forced import ForcedDialect
 
+from ...rows import each_row
 from .server import Reply, chunk, says
 from .talk import ADD, USER, calls_of, plain, turn
 
@@ -68,7 +69,7 @@ def test_the_model_is_told_and_forced(server, make) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "fits"),
     [
         ({"answer": "hi"}, True),

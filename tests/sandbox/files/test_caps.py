@@ -110,7 +110,7 @@ def test_a_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
     assert not lies_within(tmp_path / "in/link", zones)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("zone", "silent"),
     [
         ({"approval": {"write": "preApproved"}}, True),

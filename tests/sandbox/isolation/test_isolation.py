@@ -43,6 +43,7 @@ from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Project
 
+from ...rows import each_row
 from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
 from .world import SECRETS, World
 
@@ -655,7 +656,7 @@ async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> Non
     assert (children(), descriptors()) == ([], before)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "exit 1",

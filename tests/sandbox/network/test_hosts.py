@@ -48,7 +48,7 @@ def test_what_is_not_a_host(text: str) -> None:
         read_host(text)
 
 
-@pytest.mark.parametrize("text", ["[::FFFF:10.0.0.1]", "[::ffff:a00:1]", "[0:0:0:0:0:ffff:10.0.0.1]"])
+@each_row("text", ["[::FFFF:10.0.0.1]", "[::ffff:a00:1]", "[0:0:0:0:0:ffff:10.0.0.1]"])
 def test_an_ipv4_address_in_ipv6_is_refused_in_every_spelling(text: str) -> None:
     assert refusal(read_host(text)) == "is an IPv4 address in another spelling"
 

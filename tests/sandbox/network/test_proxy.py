@@ -18,6 +18,7 @@ from forge_cli.sandbox.network.access import NetworkCheck
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
 
+from ...rows import each_row
 from ..children import descriptors
 from .away import PUBLIC, Away, Person
 
@@ -138,7 +139,7 @@ async def test_a_tunnel_passes_everything_on_both_ways() -> None:
     assert world.away.connected == [f"{PUBLIC} 443"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "reason"),
     [
         ("other.example.com:443", "no rule covers it; not that one"),
@@ -157,7 +158,7 @@ async def test_what_is_refused_gets_the_reason_and_no_connection(target: str, re
     assert world.away.connected == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_", "status"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", b"400 Bad Request"),
@@ -220,7 +221,7 @@ def send(kind: str, through: socket.socket) -> None:
             socket.send_fds(through, [b"\0"], [sent[kind].fileno()])
 
 
-@pytest.mark.parametrize("kind", ["file", "unix", "udp", "not listening", "nothing"])
+@each_row("kind", ["file", "unix", "udp", "not listening", "nothing"])
 async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
     before = descriptors()
     ours, theirs = socket.socketpair()

@@ -37,7 +37,7 @@ def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_i
     assert ProxyRequest.read(given) == ProxyRequest("a.example", 8080, expected, 5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "line"),
     [("http://a.example", "GET / "), ("http://a.example?q", "GET /?q "), ("http://a.example/a//b", "GET /a//b ")],
 )

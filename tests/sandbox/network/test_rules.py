@@ -48,7 +48,7 @@ def test_what_an_entry_covers(entry: str, covered: list[str]) -> None:
     assert [f"{host}:{port}" for host in HOSTS for port in PORTS if rule.covers(host, port)] == covered
 
 
-@pytest.mark.parametrize("entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"])
+@each_row("entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"])
 def test_an_entry_is_told_as_it_is_written(entry: str) -> None:
     assert str(NetworkRule.read(entry)) == entry
 
@@ -82,7 +82,7 @@ def test_a_bad_entry_is_an_error_with_its_place(tmp_path: Path, entry: str, sent
     assert str(caught.value) == f"{tmp_path}/w.yaml:3:5: sandbox.network[1]: {sentence}"
 
 
-@pytest.mark.parametrize("value", ['"*"', "a.example", "{a: b}", "1"])
+@each_row("value", ['"*"', "a.example", "{a: b}", "1"])
 def test_it_is_true_or_false_or_a_list(tmp_path: Path, value: str) -> None:
     with pytest.raises(WorkerError, match=r"sandbox.network: must be true, false, or a list of names such as"):
         wanted(tmp_path, f"network: {value}")
@@ -107,7 +107,7 @@ def test_names_do_not_go_together_with_isolation_off(tmp_path: Path) -> None:
         wanted(tmp_path, "isolation: off\nnetwork: [a.example]")
 
 
-@pytest.mark.parametrize("rules", [True, False, NetworkRules.read(["a.example"])])
+@each_row("rules", [True, False, NetworkRules.read(["a.example"])])
 def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(rules: Network) -> None:
     assert narrowest(rules, False) is False
     assert narrowest(False, rules) is False

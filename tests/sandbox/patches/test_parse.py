@@ -77,7 +77,7 @@ def test_a_blank_line_of_context_at_the_start_is_kept() -> None:
     assert parse_patch(patch).operations == (Update("a", (Hunk(3, (HunkLine(" ", ""), HunkLine("-", "1"))),)),)
 
 
-@pytest.mark.parametrize("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
+@each_row("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
 def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
     assert parse_patch(wrap.format(EVERYTHING)).operations[0] == parse_patch(EVERYTHING).operations[0]
 

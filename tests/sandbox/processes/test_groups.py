@@ -13,6 +13,8 @@ from forge_cli.sandbox.processes.groups import ControlGroup, groups_around, new_
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.process import ChildProcesses
 
+from ...rows import each_row
+
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 LIMITS = ProcessLimits(processes=4, memory=64 << 20)
@@ -27,7 +29,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("files", "contained", "exceeded"),
     [
         (

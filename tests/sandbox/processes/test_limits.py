@@ -24,6 +24,7 @@ from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
 
+from ...rows import each_row
 from ..children import children, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -123,7 +124,7 @@ def test_limits_are_read_as_people_write_them() -> None:
     assert wanted({"isolation": "off", "limits": {"processes": 64}}) == ProcessLimits(processes=64)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "reason"),
     [
         ({"memory": "much"}, "'much' is not a size"),

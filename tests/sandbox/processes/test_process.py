@@ -24,6 +24,7 @@ from forge_cli.sandbox.processes import tree
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
 
+from ...rows import each_row
 from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -43,7 +44,7 @@ async def run(line: str, folder: Path, **options: object) -> Finished:
         return await processes.run(bash(line), **settings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "exit_code", "signal"),
     [("exit 0", 0, None), ("exit 7", 7, None), ("kill -9 $$", None, 9), ("exit 137", 137, None), ("nosuch", 127, None)],
 )
@@ -111,7 +112,7 @@ async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
     assert secret not in inherited
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "folder", "reason"),
     [
         (["/no/such/program"], ".", "No such file"),

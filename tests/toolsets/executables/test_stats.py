@@ -16,6 +16,8 @@ from forge_cli.toolsets.executables import stats
 from forge_cli.toolsets.executables.registry import Registry
 from forge_cli.toolsets.executables.stats import FILE, Creations, Stats, ToolStats
 
+from ...rows import each_row
+
 BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 
 
@@ -88,7 +90,7 @@ def test_processes_share_it_and_lose_nothing(tmp_path: Path) -> None:
     assert (tmp_path / FILE).stat().st_size < 4000
 
 
-@pytest.mark.parametrize("place", ["missing", "a folder", "a fifo", "a link"])
+@each_row("place", ["missing", "a folder", "a fifo", "a link"])
 def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) -> None:
     root, outside = tmp_path / "tools", tmp_path / "outside"
     outside.write_text("mine")

@@ -13,6 +13,8 @@ from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.filesystem.describe import PATCH
 
+from ...rows import each_row
+
 HERE = [Zone("workspace", Path("."), "rw")]
 AROUND = [*HERE, Zone("docs", Path("../docs")), Zone("out", Path("../out"), "rw")]
 APART = [Zone("src", Path("src")), Zone("out", Path("out"), "rw"), Zone("new", Path("new"), "rw")]
@@ -27,7 +29,7 @@ def schemas(folder: Path, zones: list[Zone]) -> dict[str, Any]:
     return {tool.name: tool.schema.json_schema["properties"] for tool in anyio.run(toolset.tools)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("zones", "reading", "writing", "listing"),
     [
         (HERE, RELATIVE, RELATIVE, RELATIVE),
@@ -50,7 +52,6 @@ def schemas(folder: Path, zones: list[Zone]) -> dict[str, Any]:
             "Relative to the working directory",
         ),
     ],
-    ids=["here", "around", "apart", "read only"],
 )
 def test_paths_are_described_by_the_zones_that_there_are(
     tmp_path: Path, zones: list[Zone], reading: str, writing: str, listing: str

@@ -1,10 +1,10 @@
 """Mistakes in rules: examples that do not hold, rules that never count, patterns that cannot do what they seem to."""
 
-import pytest
-
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.lint import WrongExample, check_examples, granting_rules, lint_rules
 from forge_cli.toolsets.shell.rules import ShellRule
+
+from ...rows import each_row
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
 
@@ -42,7 +42,7 @@ def test_examples_that_do_not_hold_are_named() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "warning"),
     [
         ([rule(" ", ASK)], "rules[0] '': an empty pattern matches nothing"),
@@ -78,7 +78,7 @@ def test_odd_rules_are_named(rules: list[ShellRule], warning: str) -> None:
     assert [odd.message for odd in lint_rules(rules)] == [warning]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     [
         "env",
@@ -101,7 +101,7 @@ def test_patterns_that_never_preapprove_are_named(pattern: str) -> None:
     assert "*" in pattern or lint_rules([rule(pattern, ASK)]) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     [
         "git",

@@ -10,6 +10,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.schema.config import parse_config
 from forge_cli.toolsets.shell.rules import CommandPart, LineVerdict, RuleList, ShellRule, judge_lists
 
+from ...rows import each_row
 from .conftest import Judge
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
@@ -31,7 +32,7 @@ def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
         parse_config(ShellRule, {"pattern": "x", "aproval": "ask"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("worker", "user", "expected", "origin"),
     [
         ([rule("git", PRE)], [], PRE, "worker"),
@@ -65,7 +66,7 @@ def test_the_verdict_is_whole() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "reason"),
     [
         ("git log", "'git log' matches the pre-approved rule 'git'"),

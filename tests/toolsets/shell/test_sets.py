@@ -15,6 +15,8 @@ from forge_cli.testing import Project
 from forge_cli.toolsets.shell.rules import LineJudge, RuleList, ShellRule
 from forge_cli.toolsets.shell.sets.rows import DATA, rows_of
 
+from ...rows import each_row
+
 CASES = Path(__file__).parents[2] / "cases"
 MOST_ASKED = 0.1
 FILES = (
@@ -23,7 +25,7 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("path", sorted(DATA.glob("*.yaml")), ids=lambda path: path.stem)
+@each_row("path", sorted(DATA.glob("*.yaml")))
 def test_the_lines_of_a_set(path: Path) -> None:
     name = path.stem
     judge = LineJudge([RuleList("", [ShellRule.model_validate({"use": name})])], Approval.ASK)

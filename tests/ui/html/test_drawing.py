@@ -26,6 +26,8 @@ from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result
 from forge_cli.ui.transcript.entries import Called, Noted, Said
 
+from ...rows import each_row
+
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 TAGS = frozenset(
@@ -258,7 +260,7 @@ def test_markdown_makes_links_to_the_web_only(text: str) -> None:
     Checked(draw_markdown(text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "links"),
     [
         ("[a](https://a.example/b?c=d&e)", ["https://a.example/b?c=d&e"]),

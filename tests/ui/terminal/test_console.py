@@ -6,6 +6,8 @@ import pytest
 
 from forge_cli.ui.terminal.console import new_console
 
+from ...rows import each_row
+
 
 def written(monkeypatch: pytest.MonkeyPatch, **environment: str) -> str:
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
@@ -25,7 +27,7 @@ def test_no_escapes_at_all_with_no_color(monkeypatch: pytest.MonkeyPatch) -> Non
     assert written(monkeypatch, FORCE_COLOR="1", TERM="xterm", NO_COLOR="1") == "words\n"
 
 
-@pytest.mark.parametrize("columns", ["0", "00", "none"])
+@each_row("columns", ["0", "00", "none"])
 def test_a_width_that_is_none_is_not_taken(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("LINES", "0")

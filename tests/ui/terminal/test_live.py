@@ -16,6 +16,7 @@ from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.live import LiveLines, column_after
 from forge_cli.ui.terminal.status import compact, duration
 
+from ...rows import each_row
 from ..screen import Screen
 
 
@@ -135,7 +136,7 @@ def test_lines_that_fail_are_given_up(terminal: Terminal) -> None:
     assert not terminal.live._thread.is_alive()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "column", "after"),
     [("abc", 0, 3), ("abc", 4, 7), ("abc\n", 4, 0), ("abc\nde", 4, 2), ("\x1b[2mab\x1b[0m", 0, 2), ("日本", 1, 5)],
 )

@@ -22,6 +22,8 @@ from forge_cli.ui.terminal.render import Indented, plain, render
 from forge_cli.ui.views import View, view_of
 from forge_cli.ui.wrap import rows
 
+from ...rows import each_row
+
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
 SHOWN = "a\\x1b[2Jb\\rc\\x07\\x9b\\u202ed\\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
 OBEYED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -62,7 +64,7 @@ def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
     assert shown(Text(text), lines=None) == text + "\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         Text(TAIL),
@@ -84,9 +86,8 @@ def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
         Text(f"x = '{TAIL}'", DisplayHints("code", language="python")),
         Text("x" * 300 + "TAIL", DisplayHints("code")),
     ],
-    ids=lambda value: f"{value.kind} {value.display.preferred_view if value.display else ''}",
 )
-@pytest.mark.parametrize("indent", [0, 4])
+@each_row("indent", [0, 4])
 def test_no_end_of_a_line_is_lost_in_a_narrow_terminal(value: ResultValue, indent: int) -> None:
     """At the approval prompt, what cannot be seen could be anything."""
     text = shown(value, width=40, indent=indent, lines=None)
@@ -119,7 +120,7 @@ def test_a_diff() -> None:
     assert shown(Diff.of("/a", None, "new\n")).splitlines() == ["--- /dev/null", "+++ /a", "@@ -0,0 +1 @@", "+new"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "expected"),
     [
         ("a\n", "a", ["-a", "+a", "\\ No newline at end of file"]),
@@ -161,8 +162,8 @@ def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -
     assert not OBEYED & set(map(unicodedata.category, text.replace("\n", "")))
 
 
-@pytest.mark.parametrize("view", [None, "text", "markdown", "code", "table", "tree", "hidden"])
-@pytest.mark.parametrize("make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)])
+@each_row("view", [None, "text", "markdown", "code", "table", "tree", "hidden"])
+@each_row("make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)])
 def test_hostile_text_is_shown_escaped_in_every_view(view: str | None, make) -> None:
     text = shown(make(HOSTILE, DisplayHints(view)), width=200)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", text)
@@ -203,7 +204,7 @@ def test_a_table() -> None:
     assert [line.split() for line in lines] == [["id", "name", "tags"], ["1", "Ann"], ["2", '["x"]']]
 
 
-@pytest.mark.parametrize("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
+@each_row("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
 def test_what_is_no_table_is_shown_as_it_is(data: object) -> None:
     assert shown(Json(data, DisplayHints("table"))) == shown(Json(data))
 
@@ -226,7 +227,7 @@ EVERY_KIND = [
 ]
 
 
-@pytest.mark.parametrize("value", EVERY_KIND, ids=lambda value: value.kind)
+@each_row("value", EVERY_KIND)
 def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> None:
     assert shown(value) == ""
     assert "secret" in shown(value, exact=True, lines=None)
@@ -235,7 +236,7 @@ def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> 
 CHANGED = Diff("/a.md", "# Old\n", "# New\n- one\n", is_new=False, bytes_written=13)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hints", "expected"),
     [
         (DisplayHints("text"), "--- /a.md"),
@@ -281,7 +282,7 @@ def test_a_language_alone_means_code() -> None:
     assert view_of(Json({"a": 1}, DisplayHints("code"))).language == "json"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mime", "data", "expected"),
     [
         ("text/markdown; charset=utf-8", "# Title\n\n- one", "• one"),
@@ -316,7 +317,7 @@ def test_markdown_drops_nothing_before_a_decision() -> None:
     assert shown(value, exact=True) == "words <!-- more -->\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         Text("1\n2\n3"),
@@ -327,9 +328,8 @@ def test_markdown_drops_nothing_before_a_decision() -> None:
         Custom("a.b", "1\n2\n3"),
         Custom("a.b", "a,b\n1,2\n3,4\n", mime_type="text/csv"),
     ],
-    ids=lambda value: value.kind,
 )
-@pytest.mark.parametrize("hints", [DisplayHints(collapsed=True), DisplayHints(max_height=1)])
+@each_row("hints", [DisplayHints(collapsed=True), DisplayHints(max_height=1)])
 def test_every_kind_can_be_bounded(value: ResultValue, hints: DisplayHints) -> None:
     bounded = shown(replace(value, display=hints)).splitlines()
     assert len(bounded) == 2
@@ -343,7 +343,7 @@ def test_height_and_collapse_bound_what_is_bounded_anyway() -> None:
     assert shown(Text(text, DisplayHints(collapsed=True)), lines=None) == text + "\n"
 
 
-@pytest.mark.parametrize("view", ["table", "tree", "code", "markdown"])
+@each_row("view", ["table", "tree", "code", "markdown"])
 def test_every_view_is_bounded(view: str) -> None:
     rows = [{"n": n} for n in range(5000)]
     text = shown(Json(rows if view in ("table", "tree") else "x\n\n" * 5000, DisplayHints(view)))
@@ -351,7 +351,7 @@ def test_every_view_is_bounded(view: str) -> None:
     assert "..." in text.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "hints", [DisplayHints("nonsense"), DisplayHints("code", language=5), DisplayHints(max_height="x", collapsed="no")]
 )  # type: ignore[arg-type]
 def test_hints_that_make_no_sense_are_not_followed(hints: DisplayHints) -> None:
@@ -369,7 +369,7 @@ def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
     assert shown(Custom("git.log", "x"), find=find) == "x\n"
 
 
-@pytest.mark.parametrize("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
+@each_row("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
 def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
     text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: renderer)
     assert text.startswith("(the renderer of a.b failed: ")
@@ -388,7 +388,7 @@ def coloured(value: ResultValue, **options: object) -> str:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "hints", "has_colours"),
     [
         ("a.py", None, True),

@@ -19,6 +19,8 @@ from forge_cli.ui.terminal.slash import (
     split_tokens,
 )
 
+from ...rows import each_row
+
 
 async def nothing(args: object, context: object) -> str:
     return ""
@@ -32,14 +34,12 @@ def tool(name: str, mode: str = "both") -> Tool:
 TOOLS = [tool("git_push", "manual"), tool("run_tests", "both"), tool("read_file", "llm"), tool("help", "manual")]
 
 
-@pytest.mark.parametrize("text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"])
+@each_row("text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"])
 def test_commands(text: str) -> None:
     assert is_command(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "/", "//", "/ help", "help", " /help", "/etc/hosts", "/1", "/-x", "a /help", "/é"]
-)
+@each_row("text", ["", "/", "//", "/ help", "help", " /help", "/etc/hosts", "/1", "/-x", "a /help", "/é"])
 def test_what_is_said_to_the_model(text: str) -> None:
     assert not is_command(text)
 
@@ -49,7 +49,7 @@ def test_the_command_of_the_handbook() -> None:
     assert (parsed.name, parsed.args, parsed.options) == ("tool", ("git_push",), {"branch": "main"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "args", "options"),
     [
         ("/x", (), {}),
@@ -77,14 +77,14 @@ def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object])
     assert (parsed.name, parsed.args, parsed.options) == ("x", args, options)
 
 
-@pytest.mark.parametrize("text", ["/", "", "   ", "/ ", "/''", "/x 'open", '/x "open', "/x \\"])
+@each_row("text", ["/", "", "   ", "/ ", "/''", "/x 'open", '/x "open', "/x \\"])
 def test_what_cannot_be_read_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_command(text)
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "column", "says"),
     [
         ("/x a 'open", 6, "the quote ' is never closed"),
@@ -155,7 +155,7 @@ def test_what_is_quoted_comes_back(words: list[str], options: dict[str, str]) ->
     assert parse_arguments(typed) == (words, options)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "type", "name"),
     [
         ("/help", "builtin", None),

@@ -1,8 +1,8 @@
 """The end line: what matters most stays where there is little room."""
 
-import pytest
-
 from forge_cli.ui.terminal.trace import format_tokens, summarize
+
+from ...rows import each_row
 
 RESULT = {
     "status": "completed",
@@ -21,7 +21,7 @@ def test_all_of_it() -> None:
     assert summarize(RESULT, 24_000, 200_000, width=len(WHOLE)) == WHOLE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("width", "line"),
     [
         (96, "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 14 s"),

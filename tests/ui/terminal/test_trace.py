@@ -51,6 +51,7 @@ from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.terminal import trace_formatter
 
 from ...approval import new_request
+from ...rows import each_row
 
 RESULT = {"status": "completed", "turns": 2, "tool_calls": 1, "denials": [], "duration_ms": 1234}
 DECIDED = ApprovalDecided(
@@ -143,7 +144,7 @@ def traced(level: str, *events: Event, width: int = 60) -> str:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(("event", "least", "text"), EVENTS, ids=lambda value: getattr(value, "type", None))
+@each_row(("event", "least", "text"), EVENTS)
 def test_what_each_level_tells(event: Event, least: int, text: str) -> None:
     for number, level in enumerate(["quiet", "summary", "normal", "debug"]):
         assert traced(level, event) == (text if number >= least else "")
@@ -153,7 +154,7 @@ def test_no_kind_of_event_is_forgotten_here() -> None:
     assert {ToolResult, *(type(event) for event, _, _ in EVENTS)} == set(Event.__subclasses__())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "expected"),
     [
         ("quiet", []),
@@ -191,7 +192,7 @@ def test_an_interruption_has_no_words() -> None:
     assert traced("normal", result(Text(sentence), "interrupted", sentence)) == "✗ echo · interrupted\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         StatusEvent("info", "a\x1b[2J\nb"),
@@ -199,7 +200,6 @@ def test_an_interruption_has_no_words() -> None:
         result(Text("x"), "error", "a\nb\x1b"),
         TurnStart(1, "x" * 20, ("a\nb",)),
     ],
-    ids=lambda event: event.type,
 )
 def test_lines_below_the_first_are_indented(event: Event) -> None:
     text = traced("debug", event, width=30)

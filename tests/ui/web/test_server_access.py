@@ -15,6 +15,7 @@ from forge_cli.testing import Project
 from forge_cli.ui.html.code import style_sheet
 from forge_cli.ui.http import open_socket
 
+from ...rows import each_row
 from .pages import Browser, play
 
 SECRET = "s" * 43
@@ -40,7 +41,7 @@ def test_the_page_itself_gets_through() -> None:
     assert refused(sec_fetch_site="none") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         {"host": "127.0.0.1"},
@@ -67,7 +68,6 @@ def test_the_page_itself_gets_through() -> None:
         {"cookie": [], "authorization": f"Basic {SECRET}"},
         {"cookie": [], "authorization": "Bearer "},
     ],
-    ids=str,
 )
 def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
     found = PageAccess(8000, secret=SECRET).refuse("GET", headers(**given))
@@ -83,7 +83,7 @@ def test_forms_of_other_pages_are_refused(kind: str | list[str]) -> None:
     assert found.status == 403
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"])
+@each_row("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"])
 def test_other_methods_are_refused(method: str) -> None:
     found = refused(method, content_type="application/json")
     assert found
