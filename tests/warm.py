@@ -57,12 +57,14 @@ posix._exit(status >> 8)
 """What stands in for a command: it hands over its streams, its terminal and signals, waits, and imports little."""
 MAIN = "import sys; from forge_cli.cli.app import main; sys.exit(main())"
 LATE = (
+    "anthropic",
     "anyio._backends._asyncio",
     "docstring_parser",
     "genai_prices.data",
     "httpx2",
     "jsonschema",
     "mcp.client.streamable_http",
+    "mcp.server",
     "mcp.server.streamable_http_manager",
     "prompt_toolkit",
     "pydantic.dataclasses",

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,6 @@ WAITS = 'turns:\n  - calls: [{tool: wait, input: {}}]\n  - text: "done"\n'
 ASKS = 'turns:\n  - calls: [{tool: write_file, input: {path: a, content: x}}]\n  - text: "It says: {result}"\n'
 
 
-@pytest.fixture(scope="module")
-def warm_server() -> Iterator[Warm]:
-    with closing(Warm("forge_cli.apps.acp.serving")) as started:
-        yield started
-
-
 @pytest.fixture
 def helper(project: Project) -> Project:
     project.write("worker.yaml", WORKER)
@@ -76,13 +69,13 @@ def helper(project: Project) -> Project:
 
 
 @pytest.fixture
-def server(helper: Project, warm_server: Warm) -> Iterator[Callable[..., Started]]:
+def server(helper: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
     """Start a server with pipes around it; it is killed when the test ends."""
     started: list[subprocess.Popen[str]] = []
 
     def serve(*words: str) -> Started:
         process = subprocess.Popen(
-            [warm_server.forge, "serve", "acp", *(words or ("worker.yaml",))],
+            [warm.forge, "serve", "acp", *(words or ("worker.yaml",))],
             cwd=helper.folder,
             env={**os.environ, "FORGE_HOME": str(helper.home)},
             stdin=subprocess.PIPE,

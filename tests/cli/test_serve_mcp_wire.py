@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -53,21 +53,14 @@ TOO_LONG = "a message has 10 MiB at most"
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
-@pytest.fixture(scope="module")
-def warm_server() -> Iterator[Warm]:
-    """forge with the SDK imported, so that each of these servers starts at once."""
-    with closing(Warm("mcp.server", "uvicorn", "mcp.server.streamable_http_manager")) as started:
-        yield started
-
-
 @pytest.fixture
-def server(tester: Project, warm_server: Warm) -> Iterator[Callable[..., Started]]:
+def server(tester: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
     """Start a server with pipes around it; it is killed when the test ends."""
     started: list[subprocess.Popen[str]] = []
 
     def serve(*words: str) -> Started:
         process = subprocess.Popen(
-            [warm_server.forge, "serve", "mcp", *words],
+            [warm.forge, "serve", "mcp", *words],
             cwd=tester.folder,
             env={**os.environ, "FORGE_HOME": str(tester.home)},
             stdin=subprocess.PIPE,
@@ -123,18 +116,18 @@ async def use_everything(client: Client) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [OLDER, NEWER])
-def test_the_official_client_over_the_standard_streams(tester: Project, warm_server: Warm, mode: str) -> None:
+def test_the_official_client_over_the_standard_streams(tester: Project, warm: Warm, mode: str) -> None:
     async def work() -> list[str]:
-        async with stdio_client(tester, warm_server, "worker.yaml", mode=mode, elicitation_callback=agree) as client:
+        async with stdio_client(tester, warm, "worker.yaml", mode=mode, elicitation_callback=agree) as client:
             assert client.protocol_version == ("2025-11-25" if mode == OLDER else NEWER)
             return await use_everything(client)
 
     assert start_loop(work) == [str(tester.folder), "hi", "Last words: it"]
 
 
-def test_without_a_worker_it_offers_what_needs_none(tester: Project, warm_server: Warm) -> None:
+def test_without_a_worker_it_offers_what_needs_none(tester: Project, warm: Warm) -> None:
     async def work() -> tuple[set[str], str]:
-        async with stdio_client(tester, warm_server, "-C", "src") as client:
+        async with stdio_client(tester, warm, "-C", "src") as client:
             read = await client.call_tool("read_file", {"path": "a.txt"})
             return {tool.name for tool in (await client.list_tools()).tools}, str(read.content[0])
 
@@ -346,8 +339,8 @@ def test_a_server_that_nobody_used_leaves_no_session(server: Callable[..., Start
 
 
 @pytest.mark.long
-def test_forge_is_a_client_of_forge(tester: Project, warm_server: Warm) -> None:
-    inner = {"command": str(warm_server.forge), "args": ["serve", "mcp", "worker.yaml"], "connect_timeout": 30}
+def test_forge_is_a_client_of_forge(tester: Project, warm: Warm) -> None:
+    inner = {"command": str(warm.forge), "args": ["serve", "mcp", "worker.yaml"], "connect_timeout": 30}
     inner["env"] = {"FORGE_HOME": str(tester.home)}
     config = {"servers": {"inner": inner}, "approval": {"default": "preApproved"}}
     tester.write("outer.yaml", json.dumps({"name": "outer", "toolsets": {"mcp": config}}))

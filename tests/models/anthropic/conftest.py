@@ -2,22 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
-from ...warm import Warm
 from .server import Api
 from .talk import Talk
 
 KEY = "sk-ant-not-a-real-key-0123456789"
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Warm]:
-    """forge in processes that have the SDK already, which takes long to import."""
-    with closing(Warm("anthropic")) as started:
-        yield started
 
 
 @pytest.fixture
