@@ -55,7 +55,7 @@ class Rules:
         from anthropic.types import MessageParam, ToolParam  # takes seconds, in every process that collects tests
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-        known = get_type_hints(MessageCreateParamsStreaming)
+        known = _hints(MessageCreateParamsStreaming)
         for key in request:
             if key not in known:
                 raise Refused(f"{key}: Extra inputs are not permitted")
@@ -122,6 +122,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) != len(pairs):
         raise ValueError("duplicate key")
     return dict(pairs)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 @cache
