@@ -57,6 +57,7 @@ def promised(readme: str) -> tuple[list[str], str]:
     return shlex.split(command), below.partition("\n$ ")[0]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_gives_the_answer_of_its_readme_offline(
     name: str, clone: Path, forge: Forge, unconfined_rules: str

@@ -194,6 +194,7 @@ def test_no_garbage_is_looked_for_at_the_end() -> None:
     subprocess.run([sys.executable, "-c", look], check=True, timeout=60)
 
 
+@pytest.mark.long
 def test_checking_a_worker_needs_no_table_of_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks whether there is such a model, not what the model costs or holds; the table brings an HTTP client."""
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / "home"))

@@ -105,6 +105,7 @@ def items(project: Project, number: int) -> None:
     write_items(project, {f"i{index}": "" for index in range(number)})
 
 
+@pytest.mark.long
 def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(cli, project: Project, monkeypatch) -> None:
     provider = Provider(lambda number, task: 429 if number in (6, 7) else None)
     items(project, 24)

@@ -56,6 +56,7 @@ def test_links_become_commands() -> None:
     assert for_terminal(text) == shown
 
 
+@pytest.mark.long
 def test_on_a_terminal_it_has_its_width(terminal, project) -> None:  # noqa: F811
     plain = terminal("docs", "approvals", columns=60)
     assert plain.end() == 0

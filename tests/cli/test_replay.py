@@ -290,6 +290,7 @@ def test_what_is_no_record_is_told(cli: Cli, adder: Project, content: str | None
     assert told in done.err
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "key", "value", "problem"),
     [

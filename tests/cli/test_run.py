@@ -188,6 +188,7 @@ def test_warnings_stay_out_of_stream_json(cli, tester) -> None:
     assert "decides by its arguments" in done.err
 
 
+@pytest.mark.long
 def test_odd_characters_survive_every_format(tester) -> None:
     script(tester, r'{text: "caf\u00e9 \u2713 \U0001F600"}')
     latin = {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C", "PYTHONUTF8": "0"}
@@ -301,6 +302,7 @@ TRACES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("level", TRACES)
 def test_each_trace_tells_more_and_all_of_it_on_standard_error(cli, tester, level: str) -> None:
     done = cli("run", "worker.yaml", "hello", "--trace", level)

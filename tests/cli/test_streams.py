@@ -48,7 +48,7 @@ def unread():
     os.close(write)
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @needs_full
 @pytest.mark.parametrize("trace", ["quiet", "normal", "debug"])
 def test_a_full_standard_error_stops_nothing(forge, trace: str) -> None:

@@ -281,6 +281,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.long
 @each_row("text", HOSTILE.values())
 def test_hostile_text_is_refused_at_once(text: str) -> None:
     assert len(text) <= MAX_BYTES

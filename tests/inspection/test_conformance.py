@@ -11,7 +11,7 @@ from forge_cli.inspection.conformance import examine
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 
-from ...rows import each_row
+from ..rows import each_row
 
 SOUND: JsonObject = {
     "type": "object",

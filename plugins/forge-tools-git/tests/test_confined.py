@@ -143,7 +143,7 @@ class TestPush:
         assert confined.git("-C", str(remote), "branch", "--list") == ""
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("zones", ["[]", "[{name: part, path: ./part, mode: rw}]"])
 def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(repo: Repo, zones: str) -> None:
     repo.worker("{}", f"{{zones: {zones}}}")

@@ -40,6 +40,7 @@ def test_the_model_reads_the_patch_as_it_is(changed: Repo) -> None:
     assert value.text() == f"1 file changed, 1 insertion(+)\n{PATCH}"
 
 
+@pytest.mark.long
 def test_a_person_sees_the_patch(changed: Repo) -> None:
     assert changed.by_hand("git_diff").stdout.strip() == f"1 file changed, 1 insertion(+)\n\n{PATCH}".strip()
 

@@ -78,6 +78,7 @@ def test_called_by_hand(worker: Worker, site: Site) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello there\n", "")
 
 
+@pytest.mark.long
 def test_called_by_hand_a_private_address_is_refused(worker: Worker, site: Site) -> None:
     worker.write()
     for host in ("127.0.0.1", "localhost"):

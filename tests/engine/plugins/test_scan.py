@@ -484,7 +484,7 @@ def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(site:
     assert "nosuch_dependency" not in sys.modules
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "value", [7, None, "rows", [7], [{}], [{"name": "x"}], [{"nosuch": 1}], [{"name": "x", "toolset": 1, "extra": 2}]]
 )

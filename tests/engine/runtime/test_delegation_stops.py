@@ -150,7 +150,7 @@ def test_the_same_refusal_three_times_ends_the_worker_in_which_it_happens(tree: 
     assert len(seen.result.denials) == 3
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_whole_tree(held: Tree, number: signal.Signals, code: int) -> None:
     project = held.project

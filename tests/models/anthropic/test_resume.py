@@ -104,7 +104,7 @@ def _bare(block: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: signal.Signals) -> None:
     api.will(

@@ -141,7 +141,7 @@ def test_a_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path)
     assert sandbox.read_bytes("/scratch/x") == b"x"
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 def test_no_descriptor_stays_open(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/out").symlink_to("../outside")
     (root / "scratch/loop").symlink_to("loop")

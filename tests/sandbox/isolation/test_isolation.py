@@ -329,6 +329,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.few(1)
 def test_nothing_is_typed_into_the_terminal(world: World) -> None:
     (world.project / "inject.py").write_text(INJECT)
     command = pexpect.spawn(
@@ -626,6 +627,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.few(1)
 async def test_nothing_outlives_forge_itself(world: World) -> None:
     """Without namespaces that is the command itself, but not what it has left in the background."""
     sleeping = tag()

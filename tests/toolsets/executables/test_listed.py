@@ -22,6 +22,7 @@ def descriptions(project: Project) -> dict[str, str]:
     return {row["name"]: row["description"] for row in rows(project) if "error" not in row}
 
 
+@pytest.mark.long
 def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> None:
     folder = project.home / "tools" / "hello"
     before = descriptions(project)

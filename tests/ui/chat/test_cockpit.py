@@ -5,6 +5,8 @@ Covers forge_cli.record.rewind.
 
 import json
 
+import pytest
+
 LONG = '{calls: [{tool: shell, input: {command: "echo one; echo two; for n in 3 4 5 6 7 8; do echo line$n; done"}}]}'
 
 
@@ -39,6 +41,7 @@ def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> No
     assert "cart.py" in str(json.loads(said)["attachments"])
 
 
+@pytest.mark.long
 def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talker) -> None:
     script('{text: ""}', '{text: "Hello."}')
     window = chat().ready()

@@ -81,7 +81,7 @@ def without_start(lines: list[str]) -> list[str]:
     return lines[next(index for index, line in enumerate(lines) if line.startswith("I ")) :]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
 @pytest.mark.parametrize("env", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str]) -> None:

@@ -90,6 +90,7 @@ def test_nothing_is_wider_than_a_narrow_or_enlarged_window(start: Start, width: 
         fits(page)
 
 
+@pytest.mark.long
 def test_axe_finds_nothing(start: Start, axe: Path) -> None:
     site = start(REFUND, ANSWER)
     page = site.talk()
