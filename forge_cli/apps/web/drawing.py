@@ -41,6 +41,7 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.record.state import Recorded
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.entries import draw_entry
+from forge_cli.ui.html.growing import GrowingMarkdown
 from forge_cli.ui.transcript.entries import Called, Noted, Said, TranscriptEntry, TranscriptReader
 from forge_cli.ui.views import FindRenderer, no_renderers
 
@@ -68,7 +69,8 @@ class SessionDrawing:
         self._placed: dict[str, PlacedEntry] = {}
         self._keys: dict[int, str] = {}
         self._answers: Counter[Delegation] = Counter()
-        self._growing, self._stream = "", ""
+        self._growing: GrowingMarkdown | None = None
+        self._begun, self._stream = False, ""
         self._activity = ""
         self._running: dict[tuple[Delegation, str], str] = {}
         self._questions: dict[str, str] = {}
@@ -89,15 +91,15 @@ class SessionDrawing:
             self._take_transient(line)
             return
         self.seq = line.seq
-        before, asked = len(self._reader.told.entries), list(self.requests)
+        asked = list(self.requests)
         touched = self._reader.read(line)
         try:
             event = line.event
         except BadLine:
             event = None
-        for entry in self._reader.told.entries[before:]:
-            self._place(entry, line, event)
         for entry in touched:
+            if id(entry) not in self._keys:
+                self._place(entry, line, event)
             self._touch(self._keys[id(entry)])
         if event is not None:
             self._note(line, event)
@@ -115,10 +117,8 @@ class SessionDrawing:
         if kind == "answer":
             key = self._answer_key(line.delegation)
             self._answers[line.delegation] += 1
-            self._pending.deltas.pop(key, None)
-            self._pending.void.pop(key, None)
             if line.delegation is None:
-                grown, self._growing = bool(self._growing), ""
+                grown, self._begun, self._growing = self._begun, False, None
         last = next(reversed(self._placed.values()), None)
         if last and isinstance(entry, Noted) and is_again(last.entry, entry):
             key = last.key
@@ -130,7 +130,13 @@ class SessionDrawing:
         elif isinstance(event, CommandTried):
             parent = self._key_of(line.delegation, event.tool_call_id) or parent
         self._keys[id(entry)] = key
-        self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, bool(self._reader.command))
+        of_command, before = bool(self._reader.command), self._key_after(entry)
+        self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, of_command, before)
+
+    def _key_after(self, entry: TranscriptEntry) -> str | None:
+        """The key of the entry that a new one was put before: an answer that was cut off comes before the reason."""
+        last = self._reader.told.entries[-1]
+        return None if last is entry else self._keys.get(id(last))
 
     def _key_of(self, delegation: Delegation, call: str) -> str | None:
         """The key of the entry in which a call stands."""
@@ -147,19 +153,27 @@ class SessionDrawing:
     def _take_transient(self, line: Line) -> None:
         match line.event:
             case Streaming() as event if line.delegation is None and not event.done:
-                key = self._answer_key(None)
-                if self._stream != event.request_id and self._growing:  # the one before it came to nothing
-                    self._pending.void[key], self._growing = None, ""
-                    self._pending.deltas.pop(key, None)
-                self._stream = event.request_id
-                self._growing += event.delta
-                self._pending.deltas[key] = self._pending.deltas.get(key, "") + event.delta
+                if self._stream != event.request_id:  # the one before it came to nothing
+                    self._give_up_answer(line)
+                self._stream, self._begun = event.request_id, True
+                self._growing = self._growing or GrowingMarkdown()
+                self._growing.add(event.delta)
+                self._pending.grown = True
                 self._set_activity("writing")
             case ToolOutput(tool_call_id=call, text=text):
                 if place := self._key_of(line.delegation, call):
                     self._pending.outputs[place] = text
             case _:
                 pass
+
+    def _give_up_answer(self, line: Line) -> None:
+        """Text so far does not count; after a line of the record what comes next is an entry of its own."""
+        if line.delegation is not None:
+            return
+        if self._growing:
+            self._pending.void[self._answer_key(None)] = None
+        self._growing, self._begun, self._pending.grown = None, False, False
+        self._answers[None] += not line.transient
 
     def _note(self, line: Line, event: AnyEvent) -> None:
         origin = Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
@@ -180,7 +194,10 @@ class SessionDrawing:
             case WorkerUpdate():
                 self._changed("tree")
             case StatusEvent(level="warning", message=message) if RetryNotice.read(message):
+                self._give_up_answer(line)
                 self._set_activity("retrying")
+            case StatusEvent(level="error"):
+                self._give_up_answer(line)
             case TurnStart():
                 self._set_activity("thinking")
             case TurnEndEvent():
@@ -267,11 +284,8 @@ class SessionDrawing:
         pending, self._pending = self._pending, PendingChanges()
         return [
             *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),
-            *(
-                {"type": "entry", "key": key, "html": "", "kind": "answer", "parent": None, "open": True}
-                for key in pending.void
-            ),
-            *({"type": "delta", "key": key, "text": text} for key, text in pending.deltas.items()),
+            *({"type": "void", "key": key} for key in pending.void),
+            *(self._draw_growing() if pending.grown else ()),
             *({"type": "output", "key": key, "text": text} for key, text in pending.outputs.items()),
             *pending.others,
             *(self._draw_state(state) for state in pending.states),
@@ -279,7 +293,7 @@ class SessionDrawing:
 
     def history(self, after: int) -> Iterator[JsonObject]:
         """The entries that were changed after a line, in their order; each is drawn when it is asked for."""
-        for key in list(self._placed):
+        for key in list(dict.fromkeys(self._keys[id(entry)] for entry in self._reader.told.entries)):
             placed = self._placed[key]
             if placed.seq > after and placed.is_shown:
                 yield self._draw_entry(placed)
@@ -289,9 +303,23 @@ class SessionDrawing:
         objects = [self._draw_state(state) for state in ("session", "title", "status", "usage", "tools", "tree")]
         objects += map(self._draw_request, self.requests.values())
         objects += [draw_question(request, prompt) for request, prompt in self._questions.items()]
-        if self._growing:
-            objects.append({"type": "delta", "key": self._answer_key(None), "text": self._growing})
-        return objects
+        return [*objects, *self._draw_growing(whole=True)]
+
+    def _draw_growing(self, *, whole: bool = False) -> Iterator[JsonObject]:
+        """The answer that is being written: blocks that were completed, or all of them, and the one after them."""
+        if growing := self._growing:
+            is_first = not growing.done
+            certain, rest = growing.draw()
+            if whole or is_first:
+                yield {
+                    "type": "delta",
+                    "key": self._answer_key(None),
+                    "whole": True,
+                    "done": growing.done,
+                    "rest": rest,
+                }
+            else:
+                yield {"type": "delta", "key": self._answer_key(None), "done": certain, "rest": rest}
 
     def _draw_entry(self, placed: PlacedEntry) -> JsonObject:
         entry = placed.entry
@@ -305,7 +333,8 @@ class SessionDrawing:
             "kind": placed.kind,
             "parent": placed.parent,
             "open": unfinished and self.live,
-            "level": placed.level,
+            "level": f"{placed.level} passing" if placed.passes else placed.level,
+            "before": placed.before,
             "retry": placed.level == "error" and not placed.of_command and self.live,
         }
 

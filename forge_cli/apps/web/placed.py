@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from forge_cli.core.notify import RetryNotice
 from forge_cli.core.wire import JsonObject
 from forge_cli.ui.transcript.entries import Noted, Said, TranscriptEntry
 
@@ -25,6 +26,8 @@ class PlacedEntry:
     """Has some of its text been shown already, while it was written?"""
     of_command: bool = False
     """Did a command say it, and no message lead to it?"""
+    before: str | None = None
+    """The key of the entry that it comes before, where it is not the last one."""
     html: str | None = None
     """None until somebody looks."""
 
@@ -32,6 +35,11 @@ class PlacedEntry:
     def level(self) -> str:
         """How loud a note is."""
         return self.entry.level if isinstance(self.entry, Noted) else ""
+
+    @property
+    def passes(self) -> bool:
+        """Is it a note that counts only until something follows?"""
+        return isinstance(self.entry, Noted) and RetryNotice.read(self.entry.text) is not None
 
     @property
     def is_shown(self) -> bool:
@@ -49,9 +57,10 @@ class PendingChanges:
 
     entries: dict[str, None] = field(default_factory=dict)
     states: dict[str, None] = field(default_factory=dict)
+    grown: bool = False
+    """Has the answer that is being written more text?"""
     void: dict[str, None] = field(default_factory=dict)
     """Answers of which the text so far does not count."""
-    deltas: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     others: list[JsonObject] = field(default_factory=list)
 

@@ -88,7 +88,8 @@ class WebSessions:
 
     async def listing(self, search: str) -> list[JsonObject]:
         rows = await in_thread(lambda: _listing(search.casefold()))
-        return [{**row, "live": row["id"] in self.live} for row in rows]
+        waits = {session for session, live in self.live.items() if live.view.drawing.requests}
+        return [{**row, "live": row["id"] in self.live, "waits": row["id"] in waits} for row in rows]
 
     async def start(self, worker: str = "", model: str = "") -> str:
         """A new session; without a name that of the worker of the command line, and with its model."""
@@ -217,7 +218,11 @@ class WebSessions:
         return await in_thread(self._inbox)
 
     def _inbox(self) -> list[JsonObject]:
-        return [self._waiting_row(path.stem, waiting) for path, waiting in waiting_requests(_ignore)]
+        with SessionIndex() as index:
+            return [
+                {**self._waiting_row(path.stem, waiting), "about": _about(session_row(path, index) or {})}
+                for path, waiting in waiting_requests(_ignore)
+            ]
 
     def _waiting_row(self, session: str, waiting: Waiting) -> JsonObject:
         live = self.live.get(session)
@@ -298,11 +303,10 @@ def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
 
 
 def _listed(row: JsonObject, match: str | None) -> JsonObject:
-    about = str(row.get("title") or row.get("task") or row.get("error") or "")
     status = row.get("status", "unreadable")
     return {
         "id": row["session"],
-        "title": " ".join(about.split())[:200],
+        "title": _about(row),
         "worker": row.get("worker", ""),
         "model": row.get("model", ""),
         "started": row.get("started", ""),
@@ -310,3 +314,8 @@ def _listed(row: JsonObject, match: str | None) -> JsonObject:
         "parked": status == "parked",
         "match": match,
     }
+
+
+def _about(row: JsonObject) -> str:
+    """The title of a session, or what it began with."""
+    return " ".join(str(row.get("title") or row.get("task") or row.get("error") or "").split())[:200]

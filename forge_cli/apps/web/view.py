@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -19,6 +20,8 @@ PIECE = 200
 """Entries of the history in one message."""
 BATCH = 0.03
 """Seconds in which changes are collected before they are drawn."""
+REST = 4
+"""Drawing takes one part of the time, and leaves so many to others: what is long is drawn less often."""
 
 
 class SessionView:
@@ -32,6 +35,7 @@ class SessionView:
         self.size = -1
         """Bytes of the log that were read, where this process does not work on it."""
         self._timer: asyncio.TimerHandle | None = None
+        self._pause = BATCH
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def take(self, line: Line) -> None:
@@ -55,7 +59,7 @@ class SessionView:
         if not self.tabs:
             self.drawing.forget_pending()
         elif self._timer is None:
-            self._timer = self._loop.call_later(BATCH, self.flush)
+            self._timer = self._loop.call_later(self._pause, self.flush)
 
     def tell(self, item: JsonObject) -> None:
         """Tell the tabs something that is not part of the session."""
@@ -67,7 +71,9 @@ class SessionView:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        began = time.perf_counter()
         objects = self.drawing.drain()
+        self._pause = max(BATCH, REST * (time.perf_counter() - began))
         if objects and self.tabs:
             message = encode_message(objects, self.drawing.seq)
             for tab in self.tabs:

@@ -31,7 +31,9 @@ def draw_entry(entry: TranscriptEntry, find: FindRenderer = no_renderers, *, liv
         case Called():
             return draw_call(entry, find, live=live)
         case Noted():
-            return element("p", many_lines(entry.text), "note", entry.level)
+            level = f"{entry.level}: " if entry.level else ""
+            spoken = element("span", level, "unseen") if level else ""  # a colour and an icon show it
+            return element("p", spoken + many_lines(entry.text.removeprefix(level)), "note", entry.level)
 
 
 def draw_said(entry: Said) -> str:

@@ -38,7 +38,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.core.phrases import COMMAND_OF_USER
+from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.wire import jsonable
@@ -168,6 +168,8 @@ class TranscriptReader:
         self.grants: dict[tuple[str | None, str], _Grant] = {}
         self.command = ""
         """The last command, where nothing was said since."""
+        self._stopped: TranscriptEntry | None = None
+        """The note of the last interruption."""
         self._called: dict[CallState, Called] = {}
         self._touched: list[TranscriptEntry] = []
 
@@ -218,6 +220,7 @@ class TranscriptReader:
                     self.note(line, message)
             case Interrupt(reason=reason):
                 self.note(line, reason)
+                self._stopped = self._touched[-1] if self._touched else None
             case InputPrompt(request_id=id, prompt=prompt):
                 self.prompts.add(id)
                 self.note(line, f"asks: {prompt}")
@@ -257,8 +260,14 @@ class TranscriptReader:
     def message(self, line: Line, event: MessageEvent) -> None:
         self.command = ""
         names = tuple(file.name for file in event.message.attachments)
-        cut_off = bool(event.cut_off)
-        self.add(Said(self.who(line, event), event.message.text, names, _depth(line), cut_off))
+        cut_off, text = bool(event.cut_off), event.message.text
+        said = Said(self.who(line, event), text, names, _depth(line), cut_off)
+        if cut_off and self.told.entries and self.told.entries[-1] is self._stopped:
+            if text != INTERRUPTED_ANSWER:  # the note says so
+                self.told.entries.insert(-1, said)
+                self._touched.append(said)
+        else:
+            self.add(said)
         for call in self.state.workers[line.delegation].turn.values() if event.message.calls else ():
             self.show(line, call)
 

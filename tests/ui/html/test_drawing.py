@@ -1,10 +1,11 @@
 """What is drawn as HTML: whatever others wrote stays text, and no tag or attribute of ours can come from it.
 
-Covers forge_cli.ui.html.code, forge_cli.ui.html.markdown, forge_cli.ui.html.results, forge_cli.ui.html.entries,
-forge_cli.ui.html.requests.
+Covers forge_cli.ui.html.code, forge_cli.ui.html.markdown, forge_cli.ui.html.growing, forge_cli.ui.html.results,
+forge_cli.ui.html.entries, forge_cli.ui.html.requests.
 """
 
 import base64
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
@@ -21,6 +22,7 @@ from forge_cli.files.lookup import SHIPPED
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.html.code import HIGHLIGHTED, draw_code
 from forge_cli.ui.html.entries import draw_entry
+from forge_cli.ui.html.growing import GrowingMarkdown
 from forge_cli.ui.html.markdown import LONGEST, draw_markdown
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result
@@ -258,6 +260,10 @@ def test_requests_hold_no_markup_of_others(text: str) -> None:
 @given(NASTY)
 def test_markdown_makes_links_to_the_web_only(text: str) -> None:
     Checked(draw_markdown(text))
+    growing = GrowingMarkdown()
+    for char in text:
+        growing.add(char)
+        Checked("".join(growing.draw()))
 
 
 @each_row(
@@ -271,6 +277,16 @@ def test_markdown_makes_links_to_the_web_only(text: str) -> None:
         ("[a](//evil.example)", []),
         ("[a](file:///etc/passwd)", []),
         ("![a](https://a.example/x.png)", ["https://a.example/x.png"]),
+        (
+            "See https://a.example/b_c?d=1&e#f, and (HTTP://x.example/).",
+            ["https://a.example/b_c?d=1&e#f", "HTTP://x.example/"],
+        ),
+        (
+            "**https://a.example/b** [https://b.example](https://c.example)",
+            ["https://a.example/b", "https://c.example"],
+        ),
+        ("`https://a.example` ftp://a.example https:// javascript://a", []),
+        ("見る https://a.example/b。次", ["https://a.example/b"]),
     ],
 )
 def test_links(text: str, links: list[str]) -> None:
@@ -288,6 +304,59 @@ def test_markdown_is_drawn_as_such() -> None:
     assert '<pre class="code"><code><span class="n">x</span>' in drawn
     assert "&lt;b&gt;raw&lt;/b&gt;" in drawn
     assert "style=" not in drawn
+
+
+def test_headings_leave_no_level_out_whichever_they_begin_with() -> None:
+    cases = {"## a\n### b\n## c": "343", "# a\n### b\n## c\n#### d": "3445", "###### a\n# b": "33", "# a\n## b\n": "34"}
+    drawn = {text: "".join(re.findall(r"<h(\d)>", draw_markdown(text))) for text in cases}
+    assert drawn == cases
+
+
+ANSWER = """Here is **what I found**, see [the page](https://a.example/b) or https://a.example:
+
+| file | lines |
+|:---|---:|
+| `a.py` | 9 |
+| **b**.py | 読み込み |
+
+## Next
+
+1. Fix `total`
+2. Test
+   - one
+   - two
+
+Text
+---
+
+```python
+x = ["|", "**"]  # ](
+```
+
+> quoted *words*
+
+***
+
+Done.
+"""
+
+
+def test_an_answer_looks_while_it_grows_as_it_will_and_ends_as_it_is_drawn_whole() -> None:
+    failures = []
+    for size in (1, 2, 5, 17, 400):
+        growing, done = GrowingMarkdown(), ""
+        for at in range(0, len(ANSWER), size):
+            growing.add(ANSWER[at : at + size])
+            certain, rest = growing.draw()
+            done += certain
+            shown = re.sub(r"<pre.*?</pre>|<[^>]*>", "", done + rest, flags=re.DOTALL)
+            failures += [
+                (size, at, raw, shown[-40:]) for raw in ("**", "`", "|", "](", "[", "---", "#") if raw in shown
+            ]
+        failures += [] if done == growing.done else [(size, done)]
+        if "".join(draw_markdown(ANSWER).split()) != "".join(f'<div class="words">{done}{rest}</div>'.split()):
+            failures.append((size, done + rest))
+    assert failures == []
 
 
 def test_what_is_too_long_to_be_read_is_shown_as_it_is() -> None:

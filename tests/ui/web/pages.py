@@ -39,6 +39,8 @@ class FakeTab:
     objects: list[Json] = field(default_factory=list)
     entries: dict[str, Json] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    """The last block of the answer that is being written, and what stands before it."""
+    done: dict[str, str] = field(default_factory=dict)
     requests: dict[str, Json] = field(default_factory=dict)
     questions: dict[str, Json] = field(default_factory=dict)
     states: dict[str, Json] = field(default_factory=dict)
@@ -54,7 +56,10 @@ class FakeTab:
                 self.entries[item["key"]] = item
                 self.texts.pop(item["key"], None)
             case "delta":
-                self.texts[item["key"]] = self.texts.get(item["key"], "") + item["text"]
+                self.texts[item["key"]] = item["rest"]
+                self.done[item["key"]] = ("" if item.get("whole") else self.done[item["key"]]) + item["done"]
+            case "void":
+                self.texts.pop(item["key"], None)
             case "request":
                 self.requests[item["request"]] = item
             case "decided":

@@ -18,8 +18,9 @@ from anyio import to_thread
 from forge_cli.apps.web import tabs, view
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.core.approval import ApprovalDecision, OnAsk
-from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent
+from forge_cli.core.events import Interrupt, MessageEvent, ModeChanged, StatusEvent, Streaming
 from forge_cli.core.messages import Message
+from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.record.answering import answer_request
 from forge_cli.record.find import find_kept, session_files
 from forge_cli.record.line import Line
@@ -228,9 +229,50 @@ def test_tries_of_a_model_are_one_warning_that_counts() -> None:
     for line in lines_of(*tries, *others):
         drawing.take(line)
     shown = [(item["level"], item["html"]) for item in drawing.history(0)]
-    assert [level for level, _ in shown] == ["warning", "warning", ""]
+    assert [level for level, _ in shown] == ["warning passing", "warning", ""]
     assert "(3 of 5)" in shown[0][1]
     assert "the answer is not complete" in shown[2][1]
+
+
+def test_a_try_that_came_to_nothing_leaves_no_text() -> None:
+    """Neither before the next try, nor below the error, which would hide its way to try again."""
+    drawing = SessionDrawing("s")
+    again, over = (
+        StatusEvent("warning", "it broke off; trying again in 1 s (2 of 2)"),
+        StatusEvent("error", "it broke off"),
+    )
+    seen = []
+    for event in (
+        Streaming("r", "Half", False),
+        again,
+        Streaming("r", "Other", False),
+        over,
+        Streaming("q", "New", False),
+    ):
+        for line in lines_of(event):
+            drawing.take(line)
+        growing = [item["rest"] for item in drawing.state() if item["type"] == "delta"]
+        changed = [(item["type"], item["key"]) for item in drawing.drain() if item["type"] in ("delta", "void")]
+        seen.append((growing, changed))
+    assert seen == [
+        (["<p>Half</p>\n"], [("delta", "a.0")]),
+        ([], [("void", "a.0")]),
+        (["<p>Other</p>\n"], [("delta", "a.1")]),
+        ([], [("void", "a.1")]),
+        (["<p>New</p>\n"], [("delta", "a.2")]),
+    ]
+
+
+def test_an_answer_that_was_cut_off_comes_before_the_reason() -> None:
+    drawing = SessionDrawing("s")
+    half, nothing = (
+        MessageEvent(Message("assistant", text, ()), cut_off=True) for text in ("Half", INTERRUPTED_ANSWER)
+    )
+    for line in lines_of(Interrupt("interrupted"), half, Interrupt("terminated"), nothing):
+        drawing.take(line)
+    told = [(item["key"], item["before"]) for item in drawing.drain() if item["type"] == "entry"]
+    assert told == [("e0", None), ("a.0", "e0"), ("e2", None)]
+    assert [item["key"] for item in drawing.history(0)] == ["a.0", "e0", "e2"]
 
 
 def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:
@@ -335,14 +377,15 @@ def test_text_that_is_being_written_is_whole_for_a_late_tab(tester: Project) -> 
         session = await browser.start()
         first = await browser.open(session)
         await browser.act(session, "input", text="go")
-        await first.wait(lambda tab: "".join(tab.texts.values()) == "one two ")
+        await first.wait(lambda tab: "".join(tab.texts.values()) == "<p>two</p>\n")
         assert first.status == "writing"
         late = await browser.open(session)
-        assert late.texts == first.texts
+        assert (late.texts, late.done) == (first.texts, first.done)
+        assert list(late.done.values()) == ["<p>one</p>\n"]
         await browser.open(session, first.last, first)
-        assert first.texts == late.texts
+        assert (first.texts, first.done) == (late.texts, late.done)
         (tester.folder / "go").touch()
-        await late.until("one two three")
+        await late.until("two three")
         assert late.texts == {}
         key = next(entry["key"] for entry in late.entries.values() if entry["kind"] == "answer")
         assert any(item["type"] == "delta" and item["key"] == key for item in late.objects)
@@ -362,7 +405,7 @@ class SlowModel:
     context_window = 1000
 
     async def stream(self, request):
-        yield TextDelta("one ")
+        yield TextDelta("one\\n\\n")
         yield TextDelta("two ")
         while not pathlib.Path(__file__).with_name("go").exists():
             await anyio.sleep(0.01)

@@ -57,12 +57,14 @@ const takers = {
     cards.lead();
     if (opening?.id === shown && opening.text) composer.enter(opening.text);
     opening = null;
+    recount();
   },
   entry: (event) => {
     const entry = log.put(event);
     if (isNew && event.kind === "answer" && !event.open) announce(entry.textContent.trim());
   },
   delta: (event) => log.grow(event),
+  void: (event) => log.void(event),
   output: (event) => log.output(event),
   status: (event) => composer.show(event),
   usage: showUsage,
@@ -163,10 +165,10 @@ async function route() {
     return;
   }
   leaveSession();
-  if (view === "nothing" || view === "session" || id) showNothing(`The page has no part '${location.hash}'.`);
+  if (view === "nothing" || view === "session" || (id && view !== "sessions")) showNothing(`The page has no part '${location.hash}'.`);
   else show(view || "home", { sessions: "Sessions", inbox: "Inbox" }[view] || "Start");
   if (!view) $("begin-text").focus();
-  if (view === "sessions") $("search-text").value = "";
+  if (view === "sessions") $("search-text").value = decodeURIComponent(id || "");
   if (view === "inbox") await showInbox();
   await refresh();
 }
@@ -188,6 +190,9 @@ async function refresh() {
   }
 }
 
+/** How many calls wait, wherever that is: somebody looks at this tab again. */
+const recount = () => get("/api/state").then(({ parked }) => countInbox(parked), () => null);
+
 $("skip").addEventListener("click", (event) => {
   event.preventDefault();
   (shown && !$("composer").hidden ? $("message") : $("main")).focus();
@@ -196,6 +201,7 @@ addEventListener("forge-waiting", (event) => {
   nameTab(event.detail);
   if (shown && isNew) refresh();
 });
+addEventListener("focus", recount);
 log.onRetry = (button) => composer.retry(button);
 addEventListener("hashchange", route);
 const wide = matchMedia("(min-width: 60rem)");

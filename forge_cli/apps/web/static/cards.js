@@ -149,8 +149,13 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   });
   const tell = () => {
     form.hidden = !form.hidden;
-    if (!form.hidden) reason.focus();
+    (form.hidden ? card : reason).focus();
   };
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // it does not stop the worker
+    tell();
+  });
   buttons.push(el("button", { type: "button", className: "plain", onclick: tell, ...keyed("t") }, "Deny, and say why", kbd("t")));
   const about = [path.length > 1 ? el("span", { className: "path" }, path.join(" › ")) : "", risk ? el("span", { className: `risk ${risk}` }, `risk: ${risk}`) : ""];
   const card = newCard(title || `${tool} asks`, about, inside);

@@ -179,7 +179,7 @@ export class Composer {
   offer({ mode, modes, model, models }) {
     choose($("mode"), mode, modes.map(({ name, title }) => [name, title]));
     $("mode").closest("label").hidden = modes.length < 2;
-    choose($("model"), model, [...new Set([model, ...models])].filter(Boolean).map((name) => [name, name]));
+    choose($("model"), model, byProvider([...new Set([model, ...models])].filter(Boolean)));
   }
 
   /** A session that is not live is read; the form gives way to what can be done with it. */
@@ -195,14 +195,26 @@ export class Composer {
   }
 }
 
-/** The options of a select, changed only where they are others: it may be open. */
+/** The options of a select, some in groups, changed only where they are others: it may be open. */
 export function choose(select, value, options) {
   if (JSON.stringify(options) !== select.dataset.options) {
     select.dataset.options = JSON.stringify(options);
-    select.replaceChildren(...options.map(([name, title]) => el("option", { value: name }, title)));
+    const groups = Map.groupBy(options, ([, , group]) => group || "");
+    const drawn = [...groups].map(([group, members]) => {
+      const made = members.map(([name, title]) => el("option", { value: name }, title));
+      return group ? [el("optgroup", { label: group }, ...made)] : made;
+    });
+    select.replaceChildren(...drawn.flat());
   }
   select.value = value;
 }
+
+/** Models as options: a narrow window has no room for more than what tells them apart. */
+export const byProvider = (names) =>
+  names.map((name) => {
+    const [, provider, model] = name.match(/^([^:]+):(.+)$/) || [name, "", name];
+    return [name, model, provider];
+  });
 
 function base64(file) {
   return new Promise((resolve, reject) => {

@@ -103,9 +103,10 @@ export class Log {
   }
 
   /** Put an entry at the end, or in place of the one with its key; what the reader opened stays open. */
-  put({ key, html, kind, parent, open, level = "", retry = false }) {
+  put({ key, html, kind, parent, before, open, level = "", retry = false }) {
     const known = this.entries.get(key);
-    const entry = known || this.add(key, parent);
+    const entry = known || this.add(key, parent, before);
+    if (kind === "answer") this.forgetVoid();
     const opened = known && [...entry.querySelectorAll(":scope > .inside details")].map((each) => each.open);
     entry.className = `entry ${kind} ${level}${open ? " busy" : ""}`;
     if (kind !== "note") $("empty").hidden = true;
@@ -140,11 +141,14 @@ export class Log {
     this.reader.follow();
   }
 
-  add(key, parent) {
+  /** A new entry: in the one of its parent, before another, or at the end. */
+  add(key, parent, before) {
     this.retry?.remove(); // what came after it was something else
     const entry = el("article", { "data-key": key }, el("div", { className: "inside" }));
     const above = parent && this.entries.get(parent);
+    const below = before && this.entries.get(before);
     if (above) this.children(above).append(entry);
+    else if (below) below.before(entry);
     else this.chunk().append(entry);
     this.entries.set(key, entry);
     return entry;
@@ -167,9 +171,25 @@ export class Log {
     return made;
   }
 
-  /** Text of an answer that is still being written; collected here and drawn once a piece. */
-  grow({ key, text }) {
-    this.texts.set(key, (this.texts.get(key) || "") + text);
+  /** An answer that is still being written: blocks that stay as they are, then the rest; drawn once a frame. */
+  grow({ key, whole = false, done, rest }) {
+    const piece = !whole && this.texts.get(key);
+    this.texts.set(key, piece ? { ...piece, done: piece.done + done, rest } : { whole, done, rest });
+  }
+
+  /** It came to nothing: it stays, as such, until there is another one. */
+  void({ key }) {
+    this.texts.delete(key);
+    this.growing.delete(key);
+    this.entries.get(key)?.classList.add("void");
+  }
+
+  forgetVoid() {
+    for (const [key, entry] of this.entries) {
+      if (!entry.matches(".void")) continue;
+      entry.remove();
+      this.entries.delete(key);
+    }
   }
 
   /** The last lines of a call that runs. */
@@ -184,13 +204,13 @@ export class Log {
 
   /** Forget what has grown so far: after a break the server sends it again, whole. */
   restart() {
-    for (const key of this.growing.keys()) this.growing.get(key).data = "";
+    for (const { words } of this.growing.values()) words.replaceChildren();
     this.texts.clear();
   }
 
   /** After a piece: draw the texts, and keep the reader where they are. */
   settle() {
-    for (const [key, text] of this.texts) this.node(key).appendData(text);
+    for (const [key, piece] of this.texts) this.write(key, piece);
     const changed = this.changed || this.texts.size;
     this.changed = false;
     this.texts.clear();
@@ -199,14 +219,28 @@ export class Log {
     if (changed && !this.reader.atEnd && !this.reader.isHeld) $("newer").hidden = false;
   }
 
-  node(key) {
-    const known = this.growing.get(key);
-    if (known) return known;
+  /** Put what has become certain where the rest was, and the new rest after it. */
+  write(key, { whole, done, rest }) {
+    const growing = this.growing.get(key) || this.begin(key);
+    if (whole) growing.words.replaceChildren();
+    else for (const node of growing.rest) node.remove();
+    const [certain, open] = [done, rest].map(drawn);
+    dress(certain);
+    dress(open);
+    growing.rest = [...open.childNodes];
+    const last = open.lastElementChild;
+    growing.words.append(certain, open);
+    for (const code of last?.querySelectorAll("pre") || []) code.scrollTop = code.scrollHeight; // its end is what grows
+  }
+
+  begin(key) {
+    this.forgetVoid();
     const entry = this.entries.get(key) || this.add(key, null);
     entry.className = "entry answer busy";
-    const node = document.createTextNode("");
-    entry.querySelector(":scope > .inside").replaceChildren(el("h2", { className: "who" }, this.worker), el("div", { className: "growing words" }, node));
-    this.growing.set(key, node);
-    return node;
+    const words = el("div", { className: "words" });
+    entry.querySelector(":scope > .inside").replaceChildren(el("h2", { className: "who" }, this.worker), words);
+    const growing = { words, rest: [] };
+    this.growing.set(key, growing);
+    return growing;
   }
 }

@@ -2,7 +2,7 @@
 
 import { $, act, counted, el, get, moment, post, session } from "./dom.js";
 import { requestCard } from "./cards.js";
-import { choose } from "./composer.js";
+import { byProvider, choose } from "./composer.js";
 
 const RECENT = 5;
 const POLL = 3000;
@@ -37,7 +37,7 @@ export function showHome({ workers, folder, worker }) {
 
 /** Which models can be asked now, and what would bring one where there is none. */
 export function showModels({ models, ready, missing }) {
-  choose($("begin-model"), $("begin-model").value, [["", "default model"], ...models.map((name) => [name, name])]);
+  choose($("begin-model"), $("begin-model").value, [["", "default model"], ...byProvider(models)]);
   $("home-models").textContent = ready.length ? `Ready: ${ready.join(", ")}` : missing;
   $("home-models").className = ready.length ? "quiet" : "notice warning";
 }
@@ -62,7 +62,11 @@ export function watchHome(begun) {
   $("search").addEventListener("submit", (event) => event.preventDefault());
   $("search-text").addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(() => showSessions($("search-text").value.trim()), 200);
+    timer = setTimeout(() => {
+      const search = $("search-text").value.trim();
+      history.replaceState(null, "", `#/sessions${search && `/${encodeURIComponent(search)}`}`); // Back leads to it again
+      showSessions(search);
+    }, 200);
   });
   setInterval(() => $("inbox").hidden || document.hidden || showInbox(), POLL);
 }
@@ -88,21 +92,29 @@ export async function showSessions(search = "") {
   }
   if (turn !== asked) return;
   $("found").textContent = search ? `${counted(rows.length, "session")} found` : rows.length ? "" : "There are no sessions yet.";
-  $("session-list").replaceChildren(...rows.map(sessionRow));
+  $("session-list").replaceChildren(...rows.map((row) => sessionRow(row, search)));
   $("recent-part").hidden = !rows.length;
-  $("recent").replaceChildren(...rows.slice(0, RECENT).map(sessionRow));
+  $("recent").replaceChildren(...rows.slice(0, RECENT).map((row) => sessionRow(row)));
 }
 
-function sessionRow({ id, title, worker, model, started, status, live, parked, match }) {
-  const [look, word] = live ? ["live", "live"] : parked ? ["parked", "parked"] : [status, status];
+function sessionRow({ id, title, worker, model, started, status, live, waits, parked, match }, search = "") {
+  const [look, word] = waits ? ["parked", "waits for you"] : live ? ["live", "live"] : parked ? ["parked", "parked"] : [status, status];
   return el(
     "li",
     {},
     el("a", { href: `#/session/${encodeURIComponent(id)}` }, title || id),
     el("span", { className: `badge ${look}` }, word),
     el("p", { className: "quiet" }, [worker, model, moment(started)].filter(Boolean).join(" · ")),
-    match ? el("p", { className: "match" }, match) : "",
+    match ? el("p", { className: "match" }, ...marked(match, search)) : "",
   );
+}
+
+/** A text with what was searched for in it made visible. */
+function marked(text, search) {
+  const at = text.toLowerCase().indexOf(search.toLowerCase());
+  if (!search || at < 0) return [text];
+  const end = at + search.length;
+  return [text.slice(0, at), el("mark", {}, text.slice(at, end)), ...marked(text.slice(end), search)];
 }
 
 export async function showInbox() {
@@ -128,7 +140,7 @@ export function countInbox(number) {
 }
 
 function waitingRow(row) {
-  const where = el("a", { href: `#/session/${encodeURIComponent(row.session)}` }, "session");
+  const where = el("a", { href: `#/session/${encodeURIComponent(row.session)}` }, row.about || "session");
   const about = el("p", { className: "quiet" }, [row.worker, moment(row.asked), row.answer ? `answered: ${row.answer}` : ""].filter(Boolean).join(" · "), " · ", where);
   const place = `/api/inbox/${encodeURIComponent(row.session)}/${encodeURIComponent(row.request)}`;
   const answer = async (choice, feedback) => {
