@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,10 +166,11 @@ class EventBus:
             return replace(answer.decision, by="user")
         return ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
 
-    async def ask_input(self, prompt: str) -> str | None:
-        """Ask for a line of text; None when no person can give one."""
+    async def ask_input(self, prompt: str, options: Sequence[str] = ()) -> str | None:
+        """Ask for a line of text, which may be one of a few; None when no person can give one."""
         request_id = new_id("input")
-        answer = await self._question(request_id, InputPrompt(request_id, prompt), UserInput)
+        asked = InputPrompt(request_id, prompt, tuple(options) or None)
+        answer = await self._question(request_id, asked, UserInput)
         return answer.content if isinstance(answer, UserInput) else None
 
     async def _question(

@@ -420,6 +420,8 @@ class InputPrompt(Event):
     type: ClassVar[str] = "inputPrompt"
     request_id: str
     prompt: str
+    options: tuple[str, ...] | None = None
+    """The answers that are wanted, where it is one of a few."""
 
 
 @dataclass(frozen=True)

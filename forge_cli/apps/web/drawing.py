@@ -73,7 +73,7 @@ class SessionDrawing:
         self._begun, self._stream = False, ""
         self._activity = ""
         self._running: dict[tuple[Delegation, str], str] = {}
-        self._questions: dict[str, str] = {}
+        self._questions: dict[str, InputPrompt] = {}
         self._calls = 0
         self._since = time.time()
         self._pending = PendingChanges()
@@ -218,9 +218,9 @@ class SessionDrawing:
             case ApprovalRequired() if self.live:
                 self._pending.others.append(self._draw_request(Recorded(event, line)))
                 self._changed("status")
-            case InputPrompt(request_id=request_id, prompt=prompt) if self.live:
-                self._questions[request_id] = prompt
-                self._pending.others.append(draw_question(request_id, prompt))
+            case InputPrompt() if self.live:
+                self._questions[event.request_id] = event
+                self._pending.others.append(draw_question(event))
                 self._changed("status")
             case UserInput(request_id=request_id):
                 self._close_question(request_id)
@@ -302,7 +302,7 @@ class SessionDrawing:
         """All that holds now and is not an entry."""
         objects = [self._draw_state(state) for state in ("session", "title", "status", "usage", "tools", "tree")]
         objects += map(self._draw_request, self.requests.values())
-        objects += [draw_question(request, prompt) for request, prompt in self._questions.items()]
+        objects += map(draw_question, self._questions.values())
         return [*objects, *self._draw_growing(whole=True)]
 
     def _draw_growing(self, *, whole: bool = False) -> Iterator[JsonObject]:

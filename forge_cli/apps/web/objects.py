@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.core.approval import ApprovalRequest
-from forge_cli.core.events import CommandTried
+from forge_cli.core.events import CommandTried, InputPrompt
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.ui.facts import Facts, ManualTool
@@ -36,10 +36,10 @@ def draw_request_object(
     }
 
 
-def draw_question(request_id: str, prompt: str) -> JsonObject:
-    """A line of text that somebody asks for."""
-    html = element("p", many_lines(prompt, exact=True), "asks")
-    return {"type": "question", "request": request_id, "html": html, "secret": False, "default": ""}
+def draw_question(asked: InputPrompt) -> JsonObject:
+    """A line of text that somebody asks for, or one of a few."""
+    html = element("p", many_lines(asked.prompt, exact=True), "asks")
+    return {"type": "question", "request": asked.request_id, "html": html, "options": list(asked.options or ())}
 
 
 def draw_usage(facts: Facts, calls: int) -> JsonObject:

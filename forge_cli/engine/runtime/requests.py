@@ -144,7 +144,7 @@ class WorkerRequests:
         return None
 
     async def _wants_to_answer(self, question: str) -> bool:
-        agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ")
+        agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ", ("yes", "no"))
         return (agreed or "").strip().lower() in ("y", "yes")
 
     async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
@@ -160,7 +160,7 @@ class WorkerRequests:
         """The lines by field, the first after ``lead``; None where one that is required stays empty."""
         given: JsonObject = {}
         for each in form:
-            line = await self._bus.ask_input(f"{lead}{_prompt(each)}")
+            line = await self._bus.ask_input(f"{lead}{_prompt(each)}", _options(each))
             lead = ""
             if line is None or (not line.strip() and each.required):
                 return None
@@ -171,10 +171,15 @@ class WorkerRequests:
         return given
 
 
+def _options(asked: FormField) -> list[str]:
+    """The lines that answer it, where those are a few."""
+    return ["true", "false"] if asked.type == "boolean" else [shown(option).strip("'") for option in asked.options]
+
+
 def _prompt(asked: FormField) -> str:
     """``size, how large it is (small, large; empty: small): ``"""
     about = f", {visible(cut(asked.description, 300, 'end'))}" if asked.description else ""
-    hints = ["|".join(shown(option).strip("'") for option in asked.options)] if asked.options else []
+    hints = ["|".join(_options(asked))] if asked.options else []
     if asked.type in ("number", "boolean", "json"):
         hints.append({"number": "a number", "boolean": "true or false", "json": "JSON"}[asked.type])
     hints.append("required" if asked.required else f"empty: {shown(asked.default) if asked.has_default else 'none'}")

@@ -497,12 +497,13 @@ def test_a_question_is_answered_once(tester: Project) -> None:
         bus, heard = browser.serving.find().live[session].bus, list[str | None]()
 
         async def ask() -> None:
-            heard.append(await bus.ask_input("Who are <you>?"))
+            heard.append(await bus.ask_input("Who are <you>?", ("me", "you")))
 
         browser.tasks.start_soon(ask)
         await tab.wait(lambda tab: tab.questions)
         (request, question), *_ = tab.questions.items()
         assert "Who are &lt;you&gt;?" in question["html"]
+        assert question["options"] == ["me", "you"]
         assert tab.status == "waiting"
         late = await browser.open(session)
         assert late.questions == tab.questions

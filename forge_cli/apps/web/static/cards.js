@@ -164,12 +164,15 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   return card;
 }
 
-function questionCard({ html, secret, default: value }, reply) {
+/** The card for a line of text; where it is one of a few, each has a button. */
+function questionCard({ html, options }, reply) {
   const said = el("p", { className: "error", role: "alert" });
-  const input = el("input", { type: secret ? "password" : "text", value: value ?? "", autocomplete: "off", "aria-label": "Your answer", "data-reply": "" });
-  const decline = el("button", { type: "button", "data-act": "decline", onclick: () => act(decline, said, () => reply(null)) }, "Decline");
+  const give = (text) => (event) => act(event.currentTarget, said, () => reply(text));
+  const input = el("input", { autocomplete: "off", "aria-label": "Your answer", "data-reply": "" });
   const send = el("button", { type: "submit", className: "primary" }, "Answer");
-  const form = el("form", { className: "decide" }, input, said, el("div", { className: "choices" }, send, decline));
+  const answers = options.length ? options.map((each) => el("button", { type: "button", "data-reply": each, onclick: give(each) }, each)) : [send];
+  const decline = el("button", { type: "button", className: "plain", "data-act": "decline", onclick: give(null) }, "Decline");
+  const form = el("form", { className: "decide" }, options.length ? "" : input, said, el("div", { className: "choices" }, ...answers, decline));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     act(send, said, () => reply(input.value));
