@@ -523,7 +523,7 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
         rows = await browser.get("/api/inbox")
         assert (await browser.get("/api/state"))["parked"] == 1
         (row,) = rows
-        assert (row["session"], row["tool"], row["worker"]) == (session, "write_file", "tester")
+        assert (row["session"], row["tool"], row["worker"], row["about"]) == (session, "write_file", "tester", "go")
         assert [choice["value"] for choice in row["choices"]] == ["once", "no"]
         assert "1 file, +1 -0" in row["html"]
         tab = await browser.open(session)

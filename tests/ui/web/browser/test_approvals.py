@@ -43,6 +43,9 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
     for words in ("clerk wants to call refund", "Ana", "risk: high"):
         expect(card(page)).to_contain_text(words)
     expect(card(page)).to_be_focused()
+    page.locator("#mode option").first.evaluate("each => (each.text = 'a mode that has a long name')")
+    rows = {round(page.locator(each).bounding_box()["y"]) // 8 for each in ("#mode", "#stop", "#send")}
+    assert len(rows) == 1, "what belongs to the message is not in one row"
     for key in ("Enter", " ", "x", "Control+y"):
         press(page, key)
     assert decisions(site) == []
@@ -52,6 +55,9 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
     expect(page.locator("#message")).to_be_focused()
 
     say(page, "Again.")
+    expect(card(page)).to_be_focused()
+    press(page, "t")
+    page.keyboard.press("Escape")  # leaves the sentence, and does not stop the worker
     expect(card(page)).to_be_focused()
     press(page, "t")
     page.keyboard.type("She has been paid, yes.")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from forge_cli.testing import call, calls
 
-from ....models.openai.server import DONE, ChatServer, Reply, chunk, usage
+from ....models.openai.server import DONE, ChatServer, Reply, chunk, says, usage
 from .conftest import Start
 from .site import SECONDS, Site, say
 
@@ -133,7 +133,9 @@ class Slow:
         return Reply(self._pieces(lines))  # type: ignore[arg-type]
 
     def _pieces(self, lines: int) -> Iterator[bytes]:
-        yield chunk(role="assistant", content="")
+        yield chunk(role="assistant", content="| *a* | b |\n|---|---|\n| 1 | **two")
+        assert self.through.acquire(timeout=SECONDS)
+        yield chunk(content="** |\n\n")
         for number in range(lines):
             assert self.through.acquire(timeout=SECONDS)
             yield chunk(content=f"line {number}\n\n")
@@ -154,7 +156,8 @@ def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, mo
     site.start("worker.yaml", "-m", "openai:tiny", OPENAI_BASE_URL=model.url)
     page = site.talk()
     say(page, "Count.")
-    slow.let(60)
+    expect(page.locator(".entry.answer.busy td strong")).to_have_text("two")  # Markdown from its first word on
+    slow.let(61)
     expect(page.locator(".entry.answer .words")).to_contain_text("line 59")
     at_end = "() => document.scrollingElement.scrollHeight - innerHeight - scrollY < 2"
     page.wait_for_function(at_end)
@@ -172,7 +175,8 @@ def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, mo
     expect(page.locator(".entry.answer .words")).to_contain_text("line 89")
     slow.let(30)
     expect(page.locator("#status-text")).to_have_text("Ready")
-    assert [line for line in text_of(page).split("\n") if line] == [f"line {number}" for number in range(120)]
+    lines = text_of(page).split("\n")
+    assert [line for line in lines if line.startswith("line")] == [f"line {number}" for number in range(120)]
 
 
 @pytest.mark.long
@@ -187,6 +191,11 @@ def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Sta
 
     page.get_by_role("link", name="Sessions", exact=True).click()
     page.get_by_label("Search in sessions").fill("lamp")
+    expect(page.locator("#found")).to_have_text("1 session found")
+    expect(page.locator("#session-list mark")).to_have_text("lamp")
+    page.locator("#session-list a").click()
+    expect(page.locator("#reading")).to_be_visible()
+    page.go_back()
     expect(page.locator("#found")).to_have_text("1 session found")
     page.get_by_label("Search in sessions").fill("sofa")
     expect(page.locator("#found")).to_have_text("0 sessions found")
@@ -276,7 +285,8 @@ def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
 @pytest.mark.long
 def test_what_failed_can_be_tried_again(site: Site, model: ChatServer) -> None:
     refusal = Reply([b'{"error": {"message": "no such key"}}'], status=401)
-    model.will(refusal, Reply([chunk(role="assistant", content="Here."), chunk("stop"), usage(1, 1), DONE]))
+    cut = Reply([chunk(role="assistant", content="Half of it")], end="cut")
+    model.will(refusal, says("Here."), cut, says("All of it."))
     site.start("worker.yaml", "-m", "openai:tiny", OPENAI_BASE_URL=model.url)
     page = site.talk()
     say(page, "Hello?")
@@ -284,3 +294,10 @@ def test_what_failed_can_be_tried_again(site: Site, model: ChatServer) -> None:
     expect(page.locator(".entry.answer .words")).to_have_text("Here.")
     expect(page.locator(".entry.user .words")).to_have_text(["Hello?", "Hello?"])
     expect(page.locator(".retry")).to_have_count(0)
+    say(page, "All?")
+    expect(page.locator(".entry.answer .words")).to_have_text(["Here.", "All of it."])
+    kinds = "() => [...document.querySelectorAll('.entry')].map((each) => each.classList[1]).slice(-3)"
+    assert page.evaluate(kinds) == ["user", "note", "answer"]
+    page.reload()
+    expect(page.locator(".entry.answer .words")).to_have_text(["Here.", "All of it."])
+    assert page.evaluate(kinds) == ["user", "note", "answer"]

@@ -60,9 +60,9 @@ from forge_cli import ToolContext, tool
 @tool(needs_approval=False)
 async def paint(context: ToolContext) -> str:
     """Paint the door."""
-    shade = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
-    answer = await context.ask("Which colour?", shade)
-    return f"painted {answer['colour']}" if answer else "not painted"
+    words = {"colour": {"type": "string"}, "size": {"enum": ["small", "large"]}}
+    answer = await context.ask("Which colour?", {"type": "object", "properties": words, "required": list(words)})
+    return f"painted {answer['colour']}, {answer['size']}" if answer else "not painted"
 '''
 
 
@@ -80,8 +80,9 @@ def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
     other = site.talk(page.context)
     other.get_by_label("Your answer").fill("<b>green</b>")
     other.keyboard.press("Enter")
+    question.get_by_role("button", name="large").click()
     expect(question).to_have_count(0)
-    expect(page.locator(".entry.answer .words")).to_have_text("painted <b>green</b>")
+    expect(page.locator(".entry.answer .words")).to_have_text("painted <b>green</b>, large")
     say(page, "Again.")
     question.get_by_role("button", name="Decline").click()
     expect(page.locator(".entry.answer .words").last).to_have_text("Then: not painted")

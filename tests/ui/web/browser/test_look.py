@@ -13,7 +13,7 @@ from .site import Site, say
 
 REFUND = calls(call("refund", customer="Ana", amount=19))
 LONG = "word" * 60
-ANSWER = f"""# Title
+ANSWER = f"""## Title
 
 Some `code` and [a link](https://example.org).
 
@@ -50,8 +50,9 @@ def views(site: Site, page: Page):
     expect(page.locator(".entry.error")).to_be_visible()
     say(page, "Pay.")
     expect(page.locator(".card")).to_be_visible()
-    page.locator(".card [data-key=t]").click()
     yield "card"
+    page.locator(".card [data-key=t]").click()
+    yield "reason"
     page.get_by_role("link", name="Inbox 1 waiting").click()
     expect(page.locator("#parked .card")).to_be_visible()
     yield "inbox"
@@ -86,8 +87,24 @@ def views(site: Site, page: Page):
 def test_nothing_is_wider_than_a_narrow_or_enlarged_window(start: Start, width: int, height: int) -> None:
     site = start(REFUND, ANSWER)
     page = site.talk(viewport={"width": width, "height": height})
-    for _ in views(site, page):
+    for view in views(site, page):
         fits(page)
+        if view == "card":
+            assert page.evaluate(UNCOVERED)
+
+
+UNCOVERED = """() => {
+    const uncovered = (each) => {
+        const { left, top, height } = each.getBoundingClientRect();
+        return each.contains(document.elementFromPoint(left + 5, top + height / 2));
+    };
+    const dl = document.querySelector(".card dl.args");
+    return uncovered(dl) && [...document.querySelectorAll(".card .choices button")].every((each) => {
+        each.scrollIntoView({ block: "center" });
+        return uncovered(each);
+    });
+}"""
+"""Is what is asked in sight, and can its buttons be reached?"""
 
 
 @pytest.mark.long
