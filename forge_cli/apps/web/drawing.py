@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage
+from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage, settled_by
 from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.events import (
     AnyEvent,
-    ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
     CommandTried,
     ContextUsage,
     InputPrompt,
@@ -105,7 +103,7 @@ class SessionDrawing:
             self._note(line, event)
             for request in asked:
                 if request not in self.requests:
-                    self._close_request(request, *_settled_by(event))
+                    self._close_request(request, *settled_by(event))
 
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
         """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
@@ -335,6 +333,7 @@ class SessionDrawing:
             "open": unfinished and self.live,
             "level": f"{placed.level} passing" if placed.passes else placed.level,
             "before": placed.before,
+            "source": placed.source,
             "retry": placed.level == "error" and not placed.of_command and self.live,
         }
 
@@ -384,16 +383,3 @@ class SessionDrawing:
         if self._running and self.busy:
             return "running", ", ".join(dict.fromkeys(self._running.values()))
         return (self._activity if self.busy and self._activity else "thinking" if self.busy else "idle"), ""
-
-
-def _settled_by(event: AnyEvent) -> tuple[str, str]:
-    """How a request ended, and by whom."""
-    match event:
-        case ApprovalResponse(decision=decision):
-            return "yes" if decision.approved else "no", decision.via or "user"
-        case ApprovalDecided(approved=approved, by=by):
-            return "yes" if approved else "no", by
-        case ToolResult(status=status):
-            return status, "tool"
-        case _:
-            return "ended", "session"

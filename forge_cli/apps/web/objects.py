@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.core.approval import ApprovalRequest
-from forge_cli.core.events import CommandTried, InputPrompt
+from forge_cli.core.events import AnyEvent, ApprovalDecided, ApprovalResponse, CommandTried, InputPrompt, ToolResult
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.ui.facts import Facts, ManualTool
@@ -82,3 +82,16 @@ def _draw_tool(tool: ManualTool) -> JsonObject:
         for each in tool.fields
     ]
     return {"name": tool.name, "label": tool.label, "description": tool.description, "fields": fields}
+
+
+def settled_by(event: AnyEvent) -> tuple[str, str]:
+    """How a request ended, and by whom."""
+    match event:
+        case ApprovalResponse(decision=decision):
+            return "yes" if decision.approved else "no", decision.via or "user"
+        case ApprovalDecided(approved=approved, by=by):
+            return "yes" if approved else "no", by
+        case ToolResult(status=status):
+            return status, "tool"
+        case _:
+            return "ended", "session"

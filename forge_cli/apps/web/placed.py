@@ -42,6 +42,11 @@ class PlacedEntry:
         return isinstance(self.entry, Noted) and RetryNotice.read(self.entry.text) is not None
 
     @property
+    def source(self) -> str | None:
+        """The Markdown of an answer, to be copied."""
+        return self.entry.text if self.kind == "answer" and isinstance(self.entry, Said) else None
+
+    @property
     def is_shown(self) -> bool:
         """An answer without words has nothing to show, and the title stands above the conversation."""
         match self.entry:

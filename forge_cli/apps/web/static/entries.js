@@ -12,15 +12,20 @@ export function dress(place) {
     if (!wide.matches("pre") || !navigator.clipboard) continue;
     const frame = el("div", { className: "copyable" });
     wide.replaceWith(frame);
-    frame.append(wide, copyButton("Copy", wide));
+    frame.append(wide, copyButton("Copy", () => textOf(wide)));
   }
 }
 
-function copyButton(label, source) {
+/** Code or a diff without the numbers of its lines. */
+function textOf(code) {
+  const plain = code.cloneNode(true);
+  for (const number of plain.querySelectorAll(".gutter")) number.remove();
+  return plain.textContent;
+}
+
+function copyButton(label, read) {
   const copy = async () => {
-    const plain = source.cloneNode(true);
-    for (const number of plain.querySelectorAll(".gutter, button")) number.remove();
-    await navigator.clipboard.writeText(plain.textContent.replace(/\n+$/, ""));
+    await navigator.clipboard.writeText(read().replace(/\n+$/, ""));
     button.classList.add("done");
     announce("Copied");
     setTimeout(() => button.classList.remove("done"), 1500);
@@ -103,7 +108,7 @@ export class Log {
   }
 
   /** Put an entry at the end, or in place of the one with its key; what the reader opened stays open. */
-  put({ key, html, kind, parent, before, open, level = "", retry = false }) {
+  put({ key, html, kind, parent, before, source, open, level = "", retry = false }) {
     const known = this.entries.get(key);
     const entry = known || this.add(key, parent, before);
     if (kind === "answer") this.forgetVoid();
@@ -117,8 +122,7 @@ export class Log {
     });
     for (const media of inside.querySelectorAll("img")) media.addEventListener("load", () => this.reader.follow());
     dress(inside);
-    const words = kind === "answer" && !open && inside.querySelector(":scope > .words");
-    if (words && navigator.clipboard) inside.append(copyButton("Copy the answer", words));
+    if (source?.trim() && navigator.clipboard) inside.append(copyButton("Copy the answer", () => source));
     if (retry) inside.append((this.retry = el("button", { type: "button", className: "retry", onclick: (event) => this.onRetry(event.currentTarget) }, "Retry")));
     this.growing.delete(key);
     this.texts.delete(key);

@@ -252,7 +252,7 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
 
 
 def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
-    site = start("I read it.", "And again.")
+    site = start("I **read** it.", "And again.")
     site.project.write("notes.md", "Butter\n")
     page = site.talk()
     page.locator("#message").press_sequentially("/hel")
@@ -279,7 +279,7 @@ def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
     page.locator(".entry.answer").hover()
     page.get_by_role("button", name="Copy the answer").click()
     expect(page.locator("#announce")).to_contain_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == "I read it."
+    assert page.evaluate("navigator.clipboard.readText()") == "I **read** it."
 
 
 @pytest.mark.long
