@@ -169,15 +169,12 @@ class EventBus:
     async def ask_input(self, prompt: str, options: Sequence[str] = ()) -> str | None:
         """Ask for a line of text, which may be one of a few; None when no person can give one."""
         request_id = new_id("input")
-        asked = InputPrompt(request_id, prompt, tuple(options) or None)
-        answer = await self._question(request_id, asked, UserInput)
+        answer = await self._question(request_id, InputPrompt(request_id, prompt, tuple(options) or None), UserInput)
         return answer.content if isinstance(answer, UserInput) else None
 
-    async def _question(
-        self, request_id: str, event: Event, answer_type: type[ApprovalResponse | UserInput]
-    ) -> Event | None:
+    async def _question(self, request_id: str, event: Event, kind: type[ApprovalResponse | UserInput]) -> Event | None:
         questions = self._root._questions
-        question = questions[request_id] = _Question(answer_type)
+        question = questions[request_id] = _Question(kind)
         try:
             self.emit(event)
             if self.attended:

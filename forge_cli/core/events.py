@@ -415,13 +415,12 @@ class ManualToolsAvailable(Event):
 
 @dataclass(frozen=True)
 class InputPrompt(Event):
-    """Somebody is asked for a line of text."""
+    """Somebody is asked for a line of text, which is one of the ``options`` where there are some."""
 
     type: ClassVar[str] = "inputPrompt"
     request_id: str
     prompt: str
     options: tuple[str, ...] | None = None
-    """The answers that are wanted, where it is one of a few."""
 
 
 @dataclass(frozen=True)
