@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage, settled_by
 from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
-from forge_cli.core.approval import MODE_TITLES
+from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.events import (
     AnyEvent,
+    ApprovalDecided,
     ApprovalRequired,
     CommandTried,
     ContextUsage,
@@ -95,6 +96,9 @@ class SessionDrawing:
             event = line.event
         except BadLine:
             event = None
+        match event:
+            case ApprovalDecided(grant=GrantOffer(text=text), approved=True, cached=False):
+                self._reader.add(Noted(f"allowed for the session: {text}"))
         for entry in touched:
             if id(entry) not in self._keys:
                 self._place(entry, line, event)
@@ -125,7 +129,7 @@ class SessionDrawing:
         parent = self._key_of(update.within, update.tool_call_id) if update else None
         if isinstance(event, ToolStarted) and event.parent_call_id:
             parent = self._key_of(line.delegation, event.parent_call_id) or parent
-        elif isinstance(event, CommandTried):
+        elif isinstance(event, CommandTried | ApprovalDecided):
             parent = self._key_of(line.delegation, event.tool_call_id) or parent
         self._keys[id(entry)] = key
         of_command, before = bool(self._reader.command), self._key_after(entry)

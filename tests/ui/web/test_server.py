@@ -301,6 +301,12 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
         assert "not one of the choices" in refused["error"]
         await browser.act(session, "answer", request=request["request"], choice="session")
         await tab.until("over")
+        told = [
+            entry["parent"]
+            for entry in tab.entries.values()
+            if "allowed for the session: this exact call" in entry["html"]
+        ]
+        assert told == [next(key for key, entry in tab.entries.items() if entry["kind"] == "call")]
         return tab.types()
 
     assert play(tester, story).count("request") == 1

@@ -155,12 +155,21 @@ function showNothing(sentence) {
   $("nothing-why").textContent = sentence;
 }
 
+/** A part of the address; what somebody typed there may be anything. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 async function route() {
   $("parked").replaceChildren();
   const [, view, id] = location.hash.match(/^#?\/?(?:(sessions|inbox|session)(?:\/([^/]+))?)?$/) || ["", "nothing"];
   if (view === "session" && id) {
     show("talk");
-    openSession(decodeURIComponent(id));
+    openSession(decoded(id));
     $("message").focus();
     return;
   }
@@ -168,7 +177,7 @@ async function route() {
   if (view === "nothing" || view === "session" || (id && view !== "sessions")) showNothing(`The page has no part '${location.hash}'.`);
   else show(view || "home", { sessions: "Sessions", inbox: "Inbox" }[view] || "Start");
   if (!view) $("begin-text").focus();
-  if (view === "sessions") $("search-text").value = decodeURIComponent(id || "");
+  if (view === "sessions") $("search-text").value = decoded(id || "");
   if (view === "inbox") await showInbox();
   await refresh();
 }
