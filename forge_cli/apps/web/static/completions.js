@@ -21,13 +21,18 @@ export class Completions {
     if (turn !== this.asked) return;
     this.before = before;
     this.show(found.slice(0, 50));
+    const index = this.pressed === "Tab" ? Math.max(this.at, 0) : this.at; // a key that came before the answer
+    if (this.pressed && this.found[index]) this.take(index);
+    this.pressed = "";
   }
 
+  /** Show these; what was chosen stays chosen where it is still among them. */
   show(found) {
+    const chosen = this.found[this.at]?.text;
     this.found = found;
     this.list.hidden = !found.length;
     this.list.replaceChildren(...found.map((each, index) => this.option(each, index)));
-    this.select(-1);
+    this.select(found.findIndex(({ text }) => text === chosen));
   }
 
   option({ text, summary }, index) {
@@ -50,10 +55,12 @@ export class Completions {
     if (this.list.hidden || event.isComposing) return;
     const isStale = this.before !== this.box.value.slice(0, this.box.selectionStart); // the answer is still on its way
     const moves = { ArrowDown: 1, ArrowUp: -1 };
-    if (event.key in moves) this.select((this.at + moves[event.key] + this.found.length) % this.found.length);
-    else if (event.key === "Tab" && !event.shiftKey) isStale || this.take(Math.max(this.at, 0));
-    else if (event.key === "Enter" && this.at >= 0 && !isStale) this.take(this.at);
-    else if (event.key === "Escape") this.close();
+    const from = event.key === "ArrowUp" ? Math.max(this.at, 0) : this.at;
+    if (event.key in moves) this.select((from + moves[event.key] + this.found.length) % this.found.length);
+    else if ((event.key === "Tab" && !event.shiftKey) || (event.key === "Enter" && this.at >= 0)) {
+      if (isStale) this.pressed = event.key;
+      else this.take(Math.max(this.at, 0));
+    } else if (event.key === "Escape") this.close();
     else return;
     event.preventDefault();
   }
@@ -68,6 +75,7 @@ export class Completions {
 
   close() {
     this.asked++;
+    this.pressed = "";
     this.show([]);
   }
 }
