@@ -17,7 +17,7 @@ from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
 
 CALLS = 200
-LIMIT = 3.0
+LIMIT = 5.0
 WORKER = "name: reader\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n"
 SCRIPT = "turns: [{text: done}]\n"
 

@@ -177,14 +177,12 @@ class Tool:
         *,
         schema: JsonObject | type[BaseModel] | None = None,
         in_thread: InThread | None = None,
-        at_once: Callable[..., Any] | None = None,
         **overrides: Any,
     ) -> Tool:
         """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
 
         What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
-        function that is not async, in a thread of its choice. ``at_once`` takes what the function takes, and returns
-        the result where it need not wait for it; None leaves the call to the function.
+        function that is not async, in a thread of its choice.
         """
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
@@ -195,7 +193,7 @@ class Tool:
             "description": room.signature.describe(function)
             or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
-            "execute": FunctionCall(function, model, context_name, in_thread or in_pool, at_once),
+            "execute": FunctionCall(function, model, context_name, in_thread or in_pool),
             **options.stated(),
             **overrides,
         }

@@ -258,7 +258,6 @@ class FunctionCall:
     model: JsonObject | type[BaseModel]
     context_name: str | None
     in_thread: InThread
-    instant: Callable[..., Any] | None = None
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
         if self._is_async:
@@ -268,22 +267,15 @@ class FunctionCall:
 
     def here(self, args: Args, context: ToolContext | None) -> Any:
         """Call the function in this thread."""
-        return self.function(**self._values(args, context))
+        values = self._type_args(args)
+        if self.context_name:
+            values[self.context_name] = context
+        return self.function(**values)
 
     @cached_property
     def pooled(self) -> bool:
         """Is it called in a thread of the pool?"""
         return self.in_thread is in_pool and not self._is_async
-
-    def at_once(self, args: Args, context: ToolContext | None) -> Any:
-        """The result, where the function need not be waited for; None where it has to be called."""
-        return None if self.instant is None else self.instant(**self._values(args, context))
-
-    def _values(self, args: Args, context: ToolContext | None) -> dict[str, Any]:
-        values = self._type_args(args)
-        if self.context_name:
-            values[self.context_name] = context
-        return values
 
     @cached_property
     def _type_args(self) -> Callable[[Args], dict[str, Any]]:

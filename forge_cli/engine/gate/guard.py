@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
@@ -22,7 +22,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
 from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusal
 from forge_cli.engine.gate.outcome import conclude, outcome_of
-from forge_cli.engine.gate.performing import CallClock, Consented, Performer
+from forge_cli.engine.gate.performing import CallClock, Consented, perform_tool
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
@@ -92,10 +92,6 @@ class Guard:
     def sandbox(self) -> Sandbox:
         return self.judge.sandbox
 
-    @cached_property
-    def _performer(self) -> Performer:
-        return Performer(self.interrupt)
-
     async def call(
         self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
     ) -> ToolOutcome:
@@ -131,7 +127,7 @@ class Guard:
             if self.judge.reopened:
                 self.judge.reopened.start(call)
             clock = requested.clock = CallClock(judged.tool.timeout)
-            performed = await self._performer.perform(consented, clock, partial(self._context, requested, consented))
+            performed = await perform_tool(consented, clock, partial(self._context, requested, consented))
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):

@@ -27,15 +27,12 @@ from forge_cli.schema.tool_fields import FunctionCall
 if TYPE_CHECKING:
     from forge_cli.core.context import ToolContext
     from forge_cli.core.events import CommandTried
-    from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.engine.gate.judge import Judged
 
 T = TypeVar("T")
 TOOL = "the tool "
 _GRACE = bounds.CANCEL_GRACE + 1.0
 """Seconds after its limit until a call that holds the event loop ends the process: by then it would be abandoned."""
-MOST_AT_ONCE = 0.01
-"""Seconds for which calls may follow each other without a turn of the event loop."""
 
 
 @dataclass
@@ -145,41 +142,19 @@ def _kept(performed: Performed) -> Any:
     return performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
 
 
-class Performer:
-    """Executes the tools of one worker."""
-
-    def __init__(self, interrupt: InterruptSignal) -> None:
-        self._interrupt = interrupt
-        self._last_turn = -math.inf
-
-    async def perform(
-        self, consented: Consented, clock: CallClock, new_context: Callable[[], ToolContext]
-    ) -> Performed:
-        """Let a tool do its work: at once where it says that it need not wait, in a thread, or in a task."""
-        call, execute = consented.judged.call, consented.judged.tool.execute
-        what, args = f"{TOOL}{call.name}", partial(copy_args, consented.judged.args)
-        with Executing(call.id):
-            if not isinstance(execute, FunctionCall):
-                context = new_context()
-                return await perform(what, clock, lambda: execute(args(), context))
-            wanted = new_context() if execute.context_name else None
-            if execute.instant is not None:
-                await self._give_way()
-                if self._interrupt.interrupted:
-                    return Performed(late=True)
-                if done := perform_at_once(what, clock, lambda: execute.at_once(args(), wanted)):
-                    return done
-            if execute.pooled:
-                done = await perform(what, clock, partial(bounds.run_in_thread, execute.here, args(), wanted))
-                return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
-            return await perform(what, clock, lambda: execute(args(), wanted))
-
-    async def _give_way(self) -> None:
-        """Give the event loop its turns where calls end without waiting for anything."""
-        now = time.monotonic()
-        if now > self._last_turn + MOST_AT_ONCE:
-            self._last_turn = now
-            await asyncio.sleep(0)
+async def perform_tool(consented: Consented, clock: CallClock, new_context: Callable[[], ToolContext]) -> Performed:
+    """Let a tool do its work, in a thread or in a task."""
+    call, execute = consented.judged.call, consented.judged.tool.execute
+    what, args = f"{TOOL}{call.name}", partial(copy_args, consented.judged.args)
+    with Executing(call.id):
+        if not isinstance(execute, FunctionCall):
+            context = new_context()
+            return await perform(what, clock, lambda: execute(args(), context))
+        wanted = new_context() if execute.context_name else None
+        if execute.pooled:
+            done = await perform(what, clock, partial(bounds.run_in_thread, execute.here, args(), wanted))
+            return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
+        return await perform(what, clock, lambda: execute(args(), wanted))
 
 
 def consult(what: str, function: Callable[..., T], *args: Any) -> T:
@@ -190,15 +165,6 @@ def consult(what: str, function: Callable[..., T], *args: Any) -> T:
 async def consult_async(what: str, answer: Awaitable[Any]) -> Any:
     """Await what ``consult`` has given, where that is needed."""
     return await perform_within(bounds.CALL_LIMIT, what, lambda: answer)
-
-
-def perform_at_once(what: str, clock: CallClock, function: Callable[[], Any]) -> Performed | None:
-    """Call third-party code that need not wait; None where it says that it has to."""
-    try:
-        value = bounds.call_within(clock.limit, what, function)
-    except BaseException as error:  # third-party code: whatever it raises is a result
-        return Performed(error=error)
-    return None if value is None else Performed(value)
 
 
 async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:

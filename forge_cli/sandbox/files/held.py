@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -95,21 +94,6 @@ class HeldFile:
                 size = os.fstat(file.fileno()).st_size
                 raise ToolError(f"{self.asked} has {size} bytes, and at most {READ_MAX} are read as a whole")
             return data
-
-    def read_cached(self, most: int) -> bytes | None:
-        """The whole content, if it is no longer than that and the system has it in memory: then nothing waits."""
-        if sys.platform != "linux" or self._existing().st_size > most:
-            return None
-        descriptor = self.open()
-        try:
-            size = os.fstat(descriptor).st_size
-            buffer = bytearray(size + 1)
-            read = os.preadv(descriptor, [buffer], 0, os.RWF_NOWAIT)
-        except OSError:  # it would wait, or this file system cannot say whether it would
-            return None
-        finally:
-            os.close(descriptor)
-        return bytes(buffer[:size]) if read == size else None
 
     def read_lines(self, first: int, count: int | None = None) -> bytes:
         """So many lines from the ``first`` on, counted from 1; the file may be of any size."""

@@ -39,8 +39,6 @@ T = TypeVar("T")
 ABSENT = "absent"
 SHOWN_MAX = 4 * ORIGINAL_LIMIT
 """Bytes of a file that a diff repeats, if at all: a character takes no more than four."""
-AT_ONCE = 256 * 1024
-"""Bytes of a file that are copied and decoded sooner than a thread takes up its work."""
 
 
 def for_model(summary: str, lines: Iterable[str]) -> str:
@@ -167,17 +165,17 @@ def read_text(view: SandboxView, path: str, offset: int, limit: int | None, *, n
         whole = file.read() if size <= READ_MAX else None
         _check_text(path, file.read(_BEGINNING) if whole is None else whole, size)
         data = file.read_lines(offset, limit) if whole is None or part else whole
-    return _content(view, path, data, whole, first_line=offset, size=size if part else len(data), numbered=numbered)
-
-
-def read_cached(view: SandboxView, path: str, *, numbered: bool) -> FileContent | None:
-    """The same of a whole file that is in memory and small; None for any other."""
-    with hold(view, path, Access.READ) as file:
-        data = file.read_cached(AT_ONCE)
-    if data is None:
-        return None
-    _check_text(path, data, len(data))
-    return _content(view, path, data, data, first_line=1, size=len(data), numbered=numbered)
+    try:
+        return FileContent(
+            spell(view, path),
+            data.decode(),
+            size=size if part else len(data),
+            first_line=offset,
+            total_lines=None if whole is None else whole.count(b"\n") + (whole[-1:] not in (b"", b"\n")),
+            numbered=numbered or None,
+        )
+    except UnicodeDecodeError:
+        raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None
 
 
 _BEGINNING = 8192
@@ -186,22 +184,6 @@ _BEGINNING = 8192
 def _check_text(path: str, data: bytes, size: int) -> None:
     if b"\0" in data[:_BEGINNING]:
         raise ToolError(f"{path} is a binary file of {size} bytes; file_info tells its size")
-
-
-def _content(
-    view: SandboxView, path: str, data: bytes, whole: bytes | None, *, first_line: int, size: int, numbered: bool
-) -> FileContent:
-    try:
-        return FileContent(
-            spell(view, path),
-            data.decode(),
-            size=size,
-            first_line=first_line,
-            total_lines=None if whole is None else whole.count(b"\n") + (whole[-1:] not in (b"", b"\n")),
-            numbered=numbered or None,
-        )
-    except UnicodeDecodeError:
-        raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None
 
 
 def check_content(args: Args, context: CallContext) -> bool:

@@ -45,7 +45,6 @@ from forge_cli.toolsets.filesystem.files import (
     not_restored,
     patch_result,
     plan_edit,
-    read_cached,
     read_text,
     refuse_marks,
     refuse_marks_in,
@@ -94,7 +93,7 @@ class FilesystemToolset(Toolset):
         reading = partial(make, needs_approval=False, effects=READ_ONLY, timeout=LONGEST)
         changing = partial(make, effects=CHANGING)
         return [
-            reading(self.read_file, Access.READ, at_once=self._read_cached),
+            reading(self.read_file, Access.READ),
             changing(self.write_file, Access.WRITE, needs_approval=check_content, preview=self._preview_write),
             changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
             reading(self.list_files, Access.LIST),
@@ -125,13 +124,6 @@ class FilesystemToolset(Toolset):
         """Read a text file, or some lines of it."""
         read = partial(read_text, context.sandbox, path, offset, limit, numbered=numbered)
         return await to_thread.run_sync(read, abandon_on_cancel=True)
-
-    def _read_cached(
-        self, path: str, offset: int, limit: int | None, numbered: bool, *, context: ToolContext
-    ) -> FileContent | None:
-        """The result of ``read_file``, where it need not wait for a disk."""
-        whole = offset == 1 and limit is None
-        return read_cached(context.sandbox, path, numbered=numbered) if whole else None
 
     async def write_file(
         self,
