@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from anyio import CancelScope, to_thread
 
 from forge_cli.files.keys import stored_keys
-from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
+from forge_cli.sandbox.shapes import OPEN, SHAPES
 from forge_cli.sandbox.spellings import PlainReading, in_base64, only_escapes, plain_text
 
 MARK = "[redacted:{name}]"
@@ -34,14 +34,8 @@ KEY_NAME = re.compile(
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
-_ANCHORS = tuple(shape.anchor for shape in SHAPES)
-_STARTS = tuple(shape.start for shape in SHAPES)
-_BEGINNINGS: dict[str, set[str]] = {}
-"""Text that may become the literal part of a shape, and where that may start."""
-for _shape in SHAPES:
-    for _end in range(1, len(_shape.start)):
-        _BEGINNINGS.setdefault(_shape.start[:_end], set()).add(_shape.place)
-_LONGEST_START = max(map(len, _STARTS))
+_VISIBLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
+"""The characters of words that may be secrets, or become longer ones."""
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
 _SIGNS = "%\\+\n\r"
@@ -152,14 +146,10 @@ class Redactor:
         return "".join([*told, text[start:begun]]), begun
 
     def _begun(self, text: str, start: int) -> int:
-        """The beginning of a secret that is not complete, or may become longer; else the end of the text."""
-        last_space = max(text.rfind(space) for space in " \n\t")
-        near = max(start, min(last_space, len(text)) - LONGEST)
-        first = _beginning(text, start)
-        for index, literal in enumerate(_STARTS):
-            place = text.find(literal, start if SHAPES[index] is BLOCK else near)
-            found = _begun_shape(index).search(text, place) if place >= 0 else None
-            first = min(first, found.start()) if found else first
+        """The beginning of what may become a secret, which the last word may always; else the end of the text."""
+        first = max(start, len(text.rstrip(_VISIBLE)))
+        if found := OPEN.search(text, start):
+            first = min(first, found.start())
         return _first_end(self._beginnings, text, start, first)
 
     def _begun_with_escapes(self, text: str, start: int) -> int:
@@ -199,7 +189,7 @@ class Redactor:
         """
         known = [(_literal(value), self._values[value]) for value in self._longest_first if value in text]
         escaped = self._escaped(text, start)
-        shapes = [_compiled(index) for index, anchor in enumerate(_ANCHORS) if anchor in text]
+        shapes = [_compiled(index) for index, shape in enumerate(SHAPES) if shape.anchor in text]
         kinds = [*known, *((None, mark) for _, mark in escaped), *shapes]
         if not kinds:
             return
@@ -267,14 +257,6 @@ class RedactedStream:
         return self._redactor.settle(text, start, whole=True)[0]
 
 
-def _beginning(text: str, start: int) -> int:
-    """The place where the literal text of a shape is cut off by the end of the text."""
-    for index in range(max(start, len(text) - _LONGEST_START + 1), len(text)):
-        if any(_place(place).match(text, index) for place in _BEGINNINGS.get(text[index:], ())):
-            return index
-    return len(text)
-
-
 def _has_signs(text: str, start: int) -> bool:
     return any(text.find(sign, start) >= 0 for sign in _SIGNS)
 
@@ -296,18 +278,8 @@ def _first_end(values: Mapping[str, Sequence[str]], text: str, start: int, first
 
 
 @cache
-def _place(place: str) -> re.Pattern[str]:
-    return re.compile(place)
-
-
-@cache
-def _begun_shape(index: int) -> re.Pattern[str]:
-    return re.compile(SHAPES[index].begun)
-
-
-@cache
 def _compiled(index: int) -> tuple[re.Pattern[str], str]:
-    return re.compile(SHAPES[index].whole), MARK.format(name=SHAPES[index].name)
+    return re.compile(SHAPES[index].pattern), MARK.format(name=SHAPES[index].name)
 
 
 @lru_cache(maxsize=256)
