@@ -5,7 +5,6 @@ A known value is found as it is, in base64, and written with escapes or over sev
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
@@ -13,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
-from types import NoneType
 from typing import Any
 from urllib.parse import unquote
 
@@ -43,14 +41,10 @@ _SIGNS = "%\\+\n\r"
 _CUT_OFF = re.compile(r"[%\\][%\\u0-9A-Fa-f]*\Z")
 _LONGEST_ESCAPE = 16
 _SPAN = re.compile("(.+)", re.DOTALL)
-_json_text = json.JSONEncoder(ensure_ascii=False).encode
 _LONG = 4096
 _LARGE = 65_536
 _ROOM, _ENTRY = 4_000_000, 100
 """Characters of texts that are remembered, and those that each of them counts for besides its own."""
-_NUMBERS = frozenset({bool, int, float, NoneType})
-_WIDE = 100
-"""Entries of an object or a list that is looked at as a whole first: one by one they would take longer."""
 
 
 class Redactor:
@@ -79,31 +73,15 @@ class Redactor:
         self._beginnings = _by_first_char(self._longest_first)
         self._plain_beginnings = _by_first_char(plain for _, plain in self._plain)
 
-    def is_clean(self, text: str) -> bool:
-        """Is there no secret for sure in what this JSON says? Escapes may hide one, or where it begins."""
-        return "\\" not in text and next(self._matches(text, 0), None) is None
-
     def redact(self, value: Any) -> Any:
         """JSON data with every secret in it replaced, in keys and values alike."""
-        known = self._known
         if isinstance(value, str):
-            return known.get(value) or self.redact_text(value)
-        if isinstance(value, dict) and not self._is_wide_and_clean(value):
-            found = {}
-            for key, item in value.items():
-                kind = type(item)
-                if kind is str:
-                    item = known.get(item) or self.redact_text(item)
-                elif kind not in _NUMBERS:
-                    item = self.redact(item)
-                found[known.get(key) or self.redact(key)] = item
-            return found
-        if isinstance(value, list) and not self._is_wide_and_clean(value):
+            return self.redact_text(value)
+        if isinstance(value, dict):
+            return {self.redact(key): self.redact(item) for key, item in value.items()}
+        if isinstance(value, list):
             return [self.redact(item) for item in value]
         return value
-
-    def _is_wide_and_clean(self, value: dict[str, Any] | list[Any]) -> bool:
-        return len(value) > _WIDE and self.is_clean(_json_text(value))
 
     def redact_text(self, text: str) -> str:
         """A text is looked at once, although the record, the history and the model's log all ask for it.

@@ -347,39 +347,11 @@ def test_looking_for_each_kind_by_itself_finds_what_trying_them_everywhere_finds
     assert REDACTOR.redact(text) == tried_everywhere(text)
 
 
-values = st.recursive(
-    texts | words | st.none() | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts | words, inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(values)
-def test_json_that_is_clean_has_nothing_to_be_redacted(value: Any) -> None:
-    written = json.dumps(value, ensure_ascii=False)
-    if REDACTOR.is_clean(written):
-        assert REDACTOR.redact(value) == value
-    elif "\\" not in written:
-        assert REDACTOR.redact(value) != value or REDACTOR.redact(written) != written
-
-
-@each_row("secret", SECRETS)
-@each_row("around", ["{}", "a {} b", "{}\n", "\t{}", "\x08{}", '"{}"'])
-def test_json_with_a_secret_is_not_clean(secret: str, around: str) -> None:
-    for value in ([around.format(secret)], {around.format(secret): 1}):
-        assert not REDACTOR.is_clean(json.dumps(value, ensure_ascii=False))
-
-
-@pytest.mark.long
-@each_row("secret", [*SECRETS, 'quoted "secret"', "two\nlines"])
-def test_in_many_values_the_same_secrets_are_found_as_in_few(secret: str) -> None:
-    redactor = Redactor({**ENVIRON, "A_TOKEN": 'quoted "secret"', "B_TOKEN": "two\nlines"})
-    redacted = redactor.redact(secret)
-    assert redacted != secret
+def test_data_is_redacted_in_keys_and_values_alike() -> None:
+    redacted = REDACTOR.redact(SECRETS[0])
     clean = [f"value {number}" for number in range(1000)]
-    assert redactor.redact([*clean, {"x": [secret]}]) == [*clean, {"x": [redacted]}]
-    assert redactor.redact(dict.fromkeys(clean, 1) | {secret: 2}) == dict.fromkeys(clean, 1) | {redacted: 2}
-    assert redactor.redact(clean) == clean
+    data = {"x": [SECRETS[0], 1, None, True], SECRETS[0]: 2, "clean": clean}
+    assert REDACTOR.redact(data) == {"x": [redacted, 1, None, True], redacted: 2, "clean": clean}
 
 
 def test_in_a_large_text_the_same_secrets_are_found() -> None:
