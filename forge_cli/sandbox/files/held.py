@@ -188,49 +188,15 @@ def read_lines(file: BinaryIO, first: int, count: int | None, *, at_most: int, n
 
     A ToolError where there are fewer lines than that, or where they have more than ``at_most`` bytes.
     """
-    before = _skip_lines(file, first - 1)
-    if before < first - 1 or (first > 1 and _at_end(file)):
-        raise ToolError(f"{name} has {counted(before, 'line')}, so there is nothing at line {first}")
-    data = _take_lines(file, count, at_most)
-    if len(data) > at_most:
-        raise ToolError(f"these lines of {name} have more than {at_most} bytes; read fewer lines at a time")
-    return data
-
-
-def _skip_lines(file: BinaryIO, count: int) -> int:
-    """Go to the end of so many lines; how many there were, where the file has fewer."""
-    seen, last = 0, b"\n"
-    while seen < count and (chunk := file.read(CHUNK)):
-        newlines = chunk.count(b"\n")
-        if seen + newlines >= count:
-            end = _end_of_line(chunk, count - seen)
-            file.seek(end - len(chunk), os.SEEK_CUR)
-            return count
-        seen, last = seen + newlines, chunk[-1:]
-    return seen if last == b"\n" else seen + 1
-
-
-def _take_lines(file: BinaryIO, count: int | None, at_most: int) -> bytes:
-    if count is None:
-        return file.read(at_most + 1)
-    found, size = [], 0
-    while count > 0 and size <= at_most and (chunk := file.read(CHUNK)):
-        newlines = chunk.count(b"\n")
-        chunk = chunk[: _end_of_line(chunk, count)] if newlines >= count else chunk
-        found.append(chunk)
-        count, size = count - newlines, size + len(chunk)
+    number, ended, size, found = 1, True, 0, list[bytes]()
+    while (count is None or number < first + count) and (piece := file.readline(CHUNK)):
+        if number >= first:
+            found.append(piece)
+            size += len(piece)
+        if size > at_most:
+            raise ToolError(f"these lines of {name} have more than {at_most} bytes; read fewer lines at a time")
+        ended = piece.endswith(b"\n")
+        number += ended
+    if first > 1 and not found:
+        raise ToolError(f"{name} has {counted(number - ended, 'line')}, so there is nothing at line {first}")
     return b"".join(found)
-
-
-def _end_of_line(chunk: bytes, number: int) -> int:
-    end = 0
-    for _ in range(number):
-        end = chunk.index(b"\n", end) + 1
-    return end
-
-
-def _at_end(file: BinaryIO) -> bool:
-    if file.read(1):
-        file.seek(-1, os.SEEK_CUR)
-        return False
-    return True

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
-_PARSED = 1000
-"""How many paths are remembered."""
 _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
 
 
@@ -87,8 +84,6 @@ class Sandbox:
         """Real paths that calls have held for writing, with consent."""
         self.open_changes: Callable[[], ChangeKeeper] | None = None
         self._own = own or OwnFiles(self.protected)
-        self._parsed: dict[str, ParsedPath] = {}
-        """The meaning of paths by their text alone, which is always the same."""
 
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
@@ -131,12 +126,7 @@ class Sandbox:
 
     def parse(self, path: str) -> ParsedPath:
         """A path as it was written, understood: its zone, and the place in it."""
-        found = self._parsed.get(path)
-        if found is None:
-            if len(self._parsed) >= _PARSED:
-                self._parsed.clear()
-            found = self._parsed[path] = files.virtual.parse(path, self._zones, self.workspace)
-        return found
+        return files.virtual.parse(path, self._zones, self.workspace)
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
         """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
@@ -222,17 +212,16 @@ class Sandbox:
         with self.hold(path, Access.DELETE, expected) as held:
             held.delete()
 
+    @contextmanager
     def hold(
         self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
-    ) -> AbstractContextManager[HeldFile]:
+    ) -> Iterator[HeldFile]:
         """Hold what a path leads to for one access that its zone is capable of; ``Stale`` if it is not ``expected``.
 
         With ``folders`` a path to be read may be a folder; without ``follow`` a link at its end is held itself.
         """
         asked = self.parse(path)
-        located = self._locate(asked, follow=follow and access is not Access.DELETE)
-        try:
-            place = located.value
+        with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
             access = _access_by_kind(place, access) if folders else access
             files.capability.check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
@@ -240,10 +229,7 @@ class Sandbox:
             self._check_consent(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
-            return _Located(asked, place, files.held.HeldFile(asked, place, self._changed, self.open_changes))
-        except BaseException as error:
-            located.__exit__(type(error), error, error.__traceback__)
-            raise
+            yield files.held.HeldFile(asked, place, self._changed, self.open_changes)
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
         """The owner of this object has checked consent; CallSandbox checks it here."""
@@ -251,16 +237,23 @@ class Sandbox:
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
         """Called after a change, with what is there now."""
 
-    def _locate(self, asked: ParsedPath, *, follow: bool) -> _Located[Place]:
+    @contextmanager
+    def _locate(self, asked: ParsedPath, *, follow: bool) -> Iterator[Place]:
+        """Hold a place until the end; what the system refuses is told to the model."""
         if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
             place = files.walk.locate(asked, asked.base, self._zones, through_last=follow)
-            return _Located(asked, place, place)
         except files.virtual.NoZone as error:
             raise files.virtual.NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
         except OSError as error:
             raise _unusable(asked, error) from error
+        try:
+            yield place
+        except OSError as error:
+            raise _unusable(asked, error) from error
+        finally:
+            os.close(place.folder)
 
     def _entry(self, place: Place, entry: os.DirEntry[str]) -> FolderEntry | None:
         try:
@@ -289,25 +282,6 @@ class Sandbox:
         except ToolError:
             return "link", 0
         return found.kind, found.size
-
-
-class _Located(Generic[T]):
-    """A place that is held until the end, and ``value`` meanwhile; what the system refuses is told to the model."""
-
-    def __init__(self, asked: ParsedPath, place: Place, value: T) -> None:
-        self._asked = asked
-        self._place = place
-        self.value = value
-
-    def __enter__(self) -> T:
-        return self.value
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self._place.folder)
-        if isinstance(error, OSError):
-            raise _unusable(self._asked, error) from error
 
 
 def _unusable(asked: ParsedPath, error: OSError) -> ToolError:
@@ -348,7 +322,6 @@ class CallSandbox(Sandbox):
             no_default=around.no_default,
         )
         self.notified, self.written, self.open_changes = around.notified, around.written, around.open_changes
-        self._parsed = around._parsed
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}
         for path in judged:
