@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,36 +29,12 @@ class CustomConfig(ToolsetConfig):
     """The names in it that are offered."""
 
 
-_Stamp = tuple[tuple[int, int, int, int] | None, ...]
-
-
-def _stamp(files: Iterable[str]) -> _Stamp:
-    """Equal as long as the files were not written to, as far as can be told without reading them."""
-    return tuple(map(_file_stamp, files))
-
-
-def _file_stamp(file: str) -> tuple[int, int, int, int] | None:
-    try:
-        info = os.stat(file)
-    except OSError:
-        return None
-    return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
-
-
-@lru_cache(maxsize=64)
-def _real_path(path: str, stamp: tuple[int, int, int, int]) -> str:
-    """The path of a file when it was first seen with this stamp; one that was moved since has changed as well."""
-    return os.path.realpath(path)
-
-
 @dataclass(frozen=True)
 class _Loaded:
     """A module at one state of its files, and the tools that the worker wants of it."""
 
     tools: tuple[Tool, ...]
     digest: str
-    files: tuple[str, ...]
-    stamp: _Stamp
     keeps_open: bool
     """Does one of its names stand for a toolset, which is closed only with the session?"""
 
@@ -74,10 +49,9 @@ class CustomToolset(Toolset):
     picks = True
     imports = True
     _loaded: _Loaded | None = None
-    _looked: _Stamp | None = None
-    """The files as they were when they were last found to have changed."""
-    _refused = ""
-    """The digest of what could not be loaded."""
+    _tried = ""
+    """The digest of what was last loaded again, or was to be."""
+    _told = ""
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
@@ -87,57 +61,39 @@ class CustomToolset(Toolset):
         yield module.parent / "*.py"
         yield module.parent / "*" / "__init__.py"
 
-    def _tools_at_hand(self) -> Sequence[Tool] | None:
-        """The find of this session or an earlier one, if the files are as they were."""
-        loaded = self._loaded or self._found_before()
-        if loaded is None or _stamp(loaded.files) not in (loaded.stamp, self._looked):
-            return None
-        self._loaded = loaded
-        return loaded.tools
-
-    def _found_before(self) -> _Loaded | None:
-        path = self._path
-        stamp = None if self.env.check_code else _file_stamp(path)
-        return _shared.get((_real_path(path, stamp), tuple(self.config.tools))) if stamp else None
-
     async def tools(self) -> Sequence[Tool]:
         """The tools of the module as it is now; an edit that cannot be loaded leaves those that there were."""
-        if (at_hand := self._tools_at_hand()) is not None:
-            return at_hand
         if self._loaded is None:
-            self._loaded = await self._load(self._read())
+            self._loaded = await self._load(self._checked(self._read()))
         else:
-            self._looked = _stamp(self._loaded.files)
             await self._reload(self._loaded)
         return self._loaded.tools
 
     async def _reload(self, loaded: _Loaded) -> None:
-        """Load what is there now, unless it is what is loaded, or was refused already."""
-        digest = ""
+        """Load what is there now, unless it is what is loaded; why it is refused is said once."""
         try:
             local = self._read()
-            digest = local.digest
-            if digest in (loaded.digest, self._refused):
+            if local.digest == loaded.digest:
                 return
             if loaded.keeps_open:
                 raise WorkerError(None, "a toolset in it is open; the change counts from the next session on")
-            self._loaded = await self._load(local, again=True)
-            self.env.notify("info", f"{self.config.module} has changed and was loaded again")
+            if local.digest != self._tried:
+                self._tried = local.digest
+                self._loaded = await self._load(self._checked(local), again=True)
+                self.env.notify("info", f"{self.config.module} has changed and was loaded again")
         except WorkerError as error:
-            self._refused = digest
             sentence = f"{self.config.module} has changed, and what was loaded before stays: {error}"
-            self.env.notify("warning", sentence)
-
-    @property
-    def _path(self) -> str:
-        """Of the module, as the worker spells it."""
-        return os.path.join(self.env.worker_dir, self.config.module)
+            if sentence != self._told:
+                self._told = sentence
+                self.env.notify("warning", sentence)
 
     def _read(self) -> LocalModule:
-        path = Path(os.path.realpath(self._path))
+        path = Path(os.path.realpath(self.env.worker_dir / self.config.module))
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
-        local = LocalModule.read(path)
+        return LocalModule.read(path)
+
+    def _checked(self, local: LocalModule) -> LocalModule:
         if self.env.check_code:
             self.env.check_code(local.sources)
         return local
@@ -152,8 +108,7 @@ class CustomToolset(Toolset):
         return found
 
     async def _find(self, local: LocalModule, *, again: bool) -> _Loaded:
-        files = tuple(sorted(map(str, local.sources.paths)))
-        stamp, loaded = _stamp(files), local.load(import_timeout())
+        loaded = local.load(import_timeout())
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:
             raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
@@ -164,7 +119,7 @@ class CustomToolset(Toolset):
         for index, name in enumerate(self.config.tools):
             tools = await self._tools_named(cast(ModuleTools, module), name, self.config.where("tools", index))
             found += [replace(tool, digest=local.digest, source=source) for tool in tools]
-        return _Loaded(tuple(found), local.digest, files, stamp, keeps_open)
+        return _Loaded(tuple(found), local.digest, keeps_open)
 
     async def _tools_named(self, offered: ModuleTools, name: str, where: Mark | None) -> Sequence[Tool]:
         file = Path(str(offered.module.__file__)).name

