@@ -1,4 +1,4 @@
-"""The registry: which tools lie in ``~/.forge/tools`` right now; what did not change is not read again."""
+"""The registry: which tools lie in ``~/.forge/tools`` right now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import shlex
 import stat
 import sys
-import time
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,10 +25,7 @@ CREATE: Final = "create_custom_tool"
 RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
 FILES_AT_MOST = 2000
-SETTLED = 100_000_000
-"""Nanoseconds after which another change of a file shows in its times."""
 
-Stamp = tuple[tuple[str, int, int, int, int], ...]
 _BLOCK = re.compile(r"(?m)^# /// script\n(?P<content>(?:^#(?:| .*)\n)+)^# ///$")
 _BEGIN = re.compile(r"(?m)^# /// script$")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -56,46 +52,37 @@ class Program:
         return self.manifest.name
 
 
-@dataclass(frozen=True)
-class ExecutableEntry:
-    """The find in one folder: a program, or why there is none."""
-
-    stamp: Stamp
-    settled: bool
-    program: Program | None = None
-    problem: str | None = None
-
-
 class Registry:
-    """Looks into the folder whenever it is asked; what did not change is not read again."""
+    """Looks into the folder whenever it is asked; a program whose files did not change is still the same."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._entries: dict[str, ExecutableEntry] = {}
+        self._programs: dict[str, Program] = {}
+        self.problems: dict[str, str] = {}
+        """Why a folder is not a tool, as of the last look."""
 
     def scan(self) -> list[Program]:
         """The tools as they are now, by name."""
         names = _folders(self.root)
-        for gone in self._entries.keys() - set(names):
-            del self._entries[gone]
+        self.problems = {name: why for name, why in self.problems.items() if name in names}
         return [found for name in names if (found := self.look(name))]
 
     def look(self, name: str) -> Program | None:
         """One tool as it is now."""
-        folder = f"{self.root}/{name}"
-        known = self._entries.get(name)
-        if known is not None and known.settled and _unchanged(folder, known.stamp):
-            return known.program
-        entry = _read(Path(folder))
-        if known and known.program and entry.program and known.program.digest == entry.program.digest:
-            entry = ExecutableEntry(entry.stamp, entry.settled, known.program)
-        self._entries[name] = entry
-        return entry.program
-
-    @property
-    def problems(self) -> dict[str, str]:
-        """Why a folder is not a tool, as of the last look."""
-        return {name: entry.problem for name, entry in self._entries.items() if entry.problem}
+        known, folder = self._programs.pop(name, None), self.root / name
+        self.problems.pop(name, None)
+        try:
+            files = _files(folder)
+            same = known is not None and known.digest == digest(folder, files)
+            found = self._programs[name] = known if known and same else _program(folder, files)
+            return found
+        except ForgeError as error:
+            self.problems[name] = str(error)
+        except FileNotFoundError:
+            self.problems[name] = f"{folder}: is gone, or changes at this moment"
+        except OSError as error:
+            self.problems[name] = f"{folder}: cannot be read: {error.strerror or error}"
+        return None
 
 
 def _folders(root: Path) -> list[str]:
@@ -116,21 +103,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return True
 
 
-def _read(folder: Path) -> ExecutableEntry:
-    now = time.time_ns()
-    stamp: Stamp = ()
-    try:
-        paths = list(walk(folder))
-        _check_writers(folder, paths)
-        stamp = tuple(_stamp(str(folder), path) for path in paths)
-        settled = all(now - max(mtime, ctime) > SETTLED for _, mtime, _, _, ctime in stamp)
-        return ExecutableEntry(stamp, settled, _program(folder, [path for path in paths if not path.endswith("/")]))
-    except ForgeError as error:
-        return ExecutableEntry(stamp, False, problem=str(error))
-    except FileNotFoundError:
-        return ExecutableEntry((), False, problem=f"{folder}: is gone, or changes at this moment")
-    except OSError as error:
-        return ExecutableEntry((), False, problem=f"{folder}: cannot be read: {error.strerror or error}")
+def _files(folder: Path) -> list[str]:
+    """The files of a tool that only its owner can change."""
+    paths = list(walk(folder))
+    _check_writers(folder, paths)
+    return [path for path in paths if not path.endswith("/")]
 
 
 def _check_writers(folder: Path, paths: Iterable[str]) -> None:
@@ -218,23 +195,6 @@ def walk(folder: Path, inside: str = "") -> Iterator[str]:
                 if count > FILES_AT_MOST:
                     raise WorkerError(None, f"{folder}: more than {FILES_AT_MOST} files; move data elsewhere")
                 yield found
-
-
-def _stamp(folder: str, path: str) -> tuple[str, int, int, int, int]:
-    info = os.stat(f"{folder}/{path}")
-    return path, info.st_mtime_ns, info.st_size, info.st_ino, info.st_ctime_ns
-
-
-def _unchanged(folder: str, stamp: Stamp) -> bool:
-    """Whether all times, sizes and numbers are the same; it is asked before every turn, so it is written to be fast."""
-    try:
-        for path, mtime, size, inode, ctime in stamp:
-            now = os.stat(f"{folder}/{path}")
-            if (now.st_ctime_ns, now.st_mtime_ns, now.st_size, now.st_ino) != (ctime, mtime, size, inode):
-                return False
-    except OSError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
