@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -205,7 +204,7 @@ def _fit(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 def load_policy() -> OrganisationPolicy | None:
     """The policy of the organisation; None where there is no such file, or it is not the organisation's."""
     found = _file()
-    return None if found is None or why_not_used() else _read(found, *_stamp(found))
+    return None if found is None or why_not_used() else _read(found)
 
 
 def why_not_used() -> str | None:
@@ -244,13 +243,7 @@ def _doubts(file: Path) -> Iterator[str]:
         raise cannot_read(file, error) from None
 
 
-def _stamp(file: Path) -> tuple[int, int]:
-    info = os.stat(file)
-    return info.st_mtime_ns, info.st_size
-
-
-@lru_cache(maxsize=4)
-def _read(file: Path, *stamp: int) -> OrganisationPolicy:
+def _read(file: Path) -> OrganisationPolicy:
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -118,7 +118,7 @@ class Confined:
             proxy.opened(argv) as (start, descriptor, companion),
             self._confine(start, cwd, proxy.readable) as command,
         ):
-            yield replace(command, descriptors=(*command.descriptors, descriptor), companion=companion)
+            yield replace(command, descriptors=(*command.descriptors, descriptor), companions=(companion,))
 
     def _confine(
         self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-import anyio
-
 from forge_cli.sandbox.secrets import KEY_NAME
 
 CALLS = "FORGE_CALL"
@@ -44,7 +42,7 @@ class Command:
     """Whether namespaces end everything it starts with it."""
     folder: Path | None = None
     """Removed with all that is in it once the command has ended."""
-    companion: Companion | None = None
+    companions: Sequence[Companion] = ()
 
 
 class Wrap(Protocol):
@@ -101,26 +99,6 @@ def _is_harmless(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Companions:
-    """Several that are one."""
-
-    each: tuple[Companion, ...]
-
-    async def serve(self, stop_clock: Callable[[], AbstractContextManager[None]]) -> None:
-        async with anyio.create_task_group() as serving:
-            for companion in self.each:
-                serving.start_soon(companion.serve, stop_clock)
-
-    def close(self) -> None:
-        for companion in self.each:
-            companion.close()
-
-    @property
-    def refused(self) -> tuple[str, ...]:
-        return tuple(wanted for companion in self.each for wanted in companion.refused)
-
-
-@dataclass(frozen=True)
 class AccompaniedWrap:
     """Starts an argv as another one does, with one more companion."""
 
@@ -134,8 +112,7 @@ class AccompaniedWrap:
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
         with self.wrap(argv, cwd) as command:
-            before = (command.companion,) if command.companion else ()
-            yield replace(command, companion=Companions((*before, self.companion)))
+            yield replace(command, companions=(*command.companions, self.companion))
 
     def appeared(self) -> Sequence[str]:
         return self.wrap.appeared()

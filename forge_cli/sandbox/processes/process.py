@@ -62,7 +62,7 @@ class Child:
         since: float,
         wrap: Wrap,
         group: ControlGroup | None,
-        companion: Companion | None = None,
+        companions: Sequence[Companion] = (),
     ) -> None:
         self.tree = tree
         self.stdin = stdin
@@ -77,7 +77,7 @@ class Child:
         self._wrap = wrap
         self._group = group
         self.appeared: tuple[str, ...] = ()
-        self._companion = companion
+        self._companions = companions
         self._attention = anyio.CancelScope(shield=True)
         self._time = anyio.CancelScope()
         self._stops = 0
@@ -140,9 +140,10 @@ class Child:
 
     async def accompany(self) -> None:
         """Let what serves the command do so until it has ended."""
-        if self._companion is not None:
+        if self._companions:
             async with anyio.create_task_group() as serving:
-                serving.start_soon(self._companion.serve, self.stop_clock)
+                for companion in self._companions:
+                    serving.start_soon(companion.serve, self.stop_clock)
                 await self.ended.wait()
                 serving.cancel_scope.cancel()
 
@@ -226,7 +227,7 @@ class Child:
             denies=self._wrap.confined and not self.tree.contained,
             exceeded=self.exceeded,
             appeared=self.appeared,
-            refused=self._companion.refused if self._companion else (),
+            refused=tuple(wanted for companion in self._companions for wanted in companion.refused),
         )
 
 
@@ -373,8 +374,8 @@ def _start(
     mark = new_mark()
     with ExitStack() as ours, ExitStack() as theirs:
         command = theirs.enter_context(wrap(argv, cwd))
-        if command.companion:
-            ours.callback(command.companion.close)
+        for companion in command.companions:
+            ours.callback(companion.close)
         if not command.contained:
             guardian.watch(mark)
         pipes = [_pipe(ours, theirs) for _ in outputs]
@@ -406,7 +407,7 @@ def _start(
             since=since,
             wrap=wrap,
             group=group,
-            companion=command.companion,
+            companions=command.companions,
         )
 
 

@@ -52,7 +52,6 @@ class GoBuilder:
         self._seals = home / "cache" / "builds"
         self._processes = processes
         self._versions: dict[tuple[str, int], str] = {}
-        self._checked: dict[str, tuple[int, ...]] = {}
 
     async def binary(self, program: Program) -> Path:
         """The binary for the source as it is now."""
@@ -102,16 +101,9 @@ class GoBuilder:
 
     def _is_ours(self, made: Path) -> bool:
         try:
-            info = made.lstat()
-            stamp = (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
-            if self._checked.get(str(made)) == stamp:
-                return True
-            sound = stat.S_ISREG(info.st_mode) and (self._seals / made.name).read_text() == _hash(made)
+            return stat.S_ISREG(made.lstat().st_mode) and (self._seals / made.name).read_text() == _hash(made)
         except OSError:
             return False
-        if sound:
-            self._checked[str(made)] = stamp
-        return sound
 
     async def _go(self, argv: list[str], cwd: Path, sources: dict[str, bytes] | None = None) -> Finished:
         cache = _cache()
