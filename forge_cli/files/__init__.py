@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from forge_cli.files import attachment as attachment
     from forge_cli.files import clone as clone
     from forge_cli.files import guidance as guidance
+    from forge_cli.files import keys as keys
     from forge_cli.files import organisation as organisation
     from forge_cli.files import parsing as parsing
     from forge_cli.files import project as project

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from anyio import CancelScope, to_thread
 
-from forge_cli.files.keys import stored_keys
+from forge_cli import files
+from forge_cli.files.home import forge_home
 from forge_cli.sandbox.shapes import OPEN, SHAPES
 from forge_cli.sandbox.spellings import PlainReading, in_base64, only_escapes, plain_text
 
@@ -192,7 +193,9 @@ class Redactor:
 
 def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = None) -> Redactor:
     """One that knows the environment, the keys that the user has stored, and these ``secrets``."""
-    return Redactor(os.environ, {**stored_keys(home), **(secrets or {})})
+    place = home or forge_home()
+    stored = files.keys.stored_keys(place) if os.path.lexists(place / "keys.json") else {}
+    return Redactor(os.environ, {**stored, **(secrets or {})})
 
 
 def _strings(value: Any) -> Iterator[str]:
