@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.tree import children_of
 
+_ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "forge-"
 _COUNTS = frozenset({"memory", "pids"})
 _KEEPERS = 2
@@ -102,20 +102,12 @@ def remove_empty_groups() -> None:
 @cache
 def groups_around() -> Path | None:
     """The innermost group around this process in which forge may make others; looked for once."""
-    with suppress(OSError, StopIteration, IndexError):
+    with suppress(OSError, StopIteration):
         own = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
-        root = next(_mounted())
-        here = root / own.removeprefix("0::").lstrip("/")
-        inside = (folder for folder in (here, *here.parents) if folder.is_relative_to(root))
+        here = _ROOT / own.removeprefix("0::").lstrip("/")
+        inside = (folder for folder in (here, *here.parents) if folder.is_relative_to(_ROOT))
         return next(filter(_may_hold, inside), None)
     return None
-
-
-def _mounted() -> Iterator[Path]:
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if after.startswith("cgroup2 "):
-            yield Path(before.split()[4])
 
 
 def _may_hold(folder: Path) -> bool:

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.command import clean_environment
@@ -39,23 +38,26 @@ class Toolchain:
         self.packages = Environments(home, processes)
 
 
-class Language(Protocol):
-    """How programs with one kind of source are treated."""
+class Language:
+    """How programs with one kind of source are treated; anything else is an executable file, which starts itself."""
 
-    note: str
+    note = ""
     """Notes on its start for the person who approves a call."""
 
     def lacks(self, program: Program) -> str | None:
         """Things that a sound program needs and this machine lacks, with the remedy."""
+        return None
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         """Make a program ready without starting it, and say what was done; a ToolError says what is wrong with it."""
+        return f"{program.entrypoint.name} is started itself; there is nothing to build"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         """The program to start, once it is compiled or its packages are installed."""
+        return ProgramStart([str(program.entrypoint)])
 
 
-class GoLanguage:
+class GoLanguage(Language):
     """Compiled on first use."""
 
     note = "compiled on first use"
@@ -64,23 +66,29 @@ class GoLanguage:
         return None if find_go() else NO_GO.format(program.name)
 
     async def build(self, program: Program, tools: Toolchain) -> str:
-        return await compile_go(program, tools.go)
+        before = {path: path.lstat().st_mtime_ns for path in (program.folder / BUILD).glob("[!.]*")}
+        made = await tools.go.binary(program)
+        known = before.get(made) == made.lstat().st_mtime_ns
+        return f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         return ProgramStart([str(await tools.go.binary(program))])
 
 
-class PythonLanguage:
+class PythonLanguage(Language):
     """Started by forge's own interpreter, or by that of an environment where the source asks for packages."""
-
-    note = ""
 
     def lacks(self, program: Program) -> str | None:
         return missing_packages(program)
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         read_python(program)
-        return await install_packages(program, tools.packages)
+        sound = f"{program.entrypoint.name} is sound Python; there is nothing to compile"
+        if program.script and (uv := find_uv()):
+            place = (await tools.packages.interpreter(program, uv)).parent.parent
+            return f"{sound}, and what it needs is installed in {place}"
+        check_installed(program)
+        return sound
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         argv = [*python_flags(program.folder, program.files), str(program.entrypoint)]
@@ -91,58 +99,27 @@ class PythonLanguage:
         return ProgramStart([sys.executable or "python3", *argv])
 
 
-class ShellLanguage:
+class ShellLanguage(Language):
     """Started by bash, or by the shell that there is."""
 
-    note = ""
-
-    def lacks(self, program: Program) -> str | None:
-        return None
-
     async def build(self, program: Program, tools: Toolchain) -> str:
-        return await read_shell(program, tools.processes)
+        argv = [shell(), "-n", str(program.entrypoint)]
+        done = await tools.processes.run(argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
+        if done.exit_code != 0:
+            said = re.sub(r": line (\d+): ", r":\1: ", done.stderr.replace(f"{program.entrypoint.parent}/", ""))
+            raise ToolError(f"{program.name} cannot be read by {argv[0]}:\n{said.strip()}")
+        return f"{program.entrypoint.name} is sound for {argv[0]}; there is nothing to compile"
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         return ProgramStart([shell(), str(program.entrypoint)])
 
 
-class NoLanguage:
-    """Anything else is an executable file, which starts by itself."""
-
-    note = ""
-
-    def lacks(self, program: Program) -> str | None:
-        return None
-
-    async def build(self, program: Program, tools: Toolchain) -> str:
-        return f"{program.entrypoint.name} is started itself; there is nothing to build"
-
-    async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
-        return ProgramStart([str(program.entrypoint)])
-
-
 _LANGUAGES: Mapping[str, Language] = {GO: GoLanguage(), PYTHON: PythonLanguage(), SHELL: ShellLanguage()}
-_NONE = NoLanguage()
+_ANY_OTHER = Language()
 
 
 def language_of(program: Program) -> Language:
-    return _LANGUAGES.get(program.entrypoint.suffix, _NONE)
-
-
-async def compile_go(program: Program, builder: GoBuilder) -> str:
-    before = {path: path.lstat().st_mtime_ns for path in (program.folder / BUILD).glob("[!.]*")}
-    made = await builder.binary(program)
-    known = before.get(made) == made.lstat().st_mtime_ns
-    return f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
-
-
-async def read_shell(program: Program, processes: ChildProcesses) -> str:
-    argv = [shell(), "-n", str(program.entrypoint)]
-    done = await processes.run(argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
-    if done.exit_code != 0:
-        said = re.sub(r": line (\d+): ", r":\1: ", done.stderr.replace(f"{program.entrypoint.parent}/", ""))
-        raise ToolError(f"{program.name} cannot be read by {argv[0]}:\n{said.strip()}")
-    return f"{program.entrypoint.name} is sound for {argv[0]}; there is nothing to compile"
+    return _LANGUAGES.get(program.entrypoint.suffix, _ANY_OTHER)
 
 
 def read_python(program: Program) -> None:
@@ -155,14 +132,3 @@ def read_python(program: Program) -> None:
         raise ToolError(f"{program.name} cannot be read by Python:\n{place}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError(f"{program.name} cannot be read by Python:\n{source.name}: {error}") from None
-
-
-async def install_packages(program: Program, environments: Environments) -> str:
-    """The packages of a script: uv installs them, or they have to be there."""
-    sound = f"{program.entrypoint.name} is sound Python; there is nothing to compile"
-    if program.script and (uv := find_uv()):
-        return (
-            f"{sound}, and what it needs is installed in {(await environments.interpreter(program, uv)).parent.parent}"
-        )
-    check_installed(program)
-    return sound
