@@ -25,7 +25,7 @@ from forge_cli.sandbox.isolation.lookout import with_folders
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NOBODY, NetworkGate, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
-from forge_cli.sandbox.processes.command import UNCONFINED, AccompaniedWrap, Unconfined, Wrap, clean_environment
+from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
 from forge_cli.sandbox.processes.requests import RequestPipes
@@ -154,10 +154,13 @@ class WorkerProcesses(Processes):
             if copies.started(ran):
                 return ran
             self._copies = False
-        options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
+        if pipes and isinstance(wrap, Confined):
+            wrap = replace(wrap, shared=pipes.paths)
+        options = self._options(argv, cwd, env, input, wrap)
         return await self.children.run(
             argv,
             **options,
+            companions=(pipes,) if pipes else (),
             timeout=timeout,
             errors=errors,
             together=together,
@@ -349,8 +352,3 @@ def _proxy(rules: NetworkRules, gate: NetworkGate, outside: Outside) -> NetworkP
     from forge_cli.sandbox.network.start import NetworkProxy
 
     return NetworkProxy(rules, gate, outside)
-
-
-def _with_pipes(wrap: Confined | Unconfined, pipes: RequestPipes) -> Wrap:
-    shared = replace(wrap, shared=pipes.paths) if isinstance(wrap, Confined) else wrap
-    return AccompaniedWrap(shared, pipes)

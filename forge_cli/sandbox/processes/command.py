@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -96,23 +96,3 @@ def _git_settings() -> dict[str, str]:
 
 def _is_harmless(name: str) -> bool:
     return name.startswith(("LC_", "FORGE_")) and name != CALLS and not KEY_NAME.search(name)
-
-
-@dataclass(frozen=True)
-class AccompaniedWrap:
-    """Starts an argv as another one does, with one more companion."""
-
-    wrap: Wrap
-    companion: Companion
-
-    @property
-    def confined(self) -> bool:
-        return self.wrap.confined
-
-    @contextmanager
-    def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
-        with self.wrap(argv, cwd) as command:
-            yield replace(command, companions=(*command.companions, self.companion))
-
-    def appeared(self) -> Sequence[str]:
-        return self.wrap.appeared()

@@ -286,6 +286,7 @@ class ChildProcesses:
         feed: bytes | None = None,
         merge: bool = False,
         limits: ProcessLimits = NO_LIMITS,
+        companions: Sequence[Companion] = (),
     ) -> Child:
         """Start a command; ``merge`` puts its standard error into its standard output.
 
@@ -296,7 +297,7 @@ class ChildProcesses:
         outputs = [Output(limit, errors, encoding) for _ in range(1 if merge else 2)]
         try:
             takes_input = takes_input or feed is not None
-            child = _start(argv, cwd, env, wrap, outputs, limits, self._guardian, takes_input=takes_input)
+            child = _start(argv, cwd, env, wrap, outputs, limits, self._guardian, companions, takes_input=takes_input)
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
             remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
@@ -325,6 +326,7 @@ class ChildProcesses:
         errors: str = "replace",
         feed: bytes | None = None,
         limits: ProcessLimits = NO_LIMITS,
+        companions: Sequence[Companion] = (),
         watch: Callable[[str], None] | None = None,
         interrupted: Callable[[Finished], Exception] | None = None,
     ) -> Finished:
@@ -335,7 +337,9 @@ class ChildProcesses:
         while it runs; ``interrupted`` makes what is raised, with what there is by then, when the caller is cancelled.
         """
         streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
-        child = self.start(argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, **streams)
+        child = self.start(
+            argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, companions=companions, **streams
+        )
         if watch is not None:
             self._tasks.create_task(child.watch(watch))
         try:
@@ -366,6 +370,7 @@ def _start(
     outputs: Sequence[Output],
     limits: ProcessLimits,
     guardian: Guardian,
+    companions: Sequence[Companion],
     *,
     takes_input: bool,
 ) -> Child:
@@ -374,7 +379,8 @@ def _start(
     mark = new_mark()
     with ExitStack() as ours, ExitStack() as theirs:
         command = theirs.enter_context(wrap(argv, cwd))
-        for companion in command.companions:
+        companions = (*command.companions, *companions)
+        for companion in companions:
             ours.callback(companion.close)
         if not command.contained:
             guardian.watch(mark)
@@ -407,7 +413,7 @@ def _start(
             since=since,
             wrap=wrap,
             group=group,
-            companions=command.companions,
+            companions=companions,
         )
 
 
