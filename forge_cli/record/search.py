@@ -29,6 +29,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
+from forge_cli.sandbox.secrets import strings_in
 
 AROUND = 40
 """Characters of an excerpt before and after what was found."""
@@ -75,11 +76,11 @@ def _texts(event: AnyEvent) -> Iterator[str]:
                     yield file.data.decode("utf-8", "replace")
         case ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
             yield f"{tool} {json.dumps(args, ensure_ascii=False)}"
-            yield from _strings(args)
+            yield from strings_in(args)
         case ToolResult(value=value, error=error):
             yield error or ""
             yield value.text()
-            yield from _strings(value.wire())
+            yield from strings_in(value.wire())
         case ApprovalRequired(request=request):
             yield request.reason
         case ApprovalResponse(decision=decision):
@@ -104,14 +105,6 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield title or ""
         case _:
             pass
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item)
 
 
 def _excerpt(text: str, wanted: str) -> str:

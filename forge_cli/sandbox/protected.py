@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.secret import DOT_ENV
 
+DOT_ENV = ".env"
+"""The beginning of the names of files that may hold secrets."""
 TOOLS, WORKER_SUFFIX = "tools.py", ".worker"
 WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
 

@@ -101,7 +101,7 @@ class Redactor:
 
     async def redact_ahead(self, value: Any) -> None:
         """Do the work on large texts in a thread, before the event loop needs the result."""
-        large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._known]
+        large = [text for text in strings_in(value) if len(text) >= _LARGE and text not in self._known]
         if large:
             with CancelScope(shield=True):
                 await to_thread.run_sync(self.redact, large)
@@ -198,13 +198,13 @@ def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = N
     return Redactor(os.environ, {**stored, **(secrets or {})})
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
     """The texts in JSON data, but for the keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item)
+            yield from strings_in(item)
 
 
 class RedactedStream:

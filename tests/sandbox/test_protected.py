@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from forge_cli.sandbox.protected import TABLE, is_protected, protected_among
+from forge_cli.sandbox.protected import TABLE, is_protected, is_secret, protected_among
+from forge_cli.sandbox.search.files import IgnoreLevel
+
+from ..rows import each_row
 
 DOCS = Path(__file__).parents[2] / "docs/approvals.md"
 
@@ -33,3 +36,9 @@ def test_a_name_in_a_folder_counts_only_there() -> None:
     assert protected_among(["src"], ".claude") is None
     assert is_protected("workflows", ".github")
     assert not is_protected("workflows")
+
+
+@each_row(("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)])
+def test_files_and_searches_agree_on_what_may_hold_secrets(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret
+    assert IgnoreLevel().leaves_out(name.encode(), is_folder=False) is secret

@@ -19,8 +19,7 @@ from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.protected import protected_among
-from forge_cli.sandbox.secret import DOT_ENV
+from forge_cli.sandbox.protected import DOT_ENV, protected_among
 from forge_cli.schema.config import Config
 from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.allow.folders import CommandPlace

@@ -6,8 +6,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from forge_cli.sandbox.protected import is_protected, is_secret
-from forge_cli.sandbox.secret import DOT_ENV
+from forge_cli.sandbox.protected import DOT_ENV, is_protected, is_secret
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.values import Redirect
 from forge_cli.toolsets.shell.programs.names import below
