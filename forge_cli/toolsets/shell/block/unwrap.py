@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 from forge_cli.toolsets.shell.block.makefiles import makefile_script
@@ -26,8 +26,6 @@ _OPTIONS_UNKNOWN = [Wrapper(operands=operands) for operands in (0, 1)]
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
 _ONLY_ASKS = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
-_LEADING_KINDS = frozenset({"shell", "starter", "python", "subscripts", "reads_script"})
-_LEAD_ON = frozenset({"trap", "alias", "function", "coproc", "hash", "for", "select", "[["})
 
 
 class Fed(NamedTuple):
@@ -61,21 +59,7 @@ class Unwrapped:
 
 def unwrap(words: Sequence[str], git: GitWords) -> Unwrapped:
     """Follow wrappers, shells, ``find -exec`` and the like through the words of one command."""
-    return _Unwrapper(words, git).all() if _leads_on(words[0]) else _NOTHING_INSIDE
-
-
-_NOTHING_INSIDE = Unwrapped(starts=[0])
-
-
-@lru_cache(maxsize=1024)
-def _leads_on(word: str) -> bool:
-    """Whether a command that starts with this word can hold another one."""
-    if word in _RESERVED or ASSIGNMENT.match(word):
-        return True
-    name = program(word)
-    found = program_named(name)
-    leads = not found.kind.isdisjoint(_LEADING_KINDS) or wrapper_named(name) or runner_named(name)
-    return bool(leads) or name in _LEAD_ON or any(map(found.says, ("check", "starts", "writes", "sends")))
+    return _Unwrapper(words, git).all()
 
 
 class _Unwrapper:
