@@ -128,7 +128,8 @@ def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str 
         folders = folders if start + at < reach else folders.joined(target)
     if not folders.moved:
         return None
-    if doubtful := next((folder for folder in folders.possible if _is_doubtful(folder, place)), None):
+    known = sorted(filter(None, folders.possible))
+    if doubtful := next((folder for folder in known if _is_doubtful(folder, place)), None):
         return f"{doubtful} is a link, or a folder whose files are written without asking"
     if place.unsure and argv[0] == "git":
         return f"{place.unsure} may have made links, so that it may run in any folder"
@@ -161,7 +162,7 @@ def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _is_doubtful(folder: str | None, place: CommandPlace) -> bool:
-    if folder is None or folder == ".":
+def _is_doubtful(folder: str, place: CommandPlace) -> bool:
+    if folder == ".":
         return False
     return any(is_inside(f"{folder}/x", writable) for writable in place.writable) or place.is_link(folder)
