@@ -157,14 +157,9 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _identifier(name: str, taken: str = "arg") -> str:
-    """A name that no language has reserved."""
-    return f"{taken}_{re.sub(r'[^a-zA-Z0-9]', '_', name)}"
-
-
-def _identifiers(parameters: Sequence[Parameter], prefix: str = "arg") -> list[str]:
-    """Names for all of them, all different, although ``a-b`` and ``a_b`` look the same without signs."""
-    names = [_identifier(parameter.name, prefix) for parameter in parameters]
+def _identifiers(parameters: Sequence[Parameter]) -> list[str]:
+    """Names that no language has reserved, all different, although ``a-b`` and ``a_b`` look the same without signs."""
+    names = [f"arg_{re.sub(r'[^a-zA-Z0-9]', '_', parameter.name)}" for parameter in parameters]
     return [f"{name}_{index}" if names.count(name) > 1 else name for index, name in enumerate(names)]
 
 

@@ -149,18 +149,11 @@ def judge_line(
     command: str, rules: Sequence[ShellRule], default: Approval, *, writable: Sequence[str] = ()
 ) -> LineVerdict:
     """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
-    return judge_lists(command, [RuleList("", rules)], default, writable=writable)
-
-
-def judge_lists(
-    command: str, lists: Sequence[RuleList], default: Approval, *, writable: Sequence[str] = ()
-) -> LineVerdict:
-    """Judge a line by several lists: blocked in any wins, a list without a match abstains, the strictest counts."""
-    return LineJudge(lists, default).judge(command, writable=writable)
+    return LineJudge([RuleList("", rules)], default).judge(command, writable=writable)
 
 
 class LineJudge:
-    """Lists of rules, made ready for many lines."""
+    """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match; one without abstains."""
 
     def __init__(self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = ()) -> None:
         """``readable`` are the real paths of zones, in which rule sets let files be read."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import LineVerdict, RuleList, ShellRule, judge_line, judge_lists
+from forge_cli.toolsets.shell.rules import LineJudge, LineVerdict, RuleList, ShellRule, judge_line
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)
@@ -105,7 +105,7 @@ def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
     assert found.approval is Approval.ASK
     assert all(part.rule is None for part in found.parts if part.approval is Approval.ASK)
     chosen = offered(found)
-    both = judge_lists(line, [RuleList("", rules), RuleList("more", chosen)], default)
+    both = LineJudge([RuleList("", rules), RuleList("more", chosen)], default).judge(line)
     assert both.approval is Approval.PRE_APPROVED
     assert judge_line(line, [*rules, *chosen], default).approval is Approval.PRE_APPROVED
 

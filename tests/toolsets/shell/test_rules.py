@@ -8,7 +8,7 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.schema.config import parse_config
-from forge_cli.toolsets.shell.rules import CommandPart, LineVerdict, RuleList, ShellRule, judge_lists
+from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
 
 from ...rows import each_row
 from .conftest import Judge
@@ -48,18 +48,18 @@ def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
 def test_of_several_lists_the_strictest_match_counts(
     worker: list[ShellRule], user: list[ShellRule], expected: Approval, origin: str | None
 ) -> None:
-    verdict = judge_lists("git push", [RuleList("worker", worker), RuleList("user", user)], ASK)
+    verdict = LineJudge([RuleList("worker", worker), RuleList("user", user)], ASK).judge("git push")
     assert (verdict.approval, verdict.origin) == (expected, origin)
 
 
 def test_each_part_may_be_covered_by_another_list() -> None:
-    verdict = judge_lists("git log | head", lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED)
+    verdict = LineJudge(lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED).judge("git log | head")
     assert [(part.rule, part.origin, part.approval) for part in verdict.parts] == [(0, "worker", PRE), (0, "user", PRE)]
     assert verdict.approval is PRE
 
 
 def test_the_verdict_is_whole() -> None:
-    verdict = judge_lists("git log -3", lists([rule("ls", PRE), rule("git ", PRE)]), ASK)
+    verdict = LineJudge(lists([rule("ls", PRE), rule("git ", PRE)]), ASK).judge("git log -3")
     part = CommandPart("git log -3", ("git", "log", "-3"), rule=1, origin="worker", approval=PRE)
     assert verdict == LineVerdict(
         PRE, "'git log -3' matches the pre-approved rule 'git'", rule=1, parts=(part,), origin="worker"
@@ -85,7 +85,7 @@ def test_the_verdict_is_whole() -> None:
 )
 def test_every_verdict_says_why(line: str, reason: str) -> None:
     rules = [rule("git push", ASK, "people push"), rule("git", PRE), rule("git reset", BLOCKED)]
-    assert judge_lists(line, lists(rules), ASK).reason == reason
+    assert LineJudge(lists(rules), ASK).judge(line).reason == reason
 
 
 def test_the_parts_of_a_line_that_is_not_plain_are_shown(judge: Judge) -> None:

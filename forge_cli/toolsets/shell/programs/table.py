@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -113,11 +113,6 @@ def program_named(name: str) -> KnownProgram:
     path = table_index().get(name)
     rows = [row for row in read_rows(path) if name in row.programs.split()] if path else []
     return KnownProgram(tuple(row for row in rows if not row.below), tuple(row for row in rows if row.below))
-
-
-def programs_of_kind(kind: str) -> Iterator[str]:
-    """All the programs of a kind: reads every file."""
-    return (name for name in table_index() if kind in program_named(name).kind)
 
 
 @lru_cache(maxsize=4096)
