@@ -6,7 +6,6 @@ import os
 import pwd
 import stat
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
@@ -15,22 +14,16 @@ from forge_cli.files.sync import sync_folder
 
 def forge_home() -> Path:
     """``FORGE_HOME``, or ``.forge`` in the user's home; it need not exist."""
-    home = _read_home(os.environ.get("FORGE_HOME"), os.environ.get("HOME"))
-    return home if home.is_absolute() else home.absolute()
-
-
-@lru_cache(maxsize=8)
-def _read_home(named: str | None, user: str | None) -> Path:
-    """The home that ``FORGE_HOME`` names for a user with this ``HOME``, perhaps from the current directory."""
+    named = os.environ.get("FORGE_HOME")
     if not named:
-        return _user_home(user) / ".forge"
+        return (user_home() / ".forge").absolute()
     if named == "~" or named.startswith("~/"):
-        return _user_home(user) / named[2:]
+        return (user_home() / named[2:]).absolute()
     home = os.path.expanduser(named)
     if home.startswith("~"):
         hint = "name another user or a folder, or unset FORGE_HOME"
         raise WorkerError(None, f"FORGE_HOME={named}: there is no user '{named[1:].split('/')[0]}'", hint=hint)
-    return Path(home)
+    return Path(home).absolute()
 
 
 def make_private(folder: Path) -> None:
@@ -68,7 +61,7 @@ def _is_more_than_ours(home: Path) -> bool:
 
 def user_home() -> Path:
     """``HOME``; where that is empty, the folder that the system knows for this user."""
-    return _user_home(os.environ.get("HOME"))
+    return Path(os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def user_homes() -> list[Path]:
@@ -77,10 +70,6 @@ def user_homes() -> list[Path]:
     with suppress(KeyError):  # a user without an entry
         found.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
     return found
-
-
-def _user_home(named: str | None) -> Path:
-    return Path(named or pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def nearest_existing(path: Path) -> Path:

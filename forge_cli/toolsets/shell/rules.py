@@ -153,7 +153,7 @@ def judge_line(
 
 
 class LineJudge:
-    """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match; one without abstains."""
+    """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match counts."""
 
     def __init__(self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = ()) -> None:
         """``readable`` are the real paths of zones, in which rule sets let files be read."""
