@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
@@ -18,6 +19,7 @@ from urllib.parse import unquote
 from anyio import CancelScope, to_thread
 
 from forge_cli import files
+from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import forge_home
 from forge_cli.sandbox.shapes import OPEN, SHAPES
 from forge_cli.sandbox.spellings import PlainReading, in_base64, only_escapes, plain_text
@@ -193,8 +195,10 @@ class Redactor:
 
 def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = None) -> Redactor:
     """One that knows the environment, the keys that the user has stored, and these ``secrets``."""
-    place = home or forge_home()
-    stored = files.keys.stored_keys(place) if os.path.lexists(place / "keys.json") else {}
+    stored: dict[str, str] = {}
+    with suppress(ForgeError):  # a home that cannot be is told by whoever needs it
+        place = home or forge_home()
+        stored = files.keys.stored_keys(place) if os.path.lexists(place / "keys.json") else {}
     return Redactor(os.environ, {**stored, **(secrets or {})})
 
 
