@@ -23,6 +23,8 @@ class Shape(NamedTuple):
     """Text that is there wherever the shape is."""
     pattern: str
     """A regular expression with the secret as its group; the text around it tells it from others."""
+    start: str
+    """The literal text that it starts with; one without any stands among ``OPEN``."""
 
 
 def _key(name: str, start: str, rest: str, at: tuple[str, ...] = (), *, anchor: str | None = None) -> Shape:
@@ -31,12 +33,17 @@ def _key(name: str, start: str, rest: str, at: tuple[str, ...] = (), *, anchor: 
     These stand behind the literal text, which is found much faster than they are.
     """
     place = f"(?:{'|'.join(f'(?{each}{re.escape(start)})' for each in at)})" if at else ""
-    return Shape(name, anchor or start, f"((?a:{re.escape(start)}{place}{rest}))")
+    return Shape(name, anchor or start, f"((?a:{re.escape(start)}{place}{rest}))", start)
+
+
+def _led(name: str, start: str, pattern: str) -> Shape:
+    """A secret by the text that leads to it."""
+    return Shape(name, start, pattern, start)
 
 
 SHAPES = (
     # a key that was cut off before its last line is one, too
-    Shape(
+    _led(
         "private-key",
         "-----BEGIN ",
         rf"({_HEADER}(?:{_ARMOR}-----END [A-Z0-9 ]{{1,60}}-----|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{{16,}}+)++))",
@@ -48,7 +55,7 @@ SHAPES = (
     _key("gitlab", "gl", r"(?:pat|dt|rt|cbt|ptt|ft|oas|soat)-[\w-]{20,512}"),
     _key("aws", "A", "[KS]IA[A-Z0-9]{16}", anchor="IA"),
     *(
-        Shape("aws-secret", start, rf"{start}[\s\"'\\:=>]{{1,12}}([A-Za-z0-9/+]{{40}})")
+        _led("aws-secret", start, rf"{start}[\s\"'\\:=>]{{1,12}}([A-Za-z0-9/+]{{40}})")
         for start in ("secret_access_key", "SECRET_ACCESS_KEY", "SecretAccessKey")
     ),
     _key("google", "AIza", r"[\w-]{35}"),
@@ -59,8 +66,8 @@ SHAPES = (
     _key("stripe", "whsec_", "[A-Za-z0-9+/=]{24,512}", _APART),
     _key("slack", "xox", "[abeoprs]-[A-Za-z0-9-]{10,512}"),
     _key("slack-app", "xapp-", "[A-Za-z0-9-]{20,512}"),
-    Shape("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/[a-z]{1,20}/([A-Za-z0-9/]{20,512})"),
-    Shape("discord-webhook", "/api/webhooks/", r"/api/webhooks/([0-9]{17,20}/[A-Za-z0-9_-]{60,80})"),
+    _led("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/[a-z]{1,20}/([A-Za-z0-9/]{20,512})"),
+    _led("discord-webhook", "/api/webhooks/", r"/api/webhooks/([0-9]{17,20}/[A-Za-z0-9_-]{60,80})"),
     _key("huggingface", "hf_", "[A-Za-z0-9]{30,}", _APART),
     _key("npm", "npm_", "[A-Za-z0-9]{36,512}"),
     _key("pypi", "pypi-", r"[\w-]{50,512}"),
@@ -81,8 +88,8 @@ SHAPES = (
     _key("square", "EAAA", r"[\w-]{60}(?![+/=\w-])", (f"<![+/{_WORD}]", *_APART[1:])),
     _key("digitalocean", "do", "[opr]_v1_[a-f0-9]{64}", anchor="_v1_"),
     _key("databricks", "dapi", "[a-f0-9]{32}", _APART),
-    Shape("telegram", ":", r":(?<=\d{8}:)([A-Za-z0-9_-]{34,36})"),
-    Shape("azure", "AccountKey=", "AccountKey=([A-Za-z0-9+/]{86}==)"),
+    _led("telegram", ":", r":(?<=\d{8}:)([A-Za-z0-9_-]{34,36})"),
+    _led("azure", "AccountKey=", "AccountKey=([A-Za-z0-9+/]{86}==)"),
     _key("azure", "Q~", r"[\w.~-]{31,34}", (r"<=[\w.~-]{3}\d",)),
     _key("age", "AGE-SECRET-KEY-1", "[0-9A-Z]{58}"),
     _key("vault", "hv", r"[sbr]\.[\w-]{20,512}"),
@@ -94,9 +101,9 @@ SHAPES = (
     _key("grafana", "glsa_", r"\w{32,512}"),
     _key("mailgun", "key-", "[a-f0-9]{32}", _APART),
     _key("twilio", "SK", "[a-f0-9]{32}", _APART),
-    *(Shape("bearer", start, rf"{start}([A-Za-z0-9._~+/=-]{{16,}})") for start in ("Bearer ", "bearer ")),
-    Shape("basic-auth", "uthorization: Basic ", "uthorization: Basic ([A-Za-z0-9+/=]{12,})"),
-    Shape("url-password", "://", r"://[^\s/?#<>\"'`\\:@]*:((?!\[redacted:|[$<{*])[^\s/?#<>\"'`\\]+(?=@))"),
+    *(_led("bearer", start, rf"{start}([A-Za-z0-9._~+/=-]{{16,}})") for start in ("Bearer ", "bearer ")),
+    _led("basic-auth", "uthorization: Basic ", "uthorization: Basic ([A-Za-z0-9+/=]{12,})"),
+    _led("url-password", "://", r"://[^\s/?#<>\"'`\\:@]*:((?!\[redacted:|[$<{*])[^\s/?#<>\"'`\\]+(?=@))"),
 )
 
 OPEN = re.compile(
@@ -106,5 +113,6 @@ OPEN = re.compile(
     r"|[Bb]earer [!-~]*+\Z"
     r"|uthorization: (?:Basic )?[!-~]*+\Z"
     r"|://[^\s/?#<>\"'`\\]*+\Z"
+    rf"|(?:{'|'.join(f'(?{each})' for each in _APART)})[a-f0-9]{{1,36}}+[NRAL]{{0,4}}+\Z"
 )
-"""An end of a text, of more than its last word, that may become a secret or a longer one."""
+"""An end of a text that may become a secret, or a longer one, and is more than a word from a ``start`` on."""
