@@ -7,11 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import near, warn
 from forge_cli.cli.welcome import MODELS, chosen_model, missing_of
+from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
+from forge_cli.files.edit import CannotEditError, plan_edit
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, named_workers
+from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.providers import provider_rows
@@ -70,17 +74,41 @@ def model_of(named: str) -> str | None:
 
 def pick_model() -> str | None:
     """Have the person choose one of the models that are ready; None where none is, or they choose none."""
-    ready = [row for row in in_loop(partial(provider_rows, with_models=True)) if row["ready"] and row["models"]]
-    ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
-    names = [f"{row['provider']}:{model['name']}" for row in ready for model in row["models"]]
-    likely = [name for name in names if name in MODELS.values()]
-    names = list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))
+    names, aliases = _ready_names(), load_settings(forge_home()).aliases
     if not names:
         return None
     for number, name in enumerate(names[:SHOWN], 1):
         sys.stderr.write(f"{number:3}  {visible(name)}\n")
     more = f" ({len(names) - SHOWN} more: forge models list)" if len(names) > SHOWN else ""
-    typed = ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1"
-    if typed.isdecimal() and 1 <= int(typed) <= len(names):
-        return names[int(typed) - 1]
-    return None if typed == "-" else typed
+    while (typed := ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1") != "-":
+        by_number = names[int(typed) - 1 : int(typed)] if typed.isascii() and typed.isdecimal() and int(typed) else []
+        by_name = [name for name in names if typed in (name, name.partition(":")[2])]
+        if picked := next(iter((*by_number, *by_name)), typed if ":" in typed or typed in aliases else None):
+            _keep_model(picked)
+            return picked
+        sys.stderr.write(f"  {visible(typed)} is none of them; write a number, or PROVIDER:MODEL\n")
+    return None
+
+
+def _ready_names() -> list[str]:
+    """The models that are ready, the likely ones first; behind a gateway that names none, the usual one."""
+    rows = in_loop(partial(provider_rows, with_models=True))
+    ready = [row for row in rows if row["ready"] and (row["models"] or row["provider"] in MODELS)]
+    ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
+    names = [f"{row['provider']}:{model['name']}" for row in ready for model in row["models"]]
+    names += [MODELS[row["provider"]] for row in ready if not row["models"] and "MODEL" not in MODELS[row["provider"]]]
+    likely = [name for name in names if name in MODELS.values()]
+    return list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))
+
+
+def _keep_model(name: str) -> None:
+    """Write the model to the user's config, if they want that: they are not asked for it again then."""
+    if ask("Use it from now on? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
+        return
+    file = forge_home() / "config.yaml"
+    try:
+        plan_edit(file, [GrantRule(("model",), name, "", user_at=("model",))], user=True).write()
+    except CannotEditError as error:
+        warn(str(error))
+    else:
+        sys.stderr.write(f"{near(file)} names it now; -m takes another.\n")

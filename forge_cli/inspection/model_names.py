@@ -88,7 +88,7 @@ def _window_of(model: str, settings: Settings) -> int | None:
 
 
 def model_names(workspace: Path) -> list[str]:
-    """As ``forge models list`` has them, but no server is asked, and no third-party code runs for it."""
+    """Those that are ready, as ``forge models list`` has them; no server is asked, and no third-party code runs."""
     host = PluginHost([])
     try:
         settings = load_settings(forge_home(), workspace)
@@ -98,7 +98,8 @@ def model_names(workspace: Path) -> list[str]:
     for plugin in host.model_plugins():
         prefix = plugin.name.removeprefix(MODEL)
         try:
-            names += [f"{prefix}:{name}" for name in host.model(prefix).known_names()]
+            factory = host.model(prefix)
+            names += [] if factory.missing() else [f"{prefix}:{name}" for name in factory.known_names()]
         except ForgeError:
             continue
     return list(dict.fromkeys(names))

@@ -125,13 +125,22 @@ def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> N
 def test_a_model_is_picked_where_some_are_ready_and_none_is_named(terminal, writer, words) -> None:  # noqa: F811
     (writer.folder / "worker.yaml").unlink()
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
-    screen = terminal(*words, ANTHROPIC_API_KEY="sk-ant-x")
+    gateway = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"} if words else {}  # what is behind it is not known
+    screen = terminal(*words, ANTHROPIC_API_KEY="sk-ant-x", **gateway)
     shown = screen.expect("Which model? A number or a name")
-    assert f"  1  {HAIKU}\r\n  2  anthropic:" in shown
+    assert f"  1  {HAIKU}\r\n{'' if words else '  2  anthropic:'}" in shown
     assert "openai" not in shown.partition("  1  ")[2]
     screen.expect("[1] > ")
+    for nonsense in ("zzz", "77", "0"):
+        screen.type(f"{nonsense}\n")
+        screen.expect(f"{nonsense} is none of them")
+        screen.expect("[1] > ")
     screen.type("script:script.yaml\n" if words else "\n")
+    screen.expect("Use it from now on? [Y/n] > ")
+    screen.type("n\n" if words else "\n")
     screen.expect("Ctrl+D leaves.")
     screen.expect("> ")
     screen.type("\x04")
     assert screen.end() == 0
+    config = writer.home / "config.yaml"
+    assert (config.read_text() if config.exists() else "") == ("" if words else f'model: "{HAIKU}"\n')
