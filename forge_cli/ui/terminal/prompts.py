@@ -130,7 +130,7 @@ class _Prompt:
         misread, offered = 0, offered_answers(self._request)
         question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
         while misread < TRIES:
-            line = await self._ask(question, lambda key: key != "\n" and parse_answer(key, offered) is not None)
+            line = await self._ask(question, lambda key: is_answer(key, offered))
             answer = Answer("no") if line is None else parse_answer(line, offered)
             misread = 0 if answer else misread + 1
             if answer is None:
@@ -228,6 +228,11 @@ def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) ->
         return Answer("no", _one_note(refused[1]))
     meant = [kind for kind in offered if answer.lower() in (kind, _letter(kind))]
     return Answer(meant[0]) if meant else None
+
+
+def is_answer(key: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> bool:
+    """Does a single key mean something? Enter and blanks, which are a no as a line, may be slips."""
+    return bool(key.strip()) and parse_answer(key, offered) is not None
 
 
 def _letter(kind: AnswerKind) -> str:
