@@ -22,6 +22,10 @@ from forge_cli.toolsets.shell.outcome import describe_end
 LISTED, DIFFED, DIFF_BYTES, OUTPUT = 100, 20, 64_000, 2_000
 """Changes that are listed, files that are compared, bytes of each, and characters of the output that are shown."""
 
+_RECORDS = frozenset(
+    {"COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "ORIG_HEAD", "index", "logs", "objects", "packed-refs", "refs"}
+)
+"""Where git keeps the history itself; nothing of it is run, unlike hooks and what the config names."""
 _CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
     "made": "created",
     "changed": "changed",
@@ -36,7 +40,7 @@ _CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
 def describe(tried: Tried, workspace: Path) -> Text:
     """All of it as one text: first how it ended and what it said, then the changes, protected names first."""
     lines = [_state(tried), *_said(tried), *list_changes(tried, workspace, LISTED)]
-    changes = _in_order(tried)
+    changes = [change for change in _in_order(tried) if not _record(change)]
     for change in changes[:DIFFED]:
         lines += ["", *difference] if (difference := _difference(tried, change, workspace)) else []
     return Text("\n".join(lines), display=DisplayHints(language="diff"))
@@ -50,12 +54,16 @@ def recap(tried: Tried) -> str:
 
 
 def list_changes(tried: Tried, workspace: Path, at_most: int) -> Iterator[str]:
-    """A line for each change."""
+    """A line for each change; all that git wrote into its own records is one."""
     changes = _in_order(tried)
-    for change in changes[:at_most]:
+    records = {change.path: record for change in changes if (record := _record(change))}
+    others = [change for change in changes if change.path not in records]
+    for change in others[:at_most]:
         yield _line(change, workspace)
-    if len(changes) > at_most:
-        yield f"and {len(changes) - at_most} more"
+    if len(others) > at_most:
+        yield f"and {len(others) - at_most} more"
+    if records:
+        yield f"git      {counted(len(records), 'change')} in its records ({', '.join(sorted(set(records.values())))})"
 
 
 def changed_paths(tried: Tried, workspace: Path) -> Iterator[TriedChange]:
@@ -116,6 +124,13 @@ def _in_order(tried: Tried) -> list[PathChange]:
 def _why_protected(change: PathChange) -> str | None:
     found = protected_among(change.parts)
     return found and found[1]
+
+
+def _record(change: PathChange) -> str | None:
+    """The records of git that a change belongs to; None for all else, what names another store of objects included."""
+    _, git, inside = "/".join(change.parts).rpartition(".git/")
+    first = inside.partition("/")[0]
+    return first if git and first in _RECORDS and not inside.startswith("objects/info/") else None
 
 
 def _line(change: PathChange, workspace: Path) -> str:
