@@ -47,6 +47,8 @@ def trust(
         return
     if list_all:
         lines = store.trusted()
+        if not lines:
+            sys.stderr.write("nothing is trusted yet; forge trust PATH trusts what a folder brings\n")
     elif revoke:
         lines = [f"no longer trusted: {gone}" for gone in store.revoke(place)]
     else:

@@ -23,4 +23,6 @@ class CommandLineError(UsageError):
         usage = context.get_usage()
         if self.message.startswith(usage):
             return self.message
-        return f"{' '.join(usage.split())}\nTry '{context.command_path} --help' for help.\nforge: {self.message}"
+        is_early = context.parent is None and self.message.startswith("No such option")
+        hint = "\n  options come after a command, as in: forge chat -c" if is_early else ""
+        return f"{' '.join(usage.split())}\nTry '{context.command_path} --help' for help.\nforge: {self.message}{hint}"

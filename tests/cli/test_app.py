@@ -104,11 +104,13 @@ def test_an_unknown_command_suggests_the_nearest(forge) -> None:
     assert done.stderr.endswith("forge: No such command 'rnu'. Did you mean 'run'?\n")
 
 
-def test_a_wrong_option_shows_the_usage_of_its_command(probe) -> None:
+def test_a_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
     done = probe("pass", "--nonsense")
     assert (done.returncode, done.stdout) == (2, "")
     usage = "Usage: forge probe [OPTIONS]\nTry 'forge probe --help' for help.\n"
     assert done.stderr == f"{usage}forge: No such option: --nonsense\n"
+    early = forge("-c")
+    assert early.stderr.endswith("forge: No such option: -c\n  options come after a command, as in: forge chat -c\n")
 
 
 def test_a_command_ends_with_its_own_code(probe) -> None:

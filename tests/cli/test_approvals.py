@@ -78,7 +78,8 @@ def parked(clerk: Project, cli) -> list[dict[str, Any]]:
 
 
 def test_nothing_waits(clerk, cli) -> None:
-    assert (cli("approvals", "list").out, pending(cli)) == ("", [])
+    done = cli("approvals", "list")
+    assert (done.out, done.err, pending(cli)) == ("", "nothing waits for an answer\n", [])
 
 
 def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli, parked) -> None:

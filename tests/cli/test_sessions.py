@@ -376,6 +376,7 @@ def test_where_something_was_said_or_called(writer, cli, story, text: str, hits:
     rows = json.loads(done.out)
     assert [row["event"] for row in rows] == [event for event, _ in hits]
     assert all(shown in (None, row["excerpt"]) for row, (_, shown) in zip(rows, hits, strict=True))
+    assert cli("sessions", "search", text).err == ("" if hits else f"no session has '{text}' in it\n")
     lines = sessions(writer)[0].read_text().splitlines()
     assert [json.loads(lines[row["line"] - 1])["type"] for row in rows] == [row["event"] for row in rows]
     assert {row["session"] for row in rows} <= {story}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from forge_cli.cli.notices import warn
@@ -25,6 +26,8 @@ def list_approvals(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(list(map(both_spellings, rows)))
         return
+    if not rows:
+        sys.stderr.write("nothing waits for an answer\n")
     with data_output() as out:
         console, find = new_console(out), PluginHost().renderer
         for row in rows:

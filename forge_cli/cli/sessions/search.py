@@ -54,6 +54,8 @@ def search(
         raise UsageError("there is nothing to look for", hint="forge sessions search TEXT")
     wanted = text.casefold()
     rows = [row for path in session_files() for row in find_hits(path, wanted)]
+    if not rows and not as_json:
+        sys.stderr.write(f"no session has '{visible(text)}' in it\n")
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
