@@ -300,8 +300,8 @@ def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
         case _:
             pass
     out.flush()
-    for problem in filter(None, (result.error, unwritten)):
-        sys.stderr.write(f"forge: {visible(redactor.redact_text(problem), keep=chr(10))}\n")
+    for problem in map(redactor.redact_text, filter(None, (result.error, unwritten))):
+        sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"forge: {visible(problem, keep=chr(10))}\n"))
     return result.exit_code
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, UsageError, WorkerError
 from forge_cli.core.text import counted, visible
@@ -62,7 +63,7 @@ def undo_session(
             sys.stdout.write(f"{_line(each, only_list)}\n")
     left = sum(each.left is not None for each in found)
     if not found:
-        sys.stderr.write(f"forge: nothing to undo in the session {path.stem}: every file is as it was before\n")
+        warn(f"nothing to undo in the session {path.stem}: every file is as it was before")
     elif left and not only_list:
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
         raise typer.Exit(ExitCode.FAILED)

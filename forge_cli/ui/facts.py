@@ -65,6 +65,8 @@ class Facts:
 
     models: Callable[[], Sequence[str]] = tuple
     """The names that ``/model`` completes; whoever starts the conversation knows them."""
+    keys: Sequence[tuple[str, str]] = ()
+    """The keys of the UI, and what they do, for ``/help``."""
     session: str = ""
     worker: str = ""
     title: str = ""
@@ -116,7 +118,8 @@ class Facts:
             case SessionUpdate():
                 self._update(event)
             case ContextUsage():
-                self.used, self.window = event.used, event.window or self.window
+                rewound = event.rewound is not None  # its words are counted, and not what is sent along with them
+                self.used, self.window = None if rewound else event.used, event.window or self.window
                 self.plan = () if event.cleared else self.plan
             case ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}

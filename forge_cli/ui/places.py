@@ -89,12 +89,13 @@ class Places:
         yield from (read_attachment(file) for file in dict.fromkeys(files) if file and file.is_file())
 
     def warnings(self, text: str) -> Iterator[str]:
-        """A sentence for each name that a text mentions like a file, and that is not one."""
+        """A sentence for each name that a text mentions like a file, or that a file begins with, and is not one."""
         named = (name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None)
-        for name in named:
-            if ("/" in name or "." in name) and not self.find(name).exists():
-                near = self.search(name)
-                hint = f"; did you mean @{visible(near[0])}?" if near else ""
+        for name in (name for name in named if name and not self.find(name).exists()):
+            near = next(iter(self.search(name)), "")
+            begins = near.rpartition("/")[2].casefold().startswith(name.casefold())
+            if "/" in name or "." in name or begins:
+                hint = f"; did you mean @{visible(near)}?" if near else ""
                 yield f"@{visible(name)} is not a file, so it is only text{hint}"
 
     def _mentioned(self, name: str) -> Path | None:

@@ -103,6 +103,12 @@ class MessageQueue:
         self.queue.append(message)
         self._send_next()
 
+    def take_back(self) -> TypedMessage | None:
+        """The last message that waits, which is not sent then."""
+        message = self.queue.pop() if self.queue else None
+        self._settle()
+        return message
+
     def interrupt(self, reason: str = "interrupted") -> None:
         self.bus.emit(Interrupt(reason))
 

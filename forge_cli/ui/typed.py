@@ -43,6 +43,15 @@ class TypedLines:
         waiting, self.attached = tuple(self.attached), []
         self._queue.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
 
+    def take_back(self) -> str | None:
+        """The text of the last message that waits, to be changed; files that it does not mention stay attached."""
+        message = self._queue.take_back()
+        if message is None:
+            return None
+        mentioned = tuple(self._places.attachments(message.text))
+        self.attached += [file for file in message.attachments if file not in mentioned]
+        return message.text
+
     def _run_shell(self, command: str) -> None:
         if not command:
             raise UsageError("! alone runs nothing", hint="as in: !git status")

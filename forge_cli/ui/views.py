@@ -7,6 +7,7 @@ import binascii
 import csv
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -107,6 +108,19 @@ class View:
         return replace(self, max_height=min(heights, default=None), collapsed=collapsed)
 
 
+def is_command(value: ResultValue) -> bool:
+    """Is it the output of a command, whose last lines matter most?"""
+    return (
+        isinstance(value, Custom) and isinstance(value.data, dict) and bool({"exitCode", "running"} & set(value.data))
+    )
+
+
+def as_printed(text: str) -> str:
+    """The output of a program as a terminal leaves it, without colours: of a line that was written over, the last."""
+    plain = re.sub(r"\x1b\[[\d;]*[mK]", "", text)
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in plain.split("\n"))
+
+
 def is_hidden(value: ResultValue) -> bool:
     """Is it for the model only?"""
     return value.display is not None and value.display.preferred_view == "hidden"
@@ -163,7 +177,10 @@ def _custom(value: Custom, hints: DisplayHints, find: FindRenderer, distribution
     note = ""
     if renderer := find(value, distribution):
         try:
-            return view_of(call_within(CALL_LIMIT, f"the renderer of {value.kind}", renderer, value), exact=exact)
+            drawn = call_within(CALL_LIMIT, f"the renderer of {value.kind}", renderer, value)
+            if not exact and isinstance(drawn, Text) and is_command(value):
+                drawn = replace(drawn, content=as_printed(drawn.content))
+            return view_of(drawn, exact=exact)
         except Exception as error:  # third-party code: a renderer that fails only loses its looks
             note = f"(the renderer of {value.kind} failed: {fault_text(error)})"
     data = jsonable(value.data)

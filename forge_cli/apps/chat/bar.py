@@ -10,8 +10,8 @@ from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.status import compact
 
-_DROPPED = ("tokens", "folder", "cost", "window", "mode")
-"""Parts that are left out where there is no room, in this order."""
+_DROPPED = ("tokens", "folder", "cost", "window")
+"""Parts that are left out where there is no room, in this order; the mode says what happens unasked, and stays."""
 
 
 class StatusBar:
@@ -36,7 +36,8 @@ class StatusBar:
             line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])
             if cell_width(line) < columns:
                 return line
-        return fit(parts["model"], columns - 1)
+        mode = f" · {parts['mode']}"
+        return fit(parts["model"], max(columns - 1 - cell_width(mode), 1)) + mode
 
 
 def _short(folder: str) -> str:

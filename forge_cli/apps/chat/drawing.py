@@ -7,24 +7,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, TextIO
 
 import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
+from forge_cli import ui
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ApprovalRequired, Event, Interrupt, SessionEnd, Streaming, ToolResult
+from forge_cli.core.results import Custom
 from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.queue import MANUAL
-from forge_cli.ui.terminal.calls import ShownResult, call_duration, call_key, mark_of
+from forge_cli.ui.terminal.calls import LEAST, ShownResult, call_duration, call_key, describe_error, mark_of
+from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
-from forge_cli.ui.terminal.render import Indented, plain, render, render_text
+from forge_cli.ui.terminal.render import Indented, plain, render, render_text, render_view
 from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
@@ -93,14 +97,16 @@ class ChatUI(TerminalUI):
         self._show_deltas()
         self._close_line()
         with self._lines.aside():
+            if isinstance(shown, str | Styled):
+                shown = Indented(plain(shown) if isinstance(shown, str) else shown, 0, hang=2)
             ended = isinstance(shown, Indented)  # it ends its own lines
-            self._console.print(plain(shown) if isinstance(shown, str) else shown, end="" if ended else "\n")
+            self._console.print(shown, end="" if ended else "\n")
 
     def unfold(self, number: int | None) -> None:
         """Show the result of that number whole; without one, list those that can be."""
         kept = self._trace.results or ()
         if number is None:
-            titles = [f"{each.number}. {each.title}" for each in kept]
+            titles = [fit(f"{each.number}. {each.title}", self._console.width - 1) for each in kept]
             self.show("\n".join(titles[-LISTED:]) or "there is no result yet")
         elif found := [each for each in kept if each.number == number]:
             self._show_whole(found[0])
@@ -122,6 +128,11 @@ class ChatUI(TerminalUI):
             head, *more = readable(text).split("\n")
             said = Styled.assemble(("\n> ", "bold cyan"), (head, "bold"), *(f"\n  {line}" for line in more))
             self.show(Indented(said, 0, hang=2))
+
+    def show_answer(self, text: str) -> None:
+        """Show what the worker said in an earlier conversation."""
+        drawn = ui.terminal.markdown.DrawnMarkdown(readable(text))
+        self._console.print(drawn if self._console.is_terminal else plain(text), end="")
 
     async def ask(self, prompt: str) -> str | None:
         """A line that the person types; None where there is none, or they leave the question."""
@@ -175,16 +186,16 @@ class ChatUI(TerminalUI):
         """The calls that run, and what the worker is doing."""
         since = self._since()
         calls = tuple(self._trace.open_calls.values())
-        shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
-        if since is None:
-            return shown
-        text = self._open_text()
-        took = duration(time.monotonic() - since)
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
-        sign = "" if shown else f"{cyan(spin(seconds))} "
-        activity = f"running {calls[-1].name}" if calls and not shown else self._status.doing
-        why = f" · {self._status.problem}" if self._status.problem else ""
-        return [*text, *shown, *([] if shown else [sign + dim(f"{activity} · {took}{keys}{why}")])]
+        width, listed = self._console.width - 1, calls if self._trace.shows_calls else ()
+        shown = [line for call in listed for line in call.live_lines(seconds, width, keys if call is calls[-1] else "")]
+        text = self._open_text()
+        if since is None or shown:
+            return [*text, *shown]
+        took = duration(time.monotonic() - since)
+        activity = f"running {calls[-1].name}" if calls else self._status.doing
+        line = f"{cyan(spin(seconds))} {dim(f'{activity} · {took}{keys}')}"
+        return [*text, line, *self._status.problem]
 
     def _live_lines(self, seconds: float) -> list[str]:
         return self.call_lines(seconds)
@@ -233,15 +244,21 @@ class ChatUI(TerminalUI):
         self._close_line()
         mark, style = mark_of(event.status)
         facts = [
-            *([event.error] if event.error else []),
+            *([describe_error(event, event.error)] if event.error else []),
             *([call_duration(event.duration_ms)] * (event.duration_ms >= 1000)),
         ]
-        head = Styled.assemble((mark, style), f" {visible(event.tool_name)} ", (call.args if call else "", "dim"))
-        for fact in facts:
-            head.append(f" · {visible(fact)}", style if event.error else "dim")
-        self._console.print(head)
-        if event.value.text() != event.error:
-            self._console.print(Indented(render(event.value, self._find, event.distribution, lines=None), 2), end="")
+        told = "".join(f" · {visible(fact)}" for fact in facts)
+        head = f" {visible(event.tool_name)} "
+        room = max(self._console.width - 1 - cell_width(f"{mark}{head}{told}"), LEAST)
+        args = fit(call.args if call else "", room)
+        self._console.print(
+            Styled.assemble((mark, style), head, (args, "dim"), (told, style if event.error else "dim"))
+        )
+        view = view_of(event.value, self._find, event.distribution)
+        if event.error and isinstance(event.value, Custom) and isinstance(view.data, str):
+            view = replace(view, data=view.data.removesuffix(event.value.summary or ""))  # its line says that already
+        if view.data and event.value.text() != event.error:
+            self._console.print(Indented(render_view(view, lines=None), 2), end="")
 
     def _leaves_a_line_open(self, event: Event) -> bool:
         return bool(self._prompts) if isinstance(event, Interrupt) else super()._leaves_a_line_open(event)

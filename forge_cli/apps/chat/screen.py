@@ -13,18 +13,18 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from prompt_toolkit.application import Application, in_terminal, run_in_terminal
+from prompt_toolkit.application import in_terminal, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, is_searching
-from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
     Dimension,
-    FormattedTextControl,
     HSplit,
     Layout,
     SearchBufferControl,
@@ -39,7 +39,15 @@ from forge_cli.apps.chat.bar import StatusBar
 from forge_cli.apps.chat.drawing import BATCH
 from forge_cli.apps.chat.notice import FOCUS_OFF, FOCUS_ON, Notice
 from forge_cli.apps.chat.talk import Talk
-from forge_cli.apps.chat.toolkit import HeldOutput, InputCompleter, SignallingInput, TypedHistory
+from forge_cli.apps.chat.toolkit import (
+    TABS,
+    HeldOutput,
+    InputCompleter,
+    ReflowedApplication,
+    SignallingInput,
+    TypedHistory,
+    rows_of,
+)
 from forge_cli.core.text import readable, visible
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.terminal.cells import fit
@@ -98,9 +106,9 @@ class ChatScreen:
         self._buffer.on_text_changed += lambda buffer: None if buffer.text else self._turn()
         self._app = self._new_app()
 
-    def _new_app(self) -> Application[None]:
+    def _new_app(self) -> ReflowedApplication:
         typed = Window(
-            BufferControl(self._buffer, search_buffer_control=self._search, preview_search=True),
+            BufferControl(self._buffer, [TABS], search_buffer_control=self._search, preview_search=True),
             get_line_prefix=lambda line, wrapped: [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN,
             wrap_lines=True,
             height=Dimension(min=1, max=MOST_ROWS),
@@ -108,15 +116,18 @@ class ChatScreen:
         )
         rows = HSplit(
             [
-                _shown(lambda: self._rows, wrap=True),
+                rows_of(lambda: self._rows, wrap=True),
                 typed,
-                ConditionalContainer(Window(self._search, height=1, get_line_prefix=_search_prefix), is_searching),
+                ConditionalContainer(
+                    Window(self._search, height=1, get_line_prefix=lambda *_: [("class:hint", "search: ")]),
+                    is_searching,
+                ),
                 CompletionsMenu(max_height=6),
-                _shown(lambda: self._status),
+                rows_of(lambda: self._status),
             ],
             align=VerticalAlign.TOP,
         )
-        app: Application[None] = Application(
+        app = ReflowedApplication(
             layout=Layout(rows, typed),
             key_bindings=self._keys(),
             style=Style([]) if os.environ.get("NO_COLOR") else Style(list(STYLE.items())),
@@ -232,6 +243,11 @@ class ChatScreen:
         self.redraw()
         return had
 
+    def edit(self, text: str) -> None:
+        if not self._buffer.text:
+            self._buffer.document = Document(text)
+        self.redraw()
+
     def redraw(self) -> None:
         """Draw what has changed, and again as long as something runs."""
         self._app.invalidate()
@@ -259,8 +275,9 @@ class ChatScreen:
     def _before_drawing(self) -> None:
         """Write what waits above the line; rows that are not needed any more are given back to it."""
         renderer, size = self._app.renderer, self._size()
-        last = renderer.last_rendered_screen
         self._output.held, self._began = True, time.thread_time()
+        self._app.erase_reflowed()
+        last = renderer.last_rendered_screen
         if text := self._above.take():
             renderer.erase()
             self._output.write_raw(text)
@@ -323,6 +340,10 @@ class ChatScreen:
         def _(event: KeyPressEvent) -> None:
             self._buffer.newline(copy_margin=False)
 
+        @keys.add("up", filter=plain & Condition(lambda: bool(self._talk.queue) and not self._buffer.text))
+        def _(event: KeyPressEvent) -> None:
+            self._talk.edit_queued()
+
         @keys.add("escape", filter=plain)
         def _(event: KeyPressEvent) -> None:
             if self._buffer.complete_state:
@@ -370,16 +391,6 @@ class ChatScreen:
         self._write(FOCUS_OFF)
         os.kill(0, signal.SIGTSTP)
         self._write(FOCUS_ON)
-
-
-def _shown(content: Callable[[], StyleAndTextTuples], *, wrap: bool = False) -> ConditionalContainer:
-    """Rows that are there only when they have content."""
-    window = Window(FormattedTextControl(content), wrap_lines=wrap, dont_extend_height=True, height=Dimension(min=1))
-    return ConditionalContainer(window, Condition(lambda: bool(content())))
-
-
-def _search_prefix(line: int, wrapped: int) -> AnyFormattedText:
-    return [("class:hint", "search: ")]
 
 
 def _one_line(text: str, columns: int) -> str:

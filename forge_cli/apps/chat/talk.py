@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import anyio
@@ -15,16 +16,20 @@ from forge_cli.apps.chat.history import InputHistory
 from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import CommandEvent, Event, ModeChanged
+from forge_cli.core.events import CommandEvent, ContextUsage, Event, ModeChanged
 from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
+from forge_cli.record.find import find_kept
+from forge_cli.record.log import read_readable
+from forge_cli.record.rewind import said_messages
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.terminal.input import PlainInput
+from forge_cli.ui.transcript.entries import words_and_commands
 from forge_cli.ui.typed import TypedLines, is_message
 
 TWICE = 1.0
@@ -34,6 +39,13 @@ _MODE_HINTS: Mapping[SessionMode, str] = {
     "acceptEdits": "mode: accept edits; files in writable zones are edited unasked",
     "readOnly": "mode: read only; the model makes plans and changes nothing",
 }
+KEYS = (
+    ("Esc", "interrupt; twice: go back to a message"),
+    ("Shift+Tab", "ask, accept edits, or only read"),
+    ("Ctrl+O", "show the last result whole"),
+    ("Ctrl+J", "begin a new line"),
+    ("Up", "take back what is queued; earlier lines"),
+)
 PROMPT = "> "
 
 
@@ -76,6 +88,10 @@ class TypedLine(Protocol):
 
     def clear_input(self) -> bool:
         """Empty the line; False where it is empty already."""
+        ...
+
+    def edit(self, text: str) -> None:
+        """Have the person change a text, unless they are typing another."""
         ...
 
     def redraw(self) -> None:
@@ -152,8 +168,22 @@ class Talk(MessageQueue):
     def note(self, event: Event) -> None:
         self.facts.note(event)
         super().note(event)
-        if isinstance(event, ModeChanged):
-            self.line.hint(_MODE_HINTS[event.mode])
+        match event:
+            case ModeChanged():
+                self.line.hint(_MODE_HINTS[event.mode])
+            case ContextUsage(rewound=int(line)) if event.origin is None:
+                self._edit_again(line)
+            case _:
+                pass
+
+    def _edit_again(self, line: int) -> None:
+        """The conversation went back to before a message: the person may change that, and send it again."""
+        with suppress(ForgeError):
+            lines = read_readable(find_kept(self.facts.session)).lines
+            before = [each for each in lines if getattr(each.event, "rewound", None) != line]
+            for message in said_messages(before):
+                if message.seq == line:
+                    self.line.edit(words_and_commands(message.text)[0])
 
     def ended(self, status: ResultStatus) -> None:
         super().ended(status)
@@ -177,7 +207,12 @@ class Talk(MessageQueue):
             return
         elif self.busy or at_question:
             self.interrupt()
-        elif not self.line.clear_input() and not escape:
+        elif self.line.clear_input() or escape:
+            return
+        elif self._lines.attached:
+            self._lines.attached.clear()
+            self.line.hint("nothing is attached any more")
+        else:
             self.line.hint("Ctrl+C again leaves")
 
     def paste_image(self) -> None:
@@ -185,7 +220,7 @@ class Talk(MessageQueue):
         if image := pasted_image():
             self.attach(image)
         else:
-            self.line.hint("there is no image in the clipboard; a path to one in your message attaches it, too")
+            self.line.hint("no image in the clipboard; the path of one in your message attaches it")
 
     def unfold_last(self) -> None:
         """Ctrl+O: show the last result whole."""
@@ -199,6 +234,10 @@ class Talk(MessageQueue):
         if now - before >= TWICE:
             self.line.hint("Esc again goes back to a message")
         return now - before < TWICE
+
+    def edit_queued(self) -> None:
+        """Up on an empty line: the last message that waits is not sent, and can be changed."""
+        self.line.edit(self._lines.take_back() or "")
 
     def next_mode(self) -> None:
         """Go round the modes that the session may have."""
@@ -259,6 +298,9 @@ class PlainLines:
 
     def clear_input(self) -> bool:
         return False
+
+    def edit(self, text: str) -> None:
+        """A line that is read whole cannot be changed."""
 
     def redraw(self) -> None:
         """Nothing stands below the text."""

@@ -19,7 +19,7 @@ from forge_cli.apps.chat.bar import StatusBar
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
-from forge_cli.apps.chat.talk import PlainLines, Talk
+from forge_cli.apps.chat.talk import KEYS, PlainLines, Talk
 from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.output import loss_of, stop_on_loss
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
@@ -41,6 +41,7 @@ from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places
 from forge_cli.ui.terminal.live import can_draw
+from forge_cli.ui.transcript.entries import words_and_commands
 
 if TYPE_CHECKING:
     from forge_cli.apps.chat.screen import ChatScreen
@@ -100,10 +101,10 @@ class Room:
         self._runtime, self._out = runtime, out
         self._redactor = own_redactor()
         self.terminal = sys.stderr
-        facts = Facts(models=lambda: model_names(asked.workspace))
+        has_screen = asked.interactive and can_draw(sys.stderr)
+        facts = Facts(models=lambda: model_names(asked.workspace), keys=KEYS if has_screen else ())
         places = Places(asked.workspace, _zones(worker, asked))
         self._notice = Notice(self._write_raw)
-        has_screen = asked.interactive and can_draw(sys.stderr)
         self.talk = Talk(
             runtime.bus,
             facts=facts,
@@ -182,11 +183,14 @@ class Room:
         if not self._asked.interactive or self._asked.trace == "quiet":
             return
         erase_live_lines()
-        said = [message for message in past.messages if message.text] if past else []
-        for message in said[-2:]:
-            self._ui.show(f"{'> ' if message.role == 'user' else ''}{readable(message.text)}")
         about = f": {self._worker.config.description}" if self._worker.config.description else ""
         self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
+        said = [message for message in past.messages if message.text] if past else []
+        for message in said[-2:]:
+            if message.role == "user":
+                self._ui.show_message(words_and_commands(message.text)[0])
+            else:
+                self._ui.show_answer(message.text)
 
     def _on_question(self) -> None:
         self._notice.give(f"{self._worker.name} asks", self.talk.since or time.monotonic())

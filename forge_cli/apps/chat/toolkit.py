@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import select
 import termios
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from prompt_toolkit.application import Application
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
+from prompt_toolkit.layout.processors import TabsProcessor
+from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.core.text import visible
 from forge_cli.ui.completion import InputCompletion
 
+TABS = TabsProcessor(char1=" ", char2=" ")
+"""Shows tabs as blanks."""
 _LFLAG, _CC = 3, 6
 
 
@@ -84,6 +92,35 @@ class HeldOutput(Vt100_Output):
     def release(self) -> None:
         self.held = False
         self.flush()
+
+
+class ReflowedApplication(Application[None]):
+    """Erases all of its rows where a terminal that became narrower has broken them into more."""
+
+    def erase_reflowed(self) -> None:
+        """Erase what was drawn, if the terminal has another width since."""
+        screen, size, cursor = self.renderer.last_rendered_screen, self.renderer._last_size, self.renderer._cursor_pos
+        columns = self.output.get_size().columns
+        if screen is None or size is None or size.columns == columns:
+            return
+        if not {"XTERM_VERSION", "STY"} & os.environ.keys():  # those cut rows off instead
+            broken = sum(max(0, _width(screen.data_buffer[row]) - 1) // columns for row in range(cursor.y))
+            self.output.cursor_up(broken + cursor.x // columns)
+        self.renderer.erase(leave_alternate_screen=False)
+
+    def _on_resize(self) -> None:
+        self.erase_reflowed()
+        super()._on_resize()
+
+
+def _width(row: Mapping[int, Char]) -> int:
+    return max((column + char.width for column, char in row.items() if char.char.strip()), default=0)
+
+
+def rows_of(content: Callable[[], StyleAndTextTuples], *, wrap: bool = False) -> ConditionalContainer:
+    """Rows that are there only when they have content."""
+    window = Window(FormattedTextControl(content), wrap_lines=wrap, dont_extend_height=True, height=Dimension(min=1))
+    return ConditionalContainer(window, Condition(lambda: bool(content())))
 
 
 class InputCompleter(Completer):

@@ -58,7 +58,9 @@ class GoingBack:
         for each in undo(log, lambda file, why: False, since.ids):
             self._say(_describe(each, only_list=False), "warning" if each.left else "info")
         if left := [call for call in since.unknown if await self._may_do_more(call)]:
-            self._say(f"not undone, whatever they did beyond these files: {_name_calls(left)}", "warning")
+            self._say(
+                f"these may have done more than change files, which is not undone: {_name_calls(left)}", "warning"
+            )
         before = read_past(line for line in lines if line.seq < message.seq)
         self._session.opened.loop.forget(before.messages, message.seq)
         self._say(f"back to before message {number}: {_beginning(message.text)}")

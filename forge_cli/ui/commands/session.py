@@ -100,12 +100,15 @@ def _none_found(facts: Facts, search: str) -> str:
 
 
 def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
-    """The last sessions of this worker in this folder, or in any with the text in their title, task or id."""
+    """The last sessions of this worker in this folder, or in any with the text in their title, task or id.
+
+    Items of a batch are found by a text only.
+    """
     found: list[Overview] = []
     with SessionIndex() as index:
         for _, seen in index.readable():
             about = f"{seen.session} {seen.title} {seen.task}".casefold()
-            is_here = text or seen.workspace == facts.workspace
+            is_here = text or (seen.workspace == facts.workspace and not seen.batch)
             is_other = seen.worker == facts.worker and seen.session != facts.session
             if is_here and is_other and text.casefold() in about:
                 found.append(seen)

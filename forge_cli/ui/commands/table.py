@@ -18,6 +18,9 @@ from forge_cli.ui.commands.command import SlashCommand as SlashCommand
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
+INPUT = (("@FILE", "send a file with your words"), ("!COMMAND", "run a command of your own"))
+"""What else can be typed, for ``/help``."""
+
 
 async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
     if not parsed.args:
@@ -40,6 +43,8 @@ def help_table(facts: Facts) -> Group:
         table.add_row(f"/{command.name}", command.summary)
     for name, prompt in facts.prompts.items():
         table.add_row(Text(f"/{visible(name)}"), Text(visible(str(prompt.get("description") or "a prompt"))))
+    for key, does in (*INPUT, *facts.keys):
+        table.add_row(key, does)
     return Group(table, Text("/help COMMAND says more about one.", "dim"))
 
 

@@ -11,13 +11,13 @@ from typing import Any
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
+from forge_cli.core.results import Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
 from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.status import cyan, dim, duration, spin
-from forge_cli.ui.views import View
+from forge_cli.ui.views import View, is_command
 
 SHOWN = 200
 """Characters of an argument; the record has all of them."""
@@ -71,8 +71,11 @@ class OpenCall:
     output: tuple[str, ...] = ()
     result: ToolResult | None = None
 
-    def live_lines(self, seconds: float) -> list[str]:
-        """The call while it runs, with what it said last; or with its result, while it waits for those before it."""
+    def live_lines(self, seconds: float, width: int, keys: str = "") -> list[str]:
+        """The call while it runs, with what it said last; or with its result, while it waits for those before it.
+
+        A long call is cut so that ``width`` has room for how long it takes, and for the ``keys`` that are told.
+        """
         title = " ".join(filter(None, (self.name, self.args)))
         if self.result:
             return [f"{self.who}{mark_of(self.result.status)[0]} {title}"]
@@ -80,7 +83,9 @@ class OpenCall:
         slow = f" · {duration(took)}" if took * 1000 >= SLOW else ""
         more = f" · {self.progress}" if self.progress else ""
         below = [dim(f"{' ' * indentation(self.who)}  │ {line}") for line in self.output[-OUTPUT_LINES:]]
-        return [f"{self.who}{cyan(spin(seconds))} {title}{dim(more + slow)}", *below]
+        facts = f"{more}{slow}{keys if slow else ''}"
+        title = fit(title, max(width - cell_width(f"{self.who}  {facts}"), LEAST))
+        return [f"{self.who}{cyan(spin(seconds))} {title}{dim(facts)}", *below]
 
 
 @dataclass(frozen=True)
@@ -148,13 +153,6 @@ def fit_line(call: OpenCall, facts: Sequence[str], width: int | None) -> tuple[s
 
 def call_duration(milliseconds: int) -> str:
     return duration(milliseconds / 1000) if milliseconds >= SLOW else f"{milliseconds} ms"
-
-
-def is_command(value: ResultValue) -> bool:
-    """Is it the output of a command, whose last lines matter most?"""
-    return (
-        isinstance(value, Custom) and isinstance(value.data, dict) and bool({"exitCode", "running"} & set(value.data))
-    )
 
 
 def describe_error(event: ToolResult, error: str) -> str:

@@ -154,7 +154,7 @@ class LiveLines:
 
     def _erase(self) -> None:
         if self._drawn:
-            self._write("\x1b[J")
+            self._write("\x1b[K\x1b[J")  # tmux keeps what J alone erases on a whole screen in its history
             self._drawn = ()
 
     def _write(self, text: str) -> None:

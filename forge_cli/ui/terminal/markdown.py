@@ -14,10 +14,12 @@ from typing import cast
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableElement
 from rich.segment import Segment
-from rich.syntax import Syntax
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
 from rich.text import Text as Styled
 from rich.theme import Theme
@@ -44,6 +46,24 @@ THEME = Theme(
         **{f"markdown.h{level}": "bold" for level in range(1, 7)},
     }
 )
+CODE = ANSISyntaxTheme(
+    {
+        Comment: Style(dim=True),
+        Keyword: Style(color="magenta"),
+        Operator.Word: Style(color="magenta"),
+        Name.Builtin: Style(color="cyan"),
+        Name.Class: Style(bold=True),
+        Name.Decorator: Style(color="cyan"),
+        Name.Function: Style(bold=True),
+        Name.Tag: Style(color="magenta"),
+        Number: Style(color="cyan"),
+        String: Style(color="green"),
+        Generic.Deleted: Style(color="red"),
+        Generic.Heading: Style(bold=True),
+        Generic.Inserted: Style(color="green"),
+    }
+)
+"""Colours of code that can be read on a dark terminal and on a light one; bright ones cannot, nor can blue."""
 _ENDS_AT_ONCE = frozenset({"hr", "heading_open"})
 _ENDS_AT_A_BLANK_LINE = frozenset({"paragraph_open", "table_open"})
 
@@ -149,7 +169,7 @@ def draw_code(code: str, language: str, name: str = "") -> RenderableType:
         return Styled(code)
     if name and language == "text":
         language = Syntax.guess_lexer(name, " ")  # with a blank as its content only the name is looked at
-    return Syntax(code, language, theme="ansi_dark", background_color="default", word_wrap=True, tab_size=TAB)
+    return Syntax(code, language, theme=CODE, background_color="default", word_wrap=True, tab_size=TAB)
 
 
 @cache

@@ -75,9 +75,9 @@ class Status:
         return f"{f'waiting {left} s, ' * (left > 0)}try {retry.attempt} of {retry.attempts}"
 
     @property
-    def problem(self) -> str:
-        """Why something is tried again."""
-        return self._retry[0].problem if self._retry else ""
+    def problem(self) -> list[str]:
+        """Why something is tried again, on a row of its own; the model is named beside it already."""
+        return [dim(f"  {self._retry[0].problem.removeprefix(f'{self.model}: ')}")] if self._retry else []
 
     def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
         used = f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out" if self.tokens_in else ""
@@ -86,7 +86,6 @@ class Status:
             activity or self.doing,
             f"{int(seconds)} s" if seconds < 60 else duration(seconds),
             used,
-            self.problem,
         ]
         sign = f"{cyan(spin(seconds))} " if spinning else ""
         return sign + dim(" · ".join(filter(None, parts)))

@@ -25,6 +25,7 @@ from forge_cli.core.events import (
     Event,
     InputPrompt,
     Interrupt,
+    ManualToolInvoke,
     SessionEnd,
     SessionStart,
     StatusEvent,
@@ -48,7 +49,7 @@ from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.status import Status
 from forge_cli.ui.terminal.trace import Trace
-from forge_cli.ui.views import FindRenderer, no_renderers
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 from forge_cli.ui.wrap import terminal_width
 
 if TYPE_CHECKING:
@@ -228,6 +229,8 @@ class TerminalUI:
             case Interrupt():
                 status.wait(None)
                 status.activity = STOPPING
+            case ManualToolInvoke() if status.activity == STOPPING:
+                status.activity = "working"
             case SessionEnd() if self._live:
                 self._live.close()
             case _:
@@ -236,7 +239,8 @@ class TerminalUI:
     def _live_lines(self, seconds: float) -> list[str]:
         """The calls that run, each on a line of its own, and the status line."""
         calls = tuple(self._trace.open_calls.values())
-        shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
+        width = self._console.width - 1
+        shown = [line for call in calls for line in call.live_lines(seconds, width)] if self._trace.shows_calls else []
         running = [call for call in calls if not call.result]
         match running if self._status.activity != STOPPING else []:
             case []:
@@ -249,7 +253,7 @@ class TerminalUI:
         text = self._open_text()
         if text and time.monotonic() - self._last_text < PAUSE:
             return text
-        return [*text, *shown, self._status.line(seconds, activity, spinning=not shown)]
+        return [*text, *shown, self._status.line(seconds, activity, spinning=not shown), *self._status.problem]
 
     def _open_text(self) -> list[str]:
         """The last block of the answer, which still grows."""
@@ -318,7 +322,7 @@ class TerminalUI:
 
     async def _ask(self, request: ApprovalRequest, call: CallKey) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
-        if isinstance(request.preview, Diff):
+        if isinstance(request.preview, Diff) or (request.preview and view_of(request.preview).form == "diff"):
             self._trace.seen_diffs.add(call)
         asked = request if self._session else replace(request, once=True, offers=None, policy_files=None)
         with self._question(call) as question:

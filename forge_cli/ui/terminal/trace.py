@@ -59,7 +59,6 @@ from forge_cli.ui.terminal.calls import (
     fit_line,
     format_args,
     indentation,
-    is_command,
     main_args,
     mark_of,
     short_args,
@@ -69,7 +68,7 @@ from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.terminal.status import compact, duration
-from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, short_place, view_of
+from forge_cli.ui.views import FindRenderer, View, as_printed, is_command, is_hidden, no_renderers, short_place, view_of
 
 _LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
@@ -146,7 +145,7 @@ class Trace:
             case ToolOutput():
                 if call := self.open_calls.get(call_key(event, event.tool_call_id)):
                     lines = self._redactor.redact_text(event.text).splitlines()
-                    call.output = tuple(visible(line.strip("\r")) for line in lines if line.strip())[-OUTPUT_LINES:]
+                    call.output = tuple(visible(as_printed(line)) for line in lines if line.strip())[-OUTPUT_LINES:]
             case ToolResult():
                 self._end_call(event)
             case ManualToolsAvailable():
@@ -289,8 +288,10 @@ class Trace:
         if not self.shows_calls:
             return
         view = view_of(value, self._find, event.distribution)
+        seen = shown_before and (isinstance(value, Diff) or view.form == "diff")
         error = cut(self._redactor.redact_text(event.error), 2000) if event.error else ""
-        reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view)]
+        files = view.text.partition("\n")[0] if seen and not isinstance(value, Diff) else ""
+        reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view) or files]
         slow = (event.duration_ms >= SLOW and event.status not in ("denied", "blocked")) or self._debug
         took = call_duration(event.duration_ms) if slow else ""
         facts = [*filter(None, (visible(reason), took, f"approved by {call.by_mode}" if call.by_mode else ""))]
@@ -305,7 +306,7 @@ class Trace:
         margin = indentation(call.who) + 4
         if more := [*([SEPARATOR.join(below)] if below else []), *more]:
             self._print(Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin, bar=True), end="")
-        if event.value.text() != event.error and not (shown_before and isinstance(value, Diff)):
+        if event.value.text() != event.error and not seen:
             self._show_value(value, view, inline=not error and bool(reason), margin=margin)
 
     def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
@@ -324,7 +325,8 @@ class Trace:
         if view.data and view.data != NO_OUTPUT:
             self._print(Indented(render_view(view, lines=lines), margin, bar=True), end="")
             if is_cut and self.results:
-                hint = f"Ctrl+O or /show {self.results[-1].number} shows all of it"
+                key = "Ctrl+O or " if self._live else ""
+                hint = f"{key}/show {self.results[-1].number} shows all of it"
                 self._print(Indented(plain(hint, style="dim"), margin, bar=True), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:

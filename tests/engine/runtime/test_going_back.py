@@ -76,7 +76,7 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
     told = [*statuses(ui, "info"), *statuses(ui, "warning")]
     assert {"1. one", "2. two", "3. three"} <= set(told)
     assert "back to before message 2: two" in told
-    assert "not undone, whatever they did beyond these files: shell touch made" in told
+    assert "these may have done more than change files, which is not undone: shell touch made" in told
     assert said(session) == ["one", "four"]
     lines = read_readable(find_kept(session)).lines
     assert [each.text for each in said_messages(lines)] == ["one", "four"]

@@ -4,6 +4,7 @@ Covers forge_cli.record.rewind.
 """
 
 import json
+import re
 
 import pytest
 
@@ -75,8 +76,43 @@ def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> Non
     window.type("\x1b")
     window.see("1. one\n2. two", "number of the message to go back to (Enter: stay) >")
     window.say("2")
+    window.see("back to before message 2: two", "\n> two\n")  # to be changed
+    window.type("\x15")
     window.ready().say("/exit")
     assert window.end() == 0
     [session] = (talker.home / "sessions").glob("*.jsonl")
     commands = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "command"]
     assert [(line["name"], line["args"]) for line in commands if line["name"] == "rewind"] == [("rewind", ["2"])]
+
+
+def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(chat, script, talker) -> None:
+    script("{calls: [{tool: hold, input: {}}]}", '{text: "Hello, {task}!"}')
+    talker.write("shot.png", "no image")
+    window = chat().ready()
+    window.say("!echo said; exit 3")
+    window.see("✗ shell echo said; exit 3 · exit code 3\n  said\n")
+    assert window.text.count("exit code") == 1
+    window.ready().say(f"!sleep 60; echo {'long ' * 30}")
+    window.wait(
+        lambda text: re.search(r"\n. shell sleep .* s · Esc interrupts\n", text) is not None, "keys behind a call"
+    )
+    window.type("\x1b")
+    window.wait(lambda text: re.search(r"\n✗ shell sleep .*… · interrupted · .* s\n\n>", text) is not None, "its end")
+    window.ready().say("/help rewind")
+    window.see("files are restored as by\n  /undo, and the model")
+    window.ready().say("go")
+    window.see("holding")
+    window.say("second")
+    window.see("queued: second")
+    window.say("/attach shot.png")
+    window.see("attached: shot.png")
+    window.say("third")
+    window.see("queued: third")
+    window.type("\x1b[A")
+    window.wait(lambda text: "queued: third" not in text and "\n> third\n" in text, "the third message to be changed")
+    window.see("queued: second", "attached: shot.png")
+    window.type("\x15\x1b")
+    window.see("> second")
+    window.ready().type("\x03")
+    window.see("nothing is attached any more")
+    assert "Ctrl+C again leaves" not in window.text

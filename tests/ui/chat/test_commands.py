@@ -6,6 +6,7 @@ forge_cli.ui.commands.tools.
 """
 
 import io
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -351,6 +352,10 @@ def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project:
     assert screen.type("/rewind").startswith("1. one word word")
     (choice,) = COMMANDS["resume"].complete(screen.facts, sheep[-8:])
     assert choice.note == "Counting sheep"  # type: ignore[attr-defined]
+    log = Path(os.environ["FORGE_HOME"], "sessions", f"{tax}.jsonl")
+    log.write_text(log.read_text().replace('"type": "sessionStart"', '"type": "sessionStart", "batch": "out.jsonl"', 1))
+    assert "tax" not in screen.type("/sessions")  # one item of many
+    assert "tax" in screen.type("/sessions tax")
 
 
 def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project) -> None:

@@ -26,6 +26,7 @@ from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.ui.completion import Candidate, InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image
+from forge_cli.ui.wrap import cell_len
 
 
 def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:
@@ -111,10 +112,11 @@ def test_files_are_found_by_parts_of_their_names(places: Places, monkeypatch, ha
 
 
 def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
-    text = "ask @alice about @nope.txt, @note.tx and @notes.txt. in @src/"
+    text = "ask @alice about @nope.txt, @note.tx, @note and @notes.txt. in @src/"
     assert list(places.warnings(text)) == [
         "@nope.txt is not a file, so it is only text",
         "@note.tx is not a file, so it is only text; did you mean @notes.txt?",
+        "@note is not a file, so it is only text; did you mean @notes.txt?",
     ]
 
 
@@ -185,7 +187,9 @@ def test_the_status_line_leaves_out_what_has_no_room() -> None:
     bar = StatusBar(facts)
     assert bar.line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · ask"
     assert bar.line(30) == "anthropic:x · ask"
-    assert bar.line(8) == "anthro…"
+    facts.mode = "acceptEdits"
+    assert bar.line(25) == "anthropi… · accept edits"  # what is done unasked is always said
+    assert cell_len(bar.line(5)) >= len("accept edits")
 
 
 def test_a_notice_is_given_to_those_who_look_elsewhere() -> None:

@@ -36,6 +36,14 @@ class Pane:
     def text(self) -> str:
         return self._run("capture-pane", "-p", "-t", self._name)
 
+    @property
+    def history(self) -> str:
+        """The text with all that has scrolled away."""
+        return self._run("capture-pane", "-p", "-S", "-", "-t", self._name)
+
+    def resize(self, columns: int) -> None:
+        self._run("resize-window", "-t", self._name, "-x", str(columns))
+
     def press(self, *keys: str) -> None:
         self._run("send-keys", "-t", self._name, *keys)
 
@@ -66,7 +74,7 @@ def new_pane(talker: Project, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
-    script(HELLO)
+    script('{text: "**Hello**, {task}!"}')
     pane = new_pane("one")
     pane.chat()
     pane.enter("world")
@@ -75,10 +83,11 @@ def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
     pane.see("resume with: forge chat worker.yaml -r 2")
     pane.enter("clear; forge chat worker.yaml; echo left with $?")
     pane.see("Ctrl+D leaves.", "· ask")
+    assert "starting" not in pane.history
     pane.enter("/sessions wor")
     pane.see("1. ", "(Enter: stay) >")
     pane.enter("1")
-    pane.see("resuming session 2", "> world\nHello, world!")
+    pane.see("resuming session 2", "Ctrl+D leaves.\n\n> world\nHello, world!")
     pane.enter("/exit")
     pane.see("left with 0")
 
@@ -126,3 +135,16 @@ def test_a_tool_is_called_by_a_form(new_pane, script) -> None:
     pane.see("[Enter] calls it")
     pane.press("Enter")
     pane.see("by hand", "· ask")
+
+
+def test_a_terminal_that_becomes_narrower_shows_every_word_once(new_pane, words) -> None:
+    pane = new_pane("one")
+    pane.chat("-m", "pipe:words")
+    pane.enter("go")
+    words("A paragraph that is longer than one row, and still grows when somebody makes the terminal narrower,")
+    pane.see("narrower,", "Esc interrupts")
+    for columns in (60, 45):
+        pane.resize(columns)
+        words(f"|to {columns} columns")
+        seen = pane.see(f"\nto {columns}")
+    assert (seen.count("A paragraph"), seen.count("Esc interrupts"), seen.count("\n> go")) == (1, 1, 1)

@@ -4,6 +4,7 @@ Covers forge_cli.ui.terminal.cells, forge_cli.ui.terminal.status.
 """
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.core.notify import RetryNotice
+from forge_cli.ui.terminal.calls import OpenCall
 from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.live import LiveLines, column_after
-from forge_cli.ui.terminal.status import compact, duration
+from forge_cli.ui.terminal.status import Status, compact, dim, duration
 
 from ...rows import each_row
 from ..screen import Screen
@@ -166,3 +169,19 @@ def test_numbers() -> None:
         "2 min 5 s",
         "9 h 43 min",
     ]
+
+
+def test_why_something_is_tried_again_has_a_row_of_its_own() -> None:
+    status = Status()
+    status.model = "m:1"
+    assert status.problem == []
+    status.wait(RetryNotice("m:1: it is overloaded", 5, 2, 5))
+    assert (status.doing, status.problem) == ("waiting 5 s, try 2 of 5", [dim("  it is overloaded")])
+    assert "overloaded" not in status.line(1.0)
+
+
+def test_a_long_call_has_room_for_how_long_it_takes() -> None:
+    call = OpenCall("shell", "echo " * 40, since=time.monotonic() - 4)
+    [line] = call.live_lines(1.0, 60, " · Esc interrupts")
+    assert cell_width(line) <= 60
+    assert re.search(r"… *(\x1b\[2m)? · 4\.\d s · Esc interrupts", line)

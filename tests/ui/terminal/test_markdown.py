@@ -124,6 +124,7 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
     code = "```python\ndef one():\n    return 1\n```\n"
     assert re.sub(r"\x1b\[[\d;]*m", "", drawn(code)) == "def one():\n    return 1\n"
     assert drawn(code).count("\x1b[") > 4
+    assert re.findall(r"\x1b\[(?:\d;)?(?:9\d|34)m", drawn(code)) == []  # they cannot be read on every background
     assert drawn(code, styled=False) == "```\ndef one():\n    return 1\n```\n"
     marked = "**bold** *leaning* ~~struck~~ `code`"
     assert drawn(marked, styled=False) == f"{marked}\n"

@@ -434,3 +434,14 @@ def test_a_checklist_marks_what_is_done_and_what_is_being_done() -> None:
 
 def test_headings_stand_on_the_left_and_code_has_no_box() -> None:
     assert shown(Text("# Title\n\n```python\nx = 1\n```\n", DisplayHints("markdown"))) == "# Title\n\n```\nx = 1\n```\n"
+
+
+def test_the_output_of_a_command_is_shown_as_a_terminal_leaves_it() -> None:
+    said = "\x1b[1;31mred\x1b[0m\n10%\r50%\x1b[K\r100%\r\nwindows\r\n\x1b]0;title\x07 \x1b[2J"
+    value = Custom("x.result", {"exitCode": 0, "stdout": said})
+
+    def shown(exact: bool) -> str:
+        return view_of(value, lambda value, distribution: lambda value: Text(value.data["stdout"]), exact=exact).text
+
+    assert shown(exact=False) == "red\n100%\nwindows\n\x1b]0;title\x07 \x1b[2J"  # all else is shown escaped
+    assert shown(exact=True) == said  # somebody decides upon it

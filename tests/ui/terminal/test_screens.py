@@ -212,7 +212,7 @@ class Cut:
     async def stream(self, request):
         yield TextDelta("This is cut ")
         if self.name == "cut:for-good":
-            raise ModelError("the line broke")
+            raise ModelError("the line broke, and nobody knows what the model wanted to say")
         if self.name == "cut:once":
             yield TextDelta("and cut \\n\\n")
         self.notify("warning", "the line broke; trying again in 0.2 s (2 of 5)")
@@ -255,10 +255,11 @@ def test_a_cut_answer_is_removed_or_marked_and_leaves_no_warning(terminal, cut) 
 
 
 def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
-    keyboard = terminal(*RUN, "-m", "cut:for-good", TERM="xterm")
+    keyboard = terminal(*RUN, "-m", "cut:for-good", TERM="xterm", columns=60)
     assert keyboard.end() == 7
-    text, empty, end, error, hint = keyboard.screen()
-    assert (text, empty, error) == ("This is cut", "", "forge: the line broke")
+    text, empty, end, error, more, hint = keyboard.screen(60)[:6]
+    assert (text, empty) == ("This is cut", "")
+    assert (error, more) == ("forge: the line broke, and nobody knows what the model", "  wanted to say")
     assert end.startswith("failed · 1 turn · 0 calls · ")
     assert hint.startswith("  resume with: forge run worker.yaml -r ")
 

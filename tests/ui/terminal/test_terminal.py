@@ -47,7 +47,7 @@ def test_colours(terminal, script) -> None:
     keyboard = terminal(*RUN, TERM="xterm-256color")
     assert keyboard.end() == 0
     assert re.search(r"\x1b\[31m✗\x1b\[0m nosuch", keyboard.seen)
-    assert not re.search(r"\x1b(?!\[[\d;]*[mJA]|[78D])", keyboard.seen), "colours and what moves the live lines"
+    assert not re.search(r"\x1b(?!\[[\d;]*[mJKA]|[78D])", keyboard.seen), "colours and what moves the live lines"
 
 
 def test_no_colour(terminal, script) -> None:
@@ -247,5 +247,7 @@ def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_fil
     assert "✓ edit_file output/a.py" in told
     assert "+ one = 0" not in told
     keyboard.type("y\n")
-    assert "M output/a.py  A output/b\r\n  │ output/a.py" in keyboard.expect("Done.")
+    told = keyboard.expect("Done.")
+    assert "✓ apply_patch input=(8 lines) · M output/a.py  A output/b\r\n" in told
+    assert "+ two = 3" not in told
     assert keyboard.end() == 0
