@@ -1,39 +1,25 @@
-"""The worker to talk to where the user names none: that of the folder, else ``coder``."""
+"""The questions of ``forge`` alone: whether to talk to the worker of this folder, and with which model."""
 
 from __future__ import annotations
 
 import sys
-from functools import partial
-from pathlib import Path
 
 from forge_cli.cli.ask import ask
 from forge_cli.cli.notices import near, warn
-from forge_cli.cli.welcome import MODELS, chosen_model, missing_of
 from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.files.edit import CannotEditError, plan_edit
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import WorkerOrigin, named_workers
 from forge_cli.files.settings import load_settings
-from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.providers import provider_rows
+from forge_cli.inspection.defaults import FOLDERS_OWN, default_worker, missing_of, model_of
+from forge_cli.inspection.providers import ready_models
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 
-FOLDERS_OWN, OTHERWISE = "worker.yaml", "coder"
 SHOWN = 9
 """Models to choose from at once."""
-
-
-def default_worker() -> str:
-    """``worker.yaml``, the first of the folder's own workers that is trusted, or ``coder``."""
-    if Path(FOLDERS_OWN).is_file():
-        return FOLDERS_OWN
-    trust = TrustStore(forge_home())
-    own = [each for each in named_workers(Path.cwd(), forge_home()) if each.origin is WorkerOrigin.PROJECT]
-    return next((each.name for each in own if trust.holds(each)), OTHERWISE)
 
 
 def offer_talk() -> list[str]:
@@ -66,15 +52,9 @@ def _ready_model(named: str) -> list[str] | None:
     return ["-m", picked] if picked else None
 
 
-def model_of(named: str) -> str | None:
-    """The model of a worker, or else of all."""
-    path = next((each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named)
-    return load_worker(path).config.model or chosen_model()[1]
-
-
 def pick_model() -> str | None:
     """Have the person choose one of the models that are ready; None where none is, or they choose none."""
-    names, aliases = _ready_names(), load_settings(forge_home()).aliases
+    names, aliases = in_loop(ready_models), load_settings(forge_home()).aliases
     if not names:
         return None
     for number, name in enumerate(names[:SHOWN], 1):
@@ -88,17 +68,6 @@ def pick_model() -> str | None:
             return picked
         sys.stderr.write(f"  {visible(typed)} is none of them; write a number, or PROVIDER:MODEL\n")
     return None
-
-
-def _ready_names() -> list[str]:
-    """The models that are ready, the likely ones first; behind a gateway that names none, the usual one."""
-    rows = in_loop(partial(provider_rows, with_models=True))
-    ready = [row for row in rows if row["ready"] and (row["models"] or row["provider"] in MODELS)]
-    ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
-    names = [f"{row['provider']}:{model['name']}" for row in ready for model in row["models"]]
-    names += [MODELS[row["provider"]] for row in ready if not row["models"] and "MODEL" not in MODELS[row["provider"]]]
-    likely = [name for name in names if name in MODELS.values()]
-    return list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))
 
 
 def _keep_model(name: str) -> None:

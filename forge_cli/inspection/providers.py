@@ -12,6 +12,7 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.files.key_store import find_key
+from forge_cli.inspection.defaults import MODELS
 from forge_cli.inspection.looker import Looker, ThirdPartyError
 
 ProviderRow = dict[str, Any]
@@ -84,3 +85,14 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
 
 def _listed(model: ListedModel, source: str) -> dict[str, Any]:
     return {"name": model.name, "context": model.context, "guessed": model.guessed, "source": source}
+
+
+async def ready_models() -> list[str]:
+    """The models that are ready, the likely ones first; behind a gateway that names none, the usual one."""
+    rows = await provider_rows(with_models=True)
+    ready = [row for row in rows if row["ready"] and (row["models"] or row["provider"] in MODELS)]
+    ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
+    names = [f"{row['provider']}:{model['name']}" for row in ready for model in row["models"]]
+    names += [MODELS[row["provider"]] for row in ready if not row["models"] and "MODEL" not in MODELS[row["provider"]]]
+    likely = [name for name in names if name in MODELS.values()]
+    return list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))

@@ -1,6 +1,6 @@
 """What ``forge`` alone says, at the start and once a model is there.
 
-Also what it offers: forge_cli.cli.offer.
+Also what it offers: forge_cli.cli.offer, forge_cli.inspection.defaults.
 """
 
 import re

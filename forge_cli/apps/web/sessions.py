@@ -20,7 +20,6 @@ from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.apps.web.live import LiveSession
 from forge_cli.apps.web.view import SessionView
 from forge_cli.apps.web.workers import check_trust, find_listed, list_workers
-from forge_cli.cli.welcome import NO_MODEL
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
@@ -28,6 +27,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
+from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.answering import answer_request
