@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
+_MAY_BE_BLOCKED = "a line that cannot be read in full may come to one that is blocked"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
@@ -141,8 +142,10 @@ class ShellToolset(Toolset):
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         verdict = self._line_approval(args)
-        tries = self._policy.try_first != "off" and self._processes.can_try
-        return verdict if tries or not verdict.unruled else replace(verdict, unruled=False)
+        if self._policy.try_first == "off" or not self._processes.can_try:
+            return replace(verdict, unruled=False)
+        tried = verdict.approval is not Approval.ASK or not self._may_hide_blocked(args["command"])
+        return replace(verdict, tried=tried, unruled=verdict.unruled and tried)
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
@@ -282,9 +285,9 @@ class ShellToolset(Toolset):
     async def _try(self, args: Args, context: ToolContext) -> Preview:
         """The effect of the line on a copy, where that can be found out; else only where it would run."""
         place, command = await self._show_place(args, context), args["command"]
-        if place.runs is None or self._may_hide_blocked(command):
+        if place.runs is None:
             return place
-        if problem := self._no_trials:
+        if problem := self._no_trials or (_MAY_BE_BLOCKED if self._may_hide_blocked(command) else None):
             return self._untried(place, problem)
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)
