@@ -90,7 +90,9 @@ class ShellToolset(Toolset):
 
     def _check_trials(self) -> None:
         """Make sure that commands can be tried, where they have to be."""
-        if self._policy.try_first == "required" and (problem := self._no_trials or trial.copies.overlay_problem()):
+        if self._policy.try_first == "required" and (
+            problem := self._no_trials or trial.copies.overlay_problem(self.env.home)
+        ):
             hint = "say 'try: auto', or see what forge doctor says of trials"
             raise WorkerError(self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint)
 
@@ -132,7 +134,8 @@ class ShellToolset(Toolset):
         return [replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found]
 
     def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
-        if "_trials" in vars(self):
+        keeper = self._keeper
+        if "_trials" in vars(self) or (keeper and keeper.trials.is_dir()):
             self._trials.forget(self._tried_args(args))
 
     @staticmethod

@@ -126,6 +126,7 @@ def test_a_no_changes_nothing(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "./build.sh", answers=[False])
     assert status(seen) == "denied"
+    assert seen.of(ToolResult)[0].error == "shell was not called; the user said no, and nothing was changed"
     assert [event.applied for event in seen.of(CommandTried)] == [False]
     assert tree(shell.folder) == before
 
