@@ -181,8 +181,8 @@ def overlay_problem(home: Path) -> str | None:
     """Why nothing in this home is mounted by an overlay, as what commands write is; None where that just worked."""
     if sys.platform != "linux":
         return "only Linux has overlays"
-    place = home if os.access(home, os.W_OK | os.X_OK) else None
-    with tempfile.TemporaryDirectory(prefix="forge-probe-", dir=place) as folder:
+    around = home if os.access(home, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(prefix="forge-probe-", dir=around) as folder:
         places = [os.path.join(os.path.realpath(folder), name) for name in ("lower", "upper", "work", "merged")]
         for place in places:
             os.mkdir(place)
