@@ -64,7 +64,7 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         **({"details": list(verdict.details)} if verdict.details else {}),
         **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
         **({"hooks": before} if before else {}),
-        **({"tries": TRIES[verdict.unruled]} if verdict.tried and verdict.approval is Approval.ASK else {}),
+        **({"tries": TRIES[verdict.unruled]} if verdict.tried_first and verdict.approval is Approval.ASK else {}),
     )
     return Outlook(answer, offers, tuple(met))
 

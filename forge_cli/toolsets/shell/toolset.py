@@ -148,7 +148,7 @@ class ShellToolset(Toolset):
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
         tried = verdict.approval is not Approval.ASK or not self._may_hide_blocked(args["command"])
-        return replace(verdict, tried=tried, unruled=verdict.unruled and tried)
+        return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
