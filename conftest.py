@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -78,7 +79,8 @@ NEEDS = {
         more="npm install -g @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem",
     ),
     "overlay": Need(
-        lambda: mechanism("bwrap") and overlay_problem() is None, more="Linux 5.11, with overlays in user namespaces"
+        lambda: mechanism("bwrap") and overlay_problem(Path(tempfile.gettempdir())) is None,
+        more="Linux 5.11, with overlays in user namespaces",
     ),
     "openssl": program("openssl", "openssl"),
     "rg": program("rg", "ripgrep"),

@@ -38,7 +38,7 @@ class Bench:
             path.write_text("text\n")
         (self.zone / "made").mkdir()
         cage = mechanism()
-        if not isinstance(cage, Bubblewrap) or (problem := overlay_problem()):
+        if not isinstance(cage, Bubblewrap) or (problem := overlay_problem(folder)):
             raise SystemExit(f"nothing can be tried here: {problem if cage else 'there is no bwrap'}")
         self._confinement = Confinement(zones=(Zone("zone", self.zone, ZoneMode.RW),), workspace=self.zone)
         self.confined = Confined(cage, self._confinement)

@@ -19,6 +19,7 @@ from forge_cli.record.changes import ChangedFile, change_log
 from forge_cli.record.find import LAST, find_kept, session_files
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.log import read_readable
+from forge_cli.record.rewind import commands_for_real
 from forge_cli.record.undo import Undoing, find_calls, look, undo
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.table import print_json
@@ -48,7 +49,8 @@ def undo_session(
     if session == LAST and not session_files():
         raise WorkerError(None, "there is no session yet", hint="forge run WORKER TASK starts one")
     path = find_kept(session)
-    calls = None if call is turn is None else find_calls(read_readable(path).lines, call=call, turn=turn)
+    lines = read_readable(path).lines
+    calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log, held = change_log(path.stem), lock(path)
     try:
         for sentence in finish_trials(path.parent):
@@ -63,8 +65,10 @@ def undo_session(
             sys.stdout.write(f"{_line(each, only_list)}\n")
     left = sum(each.left is not None for each in found)
     if not found:
-        warn(f"nothing to undo in the session {path.stem}: every file is as it was before")
-    elif left and not only_list:
+        warn(f"nothing to undo in the session {path.stem}: no change is kept")
+    if ran := commands_for_real(lines, calls):
+        warn(f"not undone: whatever else {counted(ran, 'command')} did, such as over the network")
+    if left and not only_list:
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
         raise typer.Exit(ExitCode.FAILED)
 

@@ -247,6 +247,7 @@ class Verdict:
     """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
     unruled: bool = False
     """It asks because nothing has been said of it: where a trial shows no effect, no person need be asked."""
+    tried_first: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _confinement() -> DoctorCheck:
 def _trial() -> DoctorCheck:
     """Can a command be done on a copy before anybody is asked?"""
     found = mechanism()
-    problem = overlay_problem() if isinstance(found, Bubblewrap) else "it needs bwrap"
+    problem = overlay_problem(forge_home()) if isinstance(found, Bubblewrap) else "it needs bwrap"
     if problem is None:
         return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
     remedy = "use Linux 5.11 or newer with bubblewrap, where users may mount overlays in namespaces"

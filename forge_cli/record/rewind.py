@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ContextUsage, MessageEvent, TurnStart
+from forge_cli.core.results import Custom
 from forge_cli.record.line import Line
 from forge_cli.record.state import CallState, fold
+
+_OF_COMMANDS = frozenset({"shell.result", "shell.session", "executable.run"})
+"""Kinds of results."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,17 @@ def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
     calls = [each for each in fold(lines).calls if each.started and each.started.seq >= seq]
     unknown = tuple(replace(each.call, parent=None) for each in calls if _is_unknown(each))
     return CallsSince(frozenset(each.call.id for each in calls), unknown)
+
+
+def commands_for_real(lines: Iterable[Line], calls: Container[str | None] | None) -> int:
+    """How many of these calls, or of all, were commands that may have done more than change files."""
+    found = (each for each in fold(lines).calls if calls is None or each.call.id in calls)
+    return sum(_is_unknown(each) and _is_command(each) for each in found)
+
+
+def _is_command(state: CallState) -> bool:
+    value = state.result.value if state.result else None
+    return isinstance(value, Custom) and value.kind in _OF_COMMANDS
 
 
 def _is_unknown(state: CallState) -> bool:

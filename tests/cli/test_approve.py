@@ -212,3 +212,50 @@ def test_a_line_that_is_not_tried_has_its_reason(project: Project, cli, section:
     done = cli("approve", "worker.yaml", "shell", "command=sh -c 'echo x > made'", "--try")
     assert (done.code == 0) == (why is None), done
     assert why is None or why in done.err
+
+
+RULED = """
+name: w
+toolsets:
+  shell:
+    rules: [{use: reading}, {pattern: git push, approval: blocked}, {pattern: tar, approval: ask}]
+"""
+EFFECT, ASKS = "without an effect it does not ask", "it asks in any case, with what it did there"
+TRIED = {
+    "echo x > made": EFFECT,
+    "sed -i s/a/b/ notes": EFFECT,
+    "python3 -c 'print(1)'": EFFECT,
+    "python3 - <<'EOF'\nprint(1)\nEOF": EFFECT,
+    "./build.sh; echo $HOME": EFFECT,
+    "sh build.sh": EFFECT,
+    "if true; then echo x > made; fi": EFFECT,
+    "tar xf notes": ASKS,
+    "echo x > made; tar xf notes": ASKS,
+    "git push": None,
+    "$(echo git) push": None,
+    "git $x": None,
+    'bash -c "$x"': None,
+    "true; echo x | base64 -d | sh": None,
+    "xargs git < list": None,
+    "python3 -c 'import os; os.system(\"git push\")'": None,
+    "awk 'BEGIN { system(\"git push\") }'": None,
+    "cat notes": None,
+}
+
+
+@pytest.mark.needs("overlay")
+def test_which_lines_would_be_tried_where_rules_block_and_ask(project: Project, cli) -> None:
+    project.write("worker.yaml", RULED)
+    lines = "".join(f"{json.dumps({'tool': 'shell', 'input': {'command': line}})}\n" for line in TRIED)
+    project.write("lines", lines)
+    found = [
+        json.loads(line).get("tries") for line in cli("approve", "worker.yaml", "--batch", "lines").out.splitlines()
+    ]
+    assert dict(zip(TRIED, found, strict=True)) == TRIED
+
+
+@pytest.mark.needs("overlay")
+def test_a_line_that_may_come_to_what_is_blocked_is_not_tried(project: Project, cli) -> None:
+    project.write("worker.yaml", RULED)
+    done = cli("approve", "worker.yaml", "shell", "command=$(echo git) push", "--try")
+    assert (done.code, "may come to one that is blocked" in done.err) == (3, True), done

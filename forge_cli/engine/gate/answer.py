@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.approval import GrantOffer
+from forge_cli.core.approval import Approval, GrantOffer
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import offers_for
@@ -14,7 +14,8 @@ from forge_cli.engine.gate.judge import Caller, Judged, Refusal
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
 
-TRIES = "without an effect it does not ask"
+TRIES = {True: "without an effect it does not ask", False: "it asks in any case, with what it did there"}
+"""By whether nothing has been said of it."""
 VerdictAnswer = dict[str, Any]
 
 
@@ -63,7 +64,7 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         **({"details": list(verdict.details)} if verdict.details else {}),
         **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
         **({"hooks": before} if before else {}),
-        **({"tries": TRIES} if verdict.unruled else {}),
+        **({"tries": TRIES[verdict.unruled]} if verdict.tried_first and verdict.approval is Approval.ASK else {}),
     )
     return Outlook(answer, offers, tuple(met))
 

@@ -117,7 +117,8 @@ class Consent:
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
             why = "" if decision.by == "user" else f"; why it asked: {judged.verdict.reason}{_place(judged)}"
-            sentence = f"{judged.call.name} was not called; {_who_denied(decision.by)}{note}"
+            unchanged = ", and nothing was changed" if preview and preview.tried else ""
+            sentence = f"{judged.call.name} was not called; {_who_denied(decision.by)}{unchanged}{note}"
             raise Refusal("denied", sentence, by=decision.by, rule=why)
         return Consented(judged, stamp, preview.tried if preview and stamp else None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Effect
@@ -57,13 +57,15 @@ class GoingBack:
         since = calls_since(lines, message.seq)
         for each in undo(log, lambda file, why: False, since.ids):
             self._say(_describe(each, only_list=False), "warning" if each.left else "info")
-        if left := [call for call in since.unknown if await self._may_do_more(call)]:
-            self._say(
-                f"these may have done more than change files, which is not undone: {_name_calls(left)}", "warning"
-            )
+        await self._say_not_undone(since.unknown)
         before = read_past(line for line in lines if line.seq < message.seq)
         self._session.opened.loop.forget(before.messages, message.seq)
         self._say(f"back to before message {number}: {_beginning(message.text)}")
+
+    async def _say_not_undone(self, calls: Iterable[ToolCall]) -> None:
+        if left := [call for call in calls if await self._may_do_more(call)]:
+            what = "these may have done more than change files, which is not undone"
+            self._say(f"{what}: {_name_calls(left)}", "warning")
 
     def _list_messages(self, said: Sequence[SaidMessage]) -> None:
         for number, message in enumerate(said, 1):
@@ -88,7 +90,9 @@ class GoingBack:
         for each in found:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
         if not found:
-            self._say("nothing to undo: every file is as it was before")
+            self._say("nothing to undo: no change is kept")
+        unknown = calls_since(read_readable(log.log).lines, 0).unknown
+        await self._say_not_undone(call for call in unknown if calls is None or call.id in calls)
 
     def _undone_calls(self, args: Sequence[str], log: ChangeLog) -> Container[str | None] | None:
         """The calls that are to be undone; None for all."""

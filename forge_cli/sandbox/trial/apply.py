@@ -192,9 +192,8 @@ def _steps(
     """Make every path what it is to be; a step that was done already changes nothing."""
     wanted: Entry | None
     for change in changes:
-        wanted = getattr(change, side)
-        if wanted and wanted.kind == "folder" and (now := walk.look(change)) and now.kind == "folder":
-            walk.open_folder(change, wanted)
+        if any(entry and entry.kind == "folder" for entry in (change.before, change.after)):
+            walk.open_folder(change, getattr(change, side))
     for change in reversed(changes):
         wanted = getattr(change, side)
         now = walk.look(change) if wanted is None or change.what == "replaced" else None

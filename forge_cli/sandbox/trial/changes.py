@@ -128,7 +128,9 @@ class _Reader:
     scratch: bool
 
     def read(self, upper: Path) -> Iterator[PathChange]:
-        yield from self._folder_itself((), upper, os.lstat(upper), os.lstat(self.zone))
+        info = os.lstat(upper)
+        _let_owner_in(upper, info)
+        yield from self._folder_itself((), upper, info, os.lstat(self.zone))
         yield from self._read(upper, Path(self.zone), (), opaque=False)
 
     def _read(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
@@ -167,13 +169,12 @@ class _Reader:
         opaque: bool,
     ) -> Iterator[PathChange]:
         inside = lower if before and stat.S_ISDIR(before.st_mode) else None
+        _let_owner_in(upper, info)
         if before is None or inside is None:
             old = entry_of(lower, before, content=False) if lower and before else None
             yield PathChange(self.zone, parts, old, entry_of(upper, info))
         else:
             yield from self._folder_itself(parts, upper, info, before)
-        if not os.access(upper, os.R_OK | os.X_OK):
-            os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o700)  # a copy: its own mode is in the change
         if inside:
             _check_attributes(inside, upper)
         yield from self._read(upper, inside, parts, opaque=opaque or _is_opaque(upper))
@@ -182,7 +183,8 @@ class _Reader:
         self, parts: tuple[str, ...], upper: Path, info: os.stat_result, before: os.stat_result
     ) -> Iterator[PathChange]:
         now, then = entry_of(upper, info), entry_of(upper, before)
-        if (now.mode, now.owner) != (then.mode, then.owner):
+        is_closed = not now.mode & 0o200 and bool(os.listdir(upper))  # it has to be opened for what is in it
+        if (now.mode, now.owner) != (then.mode, then.owner) or is_closed:
             yield PathChange(self.zone, parts, then, now)
 
     def _single(
@@ -218,6 +220,12 @@ class _Reader:
             for name in os.listdir(lower):
                 yield from self._deleted((*parts, name), lower / name)
         yield PathChange(self.zone, parts, entry_of(lower, info, content=False), None)
+
+
+def _let_owner_in(upper: Path, info: os.stat_result) -> None:
+    """Open a folder of the copy for what is moved out of it; its own mode is in the change."""
+    if not os.access(upper, os.R_OK | os.W_OK | os.X_OK):
+        os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o700)
 
 
 def _check_attributes(lower: Path, upper: Path) -> None:

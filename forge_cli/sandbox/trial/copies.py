@@ -177,11 +177,12 @@ def drop(folder: Path) -> None:
 
 
 @cache
-def overlay_problem() -> str | None:
-    """Why this machine mounts no overlays for its users; None where one was mounted just now."""
+def overlay_problem(home: Path) -> str | None:
+    """Why nothing in this home is mounted by an overlay, as what commands write is; None where that just worked."""
     if sys.platform != "linux":
         return "only Linux has overlays"
-    with tempfile.TemporaryDirectory(prefix="forge-probe-") as folder:
+    around = home if os.access(home, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(prefix="forge-probe-", dir=around) as folder:
         places = [os.path.join(os.path.realpath(folder), name) for name in ("lower", "upper", "work", "merged")]
         for place in places:
             os.mkdir(place)

@@ -23,6 +23,9 @@ def finish_trials(sessions: Path) -> Iterator[str]:
         for journal in (sessions / name).glob("*/journal"):
             try:
                 if sentence := trial.apply.finish(journal.parent):
+                    trial.copies.drop(journal.parent)
+                    with suppress(OSError):  # there are others in it
+                        (sessions / name).rmdir()
                     yield sentence
             except (ToolError, OSError, ValueError) as error:
                 forget = f"forge sessions rm {name.removesuffix(SUFFIX)} forgets them"

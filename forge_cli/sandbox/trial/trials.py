@@ -22,7 +22,7 @@ from forge_cli.sandbox.trial.apply import ChangeSet
 from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
-from forge_cli.sandbox.trial.view import SECRETS_AT_MOST, TrialView, Watched
+from forge_cli.sandbox.trial.view import OUTSIDE, SECRETS_AT_MOST, TrialView, Watched
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.isolation.worker import WorkerProcesses
@@ -191,8 +191,9 @@ class Trials:
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
-        outside = (TriedWant(_kind(path, argv[-1]), path, "lies outside the zones") for path in list(lacked)[:LISTED])
-        wanted = (*tried.wanted, *outside)
+        outside = [TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked]
+        outside += [want for want in self._view.refuses(argv[-1], said, cwd) if want.what not in lacked]
+        wanted = (*tried.wanted, *outside[:LISTED])
         unsure = tried.unsure
         if unsure is None and done.exit_code:
             silent = [*withheld, *map(str, self._view.named)]

@@ -7,6 +7,7 @@ and the programs and libraries of the system; other folders of the machine are h
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from forge_cli.core.events import TriedWant
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.lookout import Lookout
 from forge_cli.sandbox.isolation.toolchains import toolchains
@@ -26,8 +28,11 @@ _SYSTEM = frozenset(
     ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "proc", "run", "sbin", "sys", "tmp", "usr")
 )
 _SHOWN = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig")
+_DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero"))
+"""Those that every command has."""
 _ETC, _DEPTH = "/etc", 4
-_PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"`;|&<>(){},:]*")
+OUTSIDE = "lies outside the zones"
+_PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"‘’`;|&<>(){},:]*")
 _IN_OPEN, _IN_NONBLOCK, _IN_CLOEXEC = 0x20, 0o4000, 0o2000000
 _EVENT = struct.Struct("iIII")
 
@@ -72,11 +77,37 @@ class TrialView:
         """The paths in a text that exist, and that a trial does not see."""
         seen = [self.around.workspace, *self.around.shown, *(zone.path for zone in self.around.zones)]
         hidden = [*hidden_folders(), *self.named]
-        for word in dict.fromkeys(_PATH.findall(text)):
-            path = Path(os.path.normpath(folder / word))
+        for path in _paths(text, folder):
             is_hidden = any(path.is_relative_to(place) for place in hidden)
             if is_hidden and not any(path.is_relative_to(place) for place in seen) and os.path.lexists(path):
                 yield str(path)
+
+    def refuses(self, line: str, said: str, folder: Path) -> Iterator[TriedWant]:
+        """The paths that a line names and no command gets: devices, sockets, and what it could not write outside."""
+        complaints = "\n".join(text for text in said.splitlines() if os.strerror(errno.EROFS) in text)
+        unwritable = list(_paths(complaints, folder))
+        for path in _paths(line, folder):
+            inside = any(path.is_relative_to(zone.path) for zone in self.around.zones)
+            if kind := _special_kind(path):
+                yield TriedWant("read", str(path), f"is a {kind}")
+            elif not inside and any(path.is_relative_to(place) for place in unwritable):
+                yield TriedWant("write", str(path), OUTSIDE)
+
+
+def _paths(text: str, folder: Path) -> Iterator[Path]:
+    for word in dict.fromkeys(_PATH.findall(text)):
+        yield Path(os.path.normpath(folder / word))
+
+
+def _special_kind(path: Path) -> str | None:
+    try:
+        mode = path.lstat().st_mode
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISSOCK(mode):
+        return "socket"
+    is_device = stat.S_ISBLK(mode) or stat.S_ISCHR(mode)
+    return "device" if is_device and str(path) not in _DEVICES else None
 
 
 @cache

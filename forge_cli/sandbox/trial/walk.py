@@ -125,10 +125,13 @@ class ZoneWalk:
             return "after"
         return "before" if _equal(now, change.before) else None
 
-    def open_folder(self, change: PathChange, wanted: Entry) -> None:
-        """Let things be written in a folder, until all are."""
-        with self.parent(change) as parent:
-            os.chmod(_name(change), wanted.mode | 0o700, dir_fd=parent)
+    def open_folder(self, change: PathChange, wanted: Entry | None) -> None:
+        """Let things be written in a folder, until all are, and be deleted in one that goes away."""
+        now = self.look(change)
+        if now and now.kind == "folder":
+            mode = wanted.mode if wanted and wanted.kind == "folder" else now.mode
+            with self.parent(change) as parent:
+                os.chmod(_name(change), mode | 0o700, dir_fd=parent)
 
     def remove(self, change: PathChange, now: Entry) -> None:
         with self.parent(change) as parent:
@@ -188,9 +191,11 @@ class ZoneWalk:
         """Put the file itself in its place, which is at once; not what is kept from before, nor across file systems."""
         if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(parent).st_dev:
             return False
-        for attribute in os.listxattr(source):
-            if attribute.startswith(_OVERLAY):
-                os.removexattr(source, attribute)
+        notes = [attribute for attribute in os.listxattr(source) if attribute.startswith(_OVERLAY)]
+        if notes and not os.access(source, os.W_OK):
+            os.chmod(source, wanted.mode | 0o600)
+        for attribute in notes:
+            os.removexattr(source, attribute)
         folder = os.open(source.parent, FOLDER)
         try:
             self._attributes(folder, source.name, wanted)

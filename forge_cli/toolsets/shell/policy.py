@@ -143,16 +143,14 @@ class ShellPolicy:
         said = [sections[str(part.origin)].rules[part.rule] for part in found.parts if part.rule is not None]
         if any(rule.approval is Approval.ASK for rule in said):
             return False
-        return not self._may_hide(Approval.ASK, found)
+        return not (self._states(Approval.ASK) and _hides(found))
 
     def may_hide_blocked(self, command: str) -> bool:
         """Whether a line, as far as it can be read, may come to a command that a rule blocks."""
-        return self._may_hide(Approval.BLOCKED, self._judge.judge(command))
+        return self._states(Approval.BLOCKED) and _hides(self._judge.judge(command))
 
-    def _may_hide(self, approval: Approval, found: LineVerdict) -> bool:
-        """Whether there is a rule of this approval, and parts of a line that are more than can be read."""
-        stated = any(rule.approval is approval for _, section in self._sections() for rule in section.rules)
-        return stated and (not found.parts or any(part.why for part in found.parts))
+    def _states(self, approval: Approval) -> bool:
+        return any(rule.approval is approval for _, section in self._sections() for rule in section.rules)
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -354,6 +352,11 @@ def _is_protected(word: str) -> bool:
     """Whether a word of a command names, or could become the name of, a file that always asks."""
     pieces = re.split(r"[/=:,]", word)
     return protected_among(pieces) is not None or any(map(_HIDDEN_GLOB.match, pieces))
+
+
+def _hides(found: LineVerdict) -> bool:
+    """Whether a line may come to other commands than those that were judged."""
+    return not found.parts or any(part.hides for part in found.parts)
 
 
 def _details(found: LineVerdict) -> tuple[str, ...]:

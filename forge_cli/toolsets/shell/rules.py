@@ -14,7 +14,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.text import cut, visible
 from forge_cli.schema.config import Config
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
-from forge_cli.toolsets.shell.allow.hazards import command_hazard
+from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
 from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
@@ -35,6 +35,7 @@ _TIMED = ("timeout", "time")
 _XARGS = re.compile(r"xargs (?:(?:-0|--null|-r|--no-run-if-empty|-t|-[nLP] ?[0-9]+|-I ?\{\}) )*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOKEN = re.compile(r"[^ \t\r\n]+")
+_CODE_WORD = re.compile(r"[\w./:@%+=-]+")
 
 
 class ShellRule(Config):
@@ -108,6 +109,8 @@ class CommandPart:
     nested: bool = False
     row: str | None = None
     """The match in the rule set that the rule uses."""
+    hides: bool = False
+    """Whether it may come to another command than its words say."""
 
 
 @dataclass(frozen=True)
@@ -245,8 +248,26 @@ class LineJudge:
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
         said = " ".join(match.tokens) if match and match.row else None
-        shown = _shown(command)
-        return CommandPart(shown, words, *_named(match), approval=approval, why=why, nested=command.nested, row=said)
+        return CommandPart(
+            _shown(command),
+            words,
+            *_named(match),
+            approval=approval,
+            why=why,
+            nested=command.nested,
+            row=said,
+            hides=(said is None or why is not None) and self._hides(command.words),
+        )
+
+    def _hides(self, words: Sequence[ShellWord]) -> bool:
+        """Whether words are unknown, or start commands that are: what a known program does itself is no command."""
+        texts = [word.text for word in words]
+        if not texts:
+            return False
+        if words[0].glob or any(word.unknown for word in words) or innermost(texts, len(texts))[1]:
+            return True
+        code = (_CODE_WORD.findall(text) for text in texts[1:] if not _PLAIN.fullmatch(text))
+        return any(map(self._patterns.match_anywhere, code)) or self._near_blocked(words, texts) is not None
 
     def _strictest(self, matches: Sequence[_Match]) -> tuple[_Match | None, Approval]:
         if not matches:
@@ -354,7 +375,9 @@ class LineJudge:
         match, approval = self._strictest(self._matches(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
         text = _found_text(command, found)
-        return CommandPart(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
+        return CommandPart(
+            text, words, *_named(match), approval=approval, why=why, nested=found.nested, hides=why is not None
+        )
 
 
 def _first(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
+_MAY_BE_BLOCKED = "a line that cannot be read in full may come to one that is blocked"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
@@ -89,7 +90,9 @@ class ShellToolset(Toolset):
 
     def _check_trials(self) -> None:
         """Make sure that commands can be tried, where they have to be."""
-        if self._policy.try_first == "required" and (problem := self._no_trials or trial.copies.overlay_problem()):
+        if self._policy.try_first == "required" and (
+            problem := self._no_trials or trial.copies.overlay_problem(self.env.home)
+        ):
             hint = "say 'try: auto', or see what forge doctor says of trials"
             raise WorkerError(self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint)
 
@@ -131,7 +134,8 @@ class ShellToolset(Toolset):
         return [replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found]
 
     def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
-        if "_trials" in vars(self):
+        keeper = self._keeper
+        if "_trials" in vars(self) or (keeper and keeper.trials.is_dir()):
             self._trials.forget(self._tried_args(args))
 
     @staticmethod
@@ -141,8 +145,10 @@ class ShellToolset(Toolset):
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         verdict = self._line_approval(args)
-        tries = self._policy.try_first != "off" and self._processes.can_try
-        return verdict if tries or not verdict.unruled else replace(verdict, unruled=False)
+        if self._policy.try_first == "off" or not self._processes.can_try:
+            return replace(verdict, unruled=False)
+        tried = verdict.approval is not Approval.ASK or not self._may_hide_blocked(args["command"])
+        return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
@@ -282,9 +288,9 @@ class ShellToolset(Toolset):
     async def _try(self, args: Args, context: ToolContext) -> Preview:
         """The effect of the line on a copy, where that can be found out; else only where it would run."""
         place, command = await self._show_place(args, context), args["command"]
-        if place.runs is None or self._may_hide_blocked(command):
+        if place.runs is None:
             return place
-        if problem := self._no_trials:
+        if problem := self._no_trials or (_MAY_BE_BLOCKED if self._may_hide_blocked(command) else None):
             return self._untried(place, problem)
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)

@@ -75,8 +75,9 @@ class KeptTrials:
         return tried.done
 
     def forget(self, args: Args) -> None:
-        """The call has its outcome."""
-        if self._known.pop(_key(args), None) is not None:
+        """The call has its outcome; one that was parked may have been tried by an earlier process."""
+        self._known.pop(_key(args), None)
+        if self.base or "folder" in vars(self):
             drop(self.folder / _key(args))
 
     def _load(self, folder: Path) -> Tried | None:

@@ -449,7 +449,7 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     said = statuses(ui, "info")
     assert f"{worker.folder}/new.txt would be removed" in said
     assert f"{worker.folder}/old.txt restored" in said
-    assert said[-1] == "nothing to undo: every file is as it was before"
+    assert said[-1] == "nothing to undo: no change is kept"
 
 
 def test_what_changes_after_an_undo_is_undone_as_well(worker: Project) -> None:

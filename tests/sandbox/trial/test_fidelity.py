@@ -3,8 +3,13 @@
 Covers forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.walk.
 """
 
+import ctypes
+import os
 import random
 import shutil
+import struct
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,3 +81,61 @@ async def test_two_thousand_sequences(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2, 20))
 async def test_a_thousand_sequences_are_undone(tmp_path: Path, seed: int) -> None:
     await compare(tmp_path, seed, UNDONE_NAMES, UNDONE_STEPS)
+
+
+CLOSED = [
+    "echo new > file; chmod 444 file",
+    "rm -f closed; echo x > closed; chmod 400 closed",
+    "chmod u+w closed; echo more >> closed; chmod 444 closed",
+    "mkdir -p a/b; echo 1 > a/b/f; chmod 555 a/b a",
+    "mkdir locked; chmod 0 locked",
+    "chmod 0 folder",
+    "chmod 500 .",
+    "chmod u+w shut; echo 2 > shut/new; chmod u-w shut",
+    "chmod u+w shut; mv shut/x shut/y; chmod 500 shut",
+    "chmod u+w shut; rm -f shut/x; chmod u-w shut",
+    "chmod -R u+w shut; rm -r shut",
+    "chmod -R u+w shut; rm -r shut; echo file > shut",
+    "cp -a shut again",
+]
+
+
+def as_owner(do: Callable[[], None]) -> bool:
+    """Do something in a process that may do what an ordinary owner may, also where this is root; did it work?"""
+    child = os.fork()
+    if child == 0:
+        try:
+            libc, header = ctypes.CDLL(None, use_errno=True), struct.pack("Ii", 0x20080522, 0)
+            if os.geteuid() == 0:  # all but CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+                few = 0xFFFFFFFF & ~0b110
+                granted = ctypes.create_string_buffer(24)
+                libc.capget(header, granted)
+                kept = [value & few for value in struct.unpack("3I", granted.raw[:12])]
+                libc.capset(header, struct.pack("3I", *kept) + granted.raw[12:])
+            do()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def do_closed(zone: Path, real: Path) -> None:
+    """Make a tree for each line, and do it for real in a second one."""
+    for number, line in enumerate(CLOSED):
+        for root in (zone / str(number), real / str(number)):
+            for name in ("file", "closed", "folder/x", "shut/x"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text("old\n")
+            for name, mode in {"closed": 0o444, "shut/x": 0o444, "shut": 0o555}.items():
+                (root / name).chmod(mode)
+        subprocess.run(["sh", "-c", line], cwd=real / str(number), check=True, timeout=60)
+
+
+async def test_what_its_owner_may_not_write_is_applied_as_well(tmp_path: Path) -> None:
+    zone, real = tmp_path / "zone", tmp_path / "real"
+    do_closed(zone, real)
+    script = "\n".join(f"(cd {number}; {line})" for number, line in enumerate(CLOSED))
+    copies, done = await on_copies(zone, tmp_path / "trial", argv=["sh", "-c", script])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert as_owner(lambda: apply(copies.read()))
+    assert tree(zone) == tree(real)

@@ -6,6 +6,7 @@ forge_cli.sandbox.trial.scratch, forge_cli.sandbox.trial.destinations, forge_cli
 
 import json
 import os
+import stat
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,7 @@ def test_a_no_changes_nothing(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "./build.sh", answers=[False])
     assert status(seen) == "denied"
+    assert seen.of(ToolResult)[0].error == "shell was not called; the user said no, and nothing was changed"
     assert [event.applied for event in seen.of(CommandTried)] == [False]
     assert tree(shell.folder) == before
 
@@ -208,6 +210,24 @@ def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -
     assert "it wanted" in shown(seen)
     assert "abc" not in shown(seen)
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
+
+
+def test_what_no_command_gets_is_wanted_where_the_line_names_it(shell: Project) -> None:
+    os.mknod(shell.folder / "app.sock", stat.S_IFSOCK | 0o600)
+    common = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
+    devices = [path for path in Path("/dev").iterdir() if path.is_char_device() and path.name not in common]
+    table = {
+        "echo x > /etc/made; true": [("write", "/etc/made")],
+        "mkdir -p /usr/made/deep": [("write", "/usr/made/deep")],
+        "test -S ./app.sock": [("read", str(shell.folder / "app.sock"))],
+        "echo x > /tmp/made; : > /dev/null; ls /usr/nothing /dev/full": [],
+        **{f"head -c 1 {path}": [("read", str(path))] for path in devices if not path.is_symlink()},
+    }
+    lines = list(table)[:5]
+    turns = [calls(call("shell", command=line)) for line in lines]
+    seen = shell.run(*turns, "done", approval_callback=lambda request: False, timeout=120)
+    found = [[(each.kind, each.what) for each in event.wanted] for event in seen.of(CommandTried)]
+    assert dict(zip(lines, found, strict=True)) == {line: table[line] for line in lines}
 
 
 GARBAGE = r"""
