@@ -4,8 +4,6 @@ What most people need is importable from here; each name is loaded when it is fi
 in ``errors``, ``events``, ``results``, ``hooks``, ``executors``, ``embedding``, ``terminal`` and ``testing``.
 """
 
-from __future__ import annotations
-
 __version__ = "0.2.0"
 
 _ROOMS = {
@@ -54,7 +52,11 @@ _MOVED = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 _MOVED_TO = {name: place for place, names in _MOVED.items() for name in names.split()}
 _PACKAGES = frozenset(
-    {"apps", "cli", "core", "engine", "files", "models", "record", "sandbox", "schema", "toolsets", "ui", *_MOVED}
+    {
+        *("apps", "cli", "core", "engine", "files", "inspection", "models", "process"),
+        *("record", "sandbox", "schema", "toolsets", "ui"),
+        *_MOVED,
+    }
 )
 """Packages that ``from forge_cli import core`` looks for here before it loads them."""
 

@@ -1,7 +1,5 @@
 """The console script: it knows the version and how to end, and loads everything else once it is needed."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -59,7 +57,7 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
     return leave(code)
 
 
-def on_stop(handler: Callable[[int, object], None]) -> None:
+def on_stop(handler: "Callable[[int, object], None]") -> None:
     """Handle the signals that end a program, unless whoever started it had them ignored, as nohup does.
 
     Until a command is loaded there is nothing to stop in good order, and an exception raised into an import comes out
@@ -73,7 +71,7 @@ def on_stop(handler: Callable[[int, object], None]) -> None:
                 return
 
 
-def find_report(args: list[str]) -> ResultReport | None:
+def find_report(args: list[str]) -> "ResultReport | None":
     """The result object that has to be printed whatever happens, where the arguments seem to ask for one."""
     if args[:1] != ["run"]:
         return None
@@ -88,7 +86,7 @@ def find_report(args: list[str]) -> ResultReport | None:
     return ResultReport(form)
 
 
-def attempt(args: list[str], *, debug: bool = False, report: ResultReport | None = None) -> int:
+def attempt(args: list[str], *, debug: bool = False, report: "ResultReport | None" = None) -> int:
     """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
     if debug:
@@ -111,7 +109,7 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
     return kept + args[end:], len(kept) < end
 
 
-def carry_out(args: list[str], report: ResultReport | None = None) -> int:
+def carry_out(args: list[str], report: "ResultReport | None" = None) -> int:
     if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
@@ -140,7 +138,7 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     return dispatch(args, report)
 
 
-def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:
+def explain(error: BaseException, *, debug: bool = False, report: "ResultReport | None" = None) -> int:
     """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
     code, sentence, shown = describe(error, debug=debug)
     if sentence is not None:
