@@ -98,10 +98,18 @@ class GoingBack:
         """The calls that are to be undone; None for all."""
         match args:
             case []:
+                return self._last_changes(log)
+            case ["--all"]:
                 return None
             case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
                 return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
-        raise UsageError(f"undo takes no '{' '.join(args)}'", hint="undo [--list] [--call N | --turn N]")
+        raise UsageError(f"undo takes no '{' '.join(args)}'", hint="undo [--list] [--all | --call N | --turn N]")
+
+    def _last_changes(self, log: ChangeLog) -> Container[str | None] | None:
+        """The calls since the last message after which something was changed that is not undone yet."""
+        lines = read_readable(log.log).lines
+        since = (calls_since(lines, message.seq).ids for message in reversed(said_messages(lines)))
+        return next(filter(log.changed, since), None)
 
 
 def _beginning(text: str) -> str:

@@ -181,7 +181,7 @@ def _transcript(facts: Facts) -> str:
 async def undo(chat: Chat, parsed: ParsedCommand) -> None:
     given = parsed.options
     numbers = [word for name in ("call", "turn") if name in given for word in (f"--{name}", str(given[name]))]
-    chat.bus.emit(CommandEvent("undo", (*numbers, *(("--list",) if "list" in given else ()))))
+    chat.bus.emit(CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "list") if name in given))))
 
 
 async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
@@ -239,12 +239,13 @@ COMMANDS = (
     ),
     SlashCommand(
         "undo",
-        "[--list] [--call N | --turn N]",
+        "[--list] [--all | --call N | --turn N]",
         "restore files that were changed",
         undo,
-        options=frozenset({"list", "call", "turn"}),
-        details="It restores what this session, or its Nth call or turn, changed, unless somebody changed it"
-        " since; --list only says what would be done. What a command did over the network is not undone.",
+        options=frozenset({"list", "all", "call", "turn"}),
+        details="It restores what was changed since your last message, unless somebody changed it since; again, what"
+        " came before. --all restores what this session changed, --call N or --turn N one part of it; --list only"
+        " says what would be done. What a command did over the network is not undone.",
     ),
     SlashCommand(
         "rewind",

@@ -5,6 +5,7 @@ forge_cli.sandbox.zones.added.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -469,6 +470,40 @@ def test_what_changes_after_an_undo_is_undone_as_well(worker: Project) -> None:
             workspace=worker.folder,
         )
     assert worker.read("old.txt") == "before\n"
+
+
+def test_one_undo_goes_back_one_message(worker: Project) -> None:
+    worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+    ui = UI(bus)
+
+    def made(name: str) -> list[Any]:
+        return [calls(call("write_file", path=f"{name}.txt", content="x\n")), "done"]
+
+    def undone(*words: str) -> Callable[[], None]:
+        return lambda: command(bus, "undo", *words)
+
+    def said(*words: str) -> list[Callable[[], None]]:
+        return [partial(say, bus, word) for word in words]
+
+    with open_session(loaded) as session:
+        converse(
+            worker,
+            bus,
+            *(*made("a"), *made("b"), "only words", *made("c"), *made("d")),
+            begin=in_turn(bus, *said("a", "b", "talk"), undone(), undone(), undone(), *said("c", "d"), undone("--all")),
+            session=session,
+            approval_mode="approve_all",
+            workspace=worker.folder,
+        )
+    told = [line.removeprefix(f"{worker.folder}/") for line in statuses(ui, "info")]
+    assert [line for line in told if ".txt" in line or "nothing" in line] == [
+        "b.txt removed",
+        "a.txt removed",
+        "nothing to undo: no change is kept",
+        "d.txt removed",
+        "c.txt removed",
+    ]
 
 
 def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:

@@ -41,7 +41,7 @@ export function showTree({ workers }) {
 }
 
 const ACTIONS = {
-  undo: ["Undo changes", "Restore the files that this session changed"],
+  undo: ["Undo changes", "Restore the files that changed since your last message"],
   compact: ["Compact", "Replace what was said so far by a summary"],
   fork: ["Fork", "Continue in a copy of this session"],
   verify: ["Check the log", "Check that nobody has changed the record of this session"],
