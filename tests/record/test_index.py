@@ -171,7 +171,7 @@ def test_several_processes_at_once() -> None:
     for number in range(40):
         keep(f"s{number}", f"task {number}", DONE)
     look = (
-        "from forge_cli.record.overview import SessionIndex; from forge_cli.record.log import session_files\n"
+        "from forge_cli.record.overview import SessionIndex; from forge_cli.record.find import session_files\n"
         "for _ in range(20):\n"
         "    with SessionIndex() as index:\n"
         "        for path in session_files():\n"
