@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +11,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from forge_cli import cli
-from forge_cli.core.errors import Terminated
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, kind_and_name, takes_name
 from forge_cli.files.home import forge_home
+from forge_cli.process.early_signals import end_on_signals
 
 if TYPE_CHECKING:
     from forge_cli.process.report import ResultReport
@@ -110,7 +108,7 @@ class LazyCommand(TyperCommand):
         if args and (inner := self.inner.get(args[0])):
             return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         real = self.load()
-        end_on_signals()
+        end_on_signals(parent.obj if parent else None)
         return real.make_context(info_name, args, parent, **extra)
 
     def load(self) -> Any:
@@ -159,21 +157,6 @@ def _inside(tree: TyperGroup, groups: list[str]) -> MutableMapping[str, Any]:
         outer = commands[group]
         commands = outer.inner if isinstance(outer, LazyCommand) else outer.commands
     return commands
-
-
-def end_on_signals() -> None:
-    """From now on there may be something to clean up: until a command stops its work itself, signals are raised."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _terminate)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise Terminated(128 + number)
 
 
 def dispatch(args: list[str], report: ResultReport | None = None) -> int:

@@ -1,11 +1,13 @@
 """Signals at any moment of the first second: an exit code, and neither an internal error nor a traceback.
 
-Covers forge_cli.cli.app.
+Covers forge_cli.cli.app, forge_cli.process.early_signals.
 """
 
 import json
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -57,3 +59,22 @@ def test_at_many_moments_of_the_first_second(tester, start, command: tuple[str, 
     chance = random.Random()
     for _ in range(40):
         signal_early(start, command, number, chance.uniform(0, FIRST))
+
+
+DROPPED = """
+import os, weakref
+from forge_cli.process.early_signals import end_on_signals
+class Gone: ...
+gone = Gone()
+seen = weakref.ref(gone, lambda _: os.kill(os.getpid(), {number}))
+end_on_signals(None)
+del gone
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_one_that_python_drops_ends_the_process(number: signal.Signals) -> None:
+    """As at the end of an import: what a handler raises there goes nowhere."""
+    code = DROPPED.format(number=int(number))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (128 + number, "")
