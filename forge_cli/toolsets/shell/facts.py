@@ -166,10 +166,7 @@ def _difference(tried: Tried, change: PathChange, workspace: Path) -> Sequence[s
     if before is None or after is None or before == after:
         return ()
     name = _name(change, workspace)
-    old, new = (
-        "/dev/null" if change.before is None else f"a/{name}",
-        "/dev/null" if change.after is None else f"b/{name}",
-    )
+    old, new = (name if entry else "/dev/null" for entry in (change.before, change.after))
     return unified_diff(before, after, old, new)
 
 

@@ -101,6 +101,7 @@ def test_a_yes_applies_what_was_shown(shell: Project) -> None:
     ]
     text = shown(seen)
     assert "made     dist/out (6 bytes)\nchanged  notes.txt (10 bytes)\ndeleted  old\n" in text
+    assert "\n+++ dist/out\n" in text
     assert "-hello\n+bye\n" in text
     assert "  done\n" in text
     assert (shell.read("notes.txt"), shell.read("dist/out")) == ("bye\nworld\n", "built\n")
