@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from forge_cli.sandbox import isolation as isolation
     from forge_cli.sandbox import names as names
     from forge_cli.sandbox import processes as processes
+    from forge_cli.sandbox import trial as trial
 
 __getattr__ = lazy_modules(__name__)

@@ -159,17 +159,30 @@ def test_a_trial_that_was_approved_is_undone_as_well(builder: Project) -> None:
     assert own(builder.folder) == before
 
 
-def test_changes_that_were_cut_off_are_completed_by_the_next_start(builder: Project, cli) -> None:
+def cut_off(builder: Project, cli) -> Path:
+    """Work, and leave a folder `begun` half made, as a process does that is killed; the folder of its trial."""
     work(builder, cli, calls(shell("sh -c 'echo x > made'")))
-    log = sessions(builder)[0]
-    trial = log.with_suffix(".trials") / "call"
+    trial = sessions(builder)[0].with_suffix(".trials") / "call"
     trial.mkdir(parents=True)
-    zone = str(builder.folder)
     after = {"kind": "folder", "mode": 0o755, "owner": [os.getuid(), os.getgid()]}
-    kept = {"roots": {}, "changes": [{"zone": zone, "parts": ["begun"], "after": after}]}
+    kept = {"roots": {}, "changes": [{"zone": str(builder.folder), "parts": ["begun"], "after": after}]}
     (trial / "changes.json").write_text(json.dumps(kept), "utf-8")
     (trial / "journal").write_text("after")
-    told = cli("undo", "--list")
+    return trial
+
+
+@pytest.mark.parametrize("command", [("undo", "--list"), ("run", "worker.yaml", "go", "-y")], ids=("undo", "run"))
+def test_changes_that_were_cut_off_are_completed_by_the_next_start(builder: Project, cli, command) -> None:
+    trial = cut_off(builder, cli)
+    told = cli(*command)
     assert "1 change that were cut off are done now" in told.err
     assert (builder.folder / "begun").is_dir()
     assert not trial.parent.exists()
+
+
+def test_changes_that_were_cut_off_are_left_by_commands_that_only_look(builder: Project, cli) -> None:
+    trial = cut_off(builder, cli)
+    for command in (("approve", "worker.yaml", "shell", "command=ls"), ("worker", "check", "worker.yaml")):
+        assert "cut off" not in cli(*command).err
+    assert trial.exists()
+    assert not (builder.folder / "begun").exists()

@@ -197,6 +197,9 @@ class Assembler:
         open_changes = outer.open_changes if outer else self._keep_changes()
 
         def open_sandbox() -> Sandbox:
+            if make and outer is None:
+                for sentence in sandbox.trial.left.finish_trials(prepared.home / "sessions"):
+                    self.notify("warning", sentence)
             why = outer.no_default if outer else None if self.added else _why_no_default(prepared, self.workspace)
             opened = sandbox.files.sandbox.Sandbox(
                 zones,

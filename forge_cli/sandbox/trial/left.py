@@ -1,4 +1,4 @@
-"""Remains of trials of processes that were killed: changes that were begun are completed at the next start."""
+"""Remains of trials of processes that were killed: changes that were begun are completed when zones are next used."""
 
 from __future__ import annotations
 

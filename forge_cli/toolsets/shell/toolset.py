@@ -27,7 +27,6 @@ from forge_cli.sandbox.isolation.worker import Undoable, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
-from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
@@ -83,8 +82,6 @@ class ShellToolset(Toolset):
             self.env.notify("warning", problem)
         self._sessions = Sessions()
         self.stack.callback(self._close_trials)
-        for sentence in finish_trials(self.env.home / "sessions"):
-            self.env.notify("warning", sentence)
         self._check_trials()
         return self
 
