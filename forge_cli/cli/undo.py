@@ -53,8 +53,7 @@ def undo_session(
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log, held = change_log(path.stem), lock(path)
     try:
-        for sentence in finish_trials(path.parent):
-            sys.stderr.write(f"forge: {visible(sentence)}\n")
+        finish_trials(path.parent, lambda _, sentence: warn(sentence))
         found = [look(file) for file in log.changed(calls)] if only_list else undo(log, _confirm, calls)
     finally:
         unlock(path, held)

@@ -114,15 +114,11 @@ def _write_number(item: Any) -> Any:
     return jsonable(item) if isinstance(item, int | float) else None
 
 
-def _write_bool(item: Any) -> Any:
-    return bool(item)
-
-
 _WRITERS: dict[Any, Callable[[Any], Any]] = {
     str: _write_text,
     int: _write_int,
     float: _write_number,
-    bool: _write_bool,
+    bool: bool,
 }
 
 

@@ -198,8 +198,7 @@ class Assembler:
 
         def open_sandbox() -> Sandbox:
             if make and outer is None:
-                for sentence in sandbox.trial.left.finish_trials(prepared.home / "sessions"):
-                    self.notify("warning", sentence)
+                sandbox.trial.left.finish_trials(prepared.home / "sessions", self.notify)
             why = outer.no_default if outer else None if self.added else _why_no_default(prepared, self.workspace)
             opened = sandbox.files.sandbox.Sandbox(
                 zones,

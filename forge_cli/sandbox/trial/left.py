@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.notify import Notify
 from forge_cli.sandbox import trial
 
 SUFFIX = ".trials"
 """Of the folder beside a session's log."""
 
 
-def finish_trials(sessions: Path) -> Iterator[str]:
-    """Complete what was begun in any session of this folder; a sentence each."""
+def finish_trials(sessions: Path, notify: Notify) -> None:
+    """Complete what was begun in any session of this folder, where there is one, and tell of each."""
     names: list[str] = []
-    with suppress(FileNotFoundError):
+    with suppress(OSError):
         names = [name for name in os.listdir(sessions) if name.endswith(SUFFIX)]
     for name in names:
         for journal in (sessions / name).glob("*/journal"):
@@ -26,7 +26,7 @@ def finish_trials(sessions: Path) -> Iterator[str]:
                     trial.copies.drop(journal.parent)
                     with suppress(OSError):  # there are others in it
                         (sessions / name).rmdir()
-                    yield sentence
+                    notify("warning", sentence)
             except (ToolError, OSError, ValueError) as error:
                 forget = f"forge sessions rm {name.removesuffix(SUFFIX)} forgets them"
-                yield f"changes that were cut off cannot be completed yet ({error}); {forget}"
+                notify("warning", f"changes that were cut off cannot be completed yet ({error}); {forget}")

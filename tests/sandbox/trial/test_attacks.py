@@ -166,7 +166,8 @@ def test_what_cannot_be_completed_stops_nobody_else(zone: Path, tmp_path: Path) 
     for name in ("one", "three"):
         text = (sessions / f"{name}{SUFFIX}/call/changes.json").read_text()
         (sessions / f"{name}{SUFFIX}/call/changes.json").write_text(text.replace(str(zone), str(tmp_path / "gone")))
-    said = list(finish_trials(sessions))
+    said: list[str] = []
+    finish_trials(sessions, lambda _, sentence: said.append(sentence))
     assert len(said) == 3
     assert [sentence for sentence in said if "are done now" in sentence] == ["1 change that were cut off are done now"]
     assert sum("forge sessions rm" in sentence for sentence in said) == 2
