@@ -105,7 +105,9 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
         with _handling_signals(), _Listener(asyncio.current_task()).listening():
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             try:
-                return await function(*args)
+                found = await function(*args)
+                await asyncio.sleep(0)  # a signal that came before counts, though the input ended by the same Ctrl+C
+                return found
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
 

@@ -11,6 +11,9 @@ import subprocess
 
 import pytest
 
+from forge_cli.core.errors import Terminated
+from forge_cli.process.signals import in_loop
+
 from ..deadline import deadline
 
 MODEL = """
@@ -127,6 +130,15 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     forge.signal(signal.SIGINT)
     done = forge.end()
     assert (done.code, done.out, done.err) == (130, "", "")
+
+
+def test_a_signal_that_came_before_the_end_counts() -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Terminated) as ended:
+        in_loop(work)
+    assert ended.value.exit_code == 130
 
 
 @pytest.mark.long
