@@ -102,7 +102,7 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
 
     async def work() -> T:
-        with _handling_signals(), _Listener(asyncio.current_task()).listening():
+        with _Listener(asyncio.current_task()).listening(), _handling_signals():
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             try:
                 found = await function(*args)

@@ -3,11 +3,14 @@
 Covers forge_cli.process.signals.
 """
 
+import asyncio
 import json
 import os
 import select
 import signal
 import subprocess
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -139,6 +142,30 @@ def test_a_signal_that_came_before_the_end_counts() -> None:
     with pytest.raises(Terminated) as ended:
         in_loop(work)
     assert ended.value.exit_code == 130
+
+
+def test_a_signal_that_a_thread_gets_at_the_very_end_is_no_fault() -> None:
+    """The main thread has it blocked by then; threads of tools do not."""
+
+    def get_signal(number: int) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        signal.raise_signal(number)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        remove = loop.remove_signal_handler
+
+        def remove_late(number: int) -> bool:
+            if number == signal.SIGINT:
+                thread = threading.Thread(target=get_signal, args=(number,))
+                thread.start()
+                thread.join(30)
+            return remove(number)
+
+        loop.remove_signal_handler = remove_late  # type: ignore[method-assign]
+
+    with suppress(Terminated):
+        in_loop(work)
 
 
 @pytest.mark.long
