@@ -1,4 +1,4 @@
-"""A user interface of one's own, on nothing but the events of forge: ``python ui.py WORKER``.
+"""A custom user interface, built only on the events of forge: ``python ui.py WORKER``.
 
 A line is a task; ``/TOOL key=value ...`` calls a tool, ``/clear`` and ``/exit`` are commands, and what the worker asks
 for is answered with yes or no. Ctrl+C interrupts the task at hand.
