@@ -21,7 +21,7 @@ from forge_cli.core.events import (
     event_names,
     read_event,
 )
-from forge_cli.core.phrases import NOBODY_TO_ANSWER
+from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import Unreadable
 
@@ -164,7 +164,7 @@ class EventBus:
         answer = await self._question(request.request_id, ApprovalRequired(request), ApprovalResponse)
         if isinstance(answer, ApprovalResponse):
             return replace(answer.decision, by="user")
-        return ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
+        return ApprovalDecision(False, note=NO_ONE_TO_ANSWER, by="headless")
 
     async def ask_input(self, prompt: str, options: Sequence[str] = ()) -> str | None:
         """Ask for a line of text, which may be one of a few; None when no person can give one."""

@@ -16,8 +16,8 @@ SKIPPED_AFTER_FAILURE = "not called: an earlier call failed, and that ends the w
 COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again in your next turn"
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
 EDITED_IN_EDITOR = "[{name} is attached as the editor has it; the file on disk differs, for it is not saved.]"
-NOBODY_TO_ANSWER = "nobody is there to answer"
-NOBODY_TO_ASK = "forge could not ask (not interactive)"
+NO_ONE_TO_ANSWER = "no one is there to answer"
+COULD_NOT_ASK = "forge could not ask (not interactive)"
 
 RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."

@@ -121,7 +121,7 @@ async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
         return []
     known = {each.name for each in host.plugins if each.distribution == plugin.distribution}
     lost = sorted(set(host.offered_names(plugin)) - known)
-    return [f"{' '.join(kind_and_name(name))} has no entry point '{name}', so nobody finds it" for name in lost]
+    return [f"{' '.join(kind_and_name(name))} has no entry point '{name}', so forge does not find it" for name in lost]
 
 
 def _settings(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:

@@ -1,4 +1,4 @@
-"""The copy of a record in a file of one's own, written by ``--record``."""
+"""The copy of a record in a file of the user, written by ``--record``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_target(path: Path) -> None:
     except OSError as error:
         raise UsageError(f"--record {path}: {error.strerror}") from None
     if first and not _is_start(first):
-        raise UsageError(f"--record {path}: that file is no record, and is left as it is", hint="name another file")
+        raise UsageError(f"--record {path}: that file is not a record, and is left as it is", hint="name another file")
 
 
 def _is_start(piece: bytes) -> bool:

@@ -258,4 +258,4 @@ def test_which_lines_would_be_tried_where_rules_block_and_ask(project: Project, 
 def test_a_line_that_may_come_to_what_is_blocked_is_not_tried(project: Project, cli) -> None:
     project.write("worker.yaml", RULED)
     done = cli("approve", "worker.yaml", "shell", "command=$(echo git) push", "--try")
-    assert (done.code, "may come to one that is blocked" in done.err) == (3, True), done
+    assert (done.code, "may run a command that is blocked" in done.err) == (3, True), done

@@ -198,7 +198,7 @@ def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
             "entry point",
             "the toolset 'shell' of forge-tools-words 1.2 is not used: forge has a toolset of that name itself",
         ),
-        ("words", "hooks", "renderer words has no entry point 'render.words', so nobody finds it"),
+        ("words", "hooks", "renderer words has no entry point 'render.words', so forge does not find it"),
     ]
     assert done.err == f"forge: 3 of {len(json.loads(done.out))} checks failed\n"
 

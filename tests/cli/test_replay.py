@@ -101,7 +101,7 @@ def test_a_record_is_written_over_a_record_and_over_nothing_else(cli: Cli, adder
         adder.write(name, content)
         done = cli("run", "worker.yaml", "again", "-p", "--record", name)
         assert (done.code, adder.read(name)) == (2, content)
-        assert done.err.startswith(f"forge: --record {name}: that file is no record, and is left as it is\n")
+        assert done.err.startswith(f"forge: --record {name}: that file is not a record, and is left as it is\n")
 
 
 def test_a_record_stays_when_the_worker_cannot_be_opened(cli: Cli, adder: Project, record: Path) -> None:

@@ -24,7 +24,7 @@ from forge_cli.core.events import (
     ToolStarted,
     UserInput,
 )
-from forge_cli.core.phrases import NOBODY_TO_ANSWER
+from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.events import Message
 from forge_cli.ui.runtime_ui import RuntimeUI
 
@@ -32,7 +32,7 @@ from ..approval import new_request
 
 pytestmark = pytest.mark.anyio
 
-DENIED = ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
+DENIED = ApprovalDecision(False, note=NO_ONE_TO_ANSWER, by="headless")
 
 
 @pytest.fixture

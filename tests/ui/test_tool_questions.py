@@ -68,7 +68,7 @@ def test_an_empty_line_where_something_is_required_declines(terminal, clerk: Pro
 
 def test_with_nobody_there_the_call_fails_and_says_so(clerk: Project) -> None:
     done = clerk.forge("run", "worker.yaml", "Go.", "-p")
-    said = "order has a question, and nobody is there to answer it: What shall I order?\n"
+    said = "order has a question, and no one is there to answer it: What shall I order?\n"
     assert (done.stdout, done.returncode) == (said, 0)
 
 

@@ -29,7 +29,7 @@ from forge_cli.record.recorder import Sink
 from forge_cli.sandbox.processes.tree import kill_children
 
 PATIENCE = 60.0
-"""Seconds in which whoever started the batch has to say that consent is kept; without that no call is made."""
+"""Seconds in which the process that started the batch confirms that consent is kept; else no call is made."""
 
 
 class HostedItems:
@@ -111,13 +111,13 @@ class HostedItems:
         return send
 
     async def keep_consent(self, session: str) -> None:
-        """Until consent is in the log of whoever started the batch, nothing follows from it."""
+        """Wait until consent is in the log of the process that started the batch; no call is made before."""
         number = self._unkept.get(session, 0)
         with anyio.move_on_after(PATIENCE):
             while self._kept < number:
                 await self._more_kept.wait()
         if self._kept < number:
-            raise SessionLost("whoever started the batch does not answer any more")
+            raise SessionLost("the process that started the batch does not answer any more")
 
     def _note_kept(self, number: int) -> None:
         self._kept = max(self._kept, number)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.media import Image, decoded_text
-from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.results import MODEL_LIMIT, Custom, Json, shown_files
 from forge_cli.core.text import cut
 from forge_cli.core.wire import jsonable
@@ -70,7 +70,7 @@ def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolR
 
     text = redactor.redact_text(outcome.text())
     if outcome.by == "headless":
-        text = text.replace(NOBODY_TO_ASK, CANNOT_ASK)
+        text = text.replace(COULD_NOT_ASK, CANNOT_ASK)
     content: list[ContentBlock] = [TextContent(text=text)]
     for file in shown_files(outcome.value) if outcome.ok else ():
         data = b64encode(file.data).decode()

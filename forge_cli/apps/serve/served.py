@@ -20,7 +20,7 @@ from forge_cli.core.context import current_call
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.events import CLIENTS, Event, SessionEnd, SessionStart, StatusEvent, ToolOutput
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
-from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
@@ -190,7 +190,7 @@ class ServedWorker:
         """Ask the client whose call runs a command for what that needs, such as a connection."""
         call = self._calls.get(current_call() or "")
         if call is None or not call.can_ask:
-            return ApprovalDecision(False, note=NOBODY_TO_ASK)
+            return ApprovalDecision(False, note=COULD_NOT_ASK)
         return await call.ask(request)
 
     async def _assemble(self, stack: AsyncExitStack) -> Assembly:

@@ -25,7 +25,7 @@ from forge_cli.ui.http import open_socket
 app = new_app()
 HOST = "127.0.0.1"
 REMOTE = """forge: everybody who can reach {host} and has the address may run what your workers may run,
-  and whoever is in between can read along: there is no encryption
+  and others on the network can read along: there is no encryption
 """
 
 
@@ -49,7 +49,7 @@ def web(
 ) -> None:
     """Talk with workers in a browser, and watch them there.
 
-    The address is printed on standard error, with a secret in it: whoever has it may use the page. Calls that ask wait
+    The address is printed on standard error, with a secret in it: all who have it may use the page. Calls that ask wait
     until a tab answers; with --on-ask park those are parked that ask while no tab is open. Ctrl+C ends everything.
     """
     if host != HOST and not allow_remote:

@@ -39,7 +39,7 @@ def answer(
 ) -> None:
     """Answer a request of a parked session, or of one at work.
 
-    A session that asks at its prompt takes the answer at once, if nobody was faster. For a parked one it counts when
+    A session that asks at its prompt takes the answer at once, unless it has one. For a parked one it counts when
     that is resumed; until then a later answer replaces an earlier one.
     """
     request, word, feedback = _parse(answer)

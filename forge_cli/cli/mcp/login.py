@@ -75,7 +75,7 @@ async def log_in(url: str) -> dict[str, Any] | None:
                 ):
                     pass
     except TimeoutError:
-        raise LoginError(f"nobody logged in within {PATIENCE / 60:g} minutes") from None
+        raise LoginError(f"no login within {PATIENCE / 60:g} minutes") from None
     except Exception as error:  # whatever the SDK, and the servers that it talks to, bring up
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
@@ -129,4 +129,4 @@ class _Person:
 def logout(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     """Forget the login to an MCP server, without asking."""
     known = McpTokens(forge_home()).put(find_url(name, worker), None)
-    sys.stdout.write(visible(f"logged out of {name}" if known else f"nobody was logged in to {name}") + "\n")
+    sys.stdout.write(visible(f"logged out of {name}" if known else f"not logged in to {name}") + "\n")

@@ -23,7 +23,7 @@ ServerWorkerOption = Annotated[
 
 
 def find_url(name: str, worker: str | None) -> str:
-    """The address of a worker's server, or of one's own; logging in makes sense for no other."""
+    """The address of an HTTP server, of a worker or of the user; a server started by a command has no login."""
     named = named_servers(load_worker(find_trusted_worker(worker, interactive=False))) if worker else {name: None}
     own = load_settings(forge_home()).mcp.servers
     server = named.get(name) or (name in named and own.get(name)) or None
@@ -34,5 +34,5 @@ def find_url(name: str, worker: str | None) -> str:
         hint = did_you_mean(name, known, "forge mcp add defines one, and --worker names a worker that has it")
         raise UsageError(f"there is no MCP server '{visible(name)}'", hint=hint)
     if server.url is None:
-        raise UsageError(f"the MCP server {name} is started by a command, so nobody logs in to it")
+        raise UsageError(f"the MCP server {name} is started by a command, so it has no login")
     return server.url

@@ -62,7 +62,7 @@ async def _ask(
 ) -> JsonObject | None:
     form = InputSchema.of(schema).json_schema
     if not guard.bus.attended or guard.ask_person is None:
-        raise ToolError(f"{call.name} has a question, and nobody is there to answer it: {question}")
+        raise ToolError(f"{call.name} has a question, and no one is there to answer it: {question}")
     with clock.pause():
         return await guard.ask_person(f"the tool {call.name}", question, form)
 

@@ -16,7 +16,7 @@ from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, ModeChanged, SessionGrant
 from forge_cli.core.interrupt import Parked
-from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.wire import error_text, jsonable
 from forge_cli.engine import gate
 
@@ -147,7 +147,7 @@ class ApprovalController:
         self.bus.emit(ApprovalRequired(request))
         if parks:
             raise Parked(f"{request.tool_name} waits for an answer: {request.reason}")
-        return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
+        return ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
 
 
 async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:

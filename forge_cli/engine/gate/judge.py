@@ -284,7 +284,7 @@ class Judge:
 def _beyond_reading(tool: Tool) -> Verdict:
     """The verdict of a read-only session on a tool that is not for it."""
     more = ", ".join(sorted(effect.value for effect in (tool.effects or frozenset()) - READ_ONLY))
-    why = "nobody has declared what it does" if tool.effects is None else f"it is declared to do more: {more}"
+    why = "its effects are not declared" if tool.effects is None else f"it is declared to do more: {more}"
     return Verdict(Approval.BLOCKED, f"this session is read-only, and {why}", rule=READ_ONLY_RULE, by="mode")
 
 

@@ -23,7 +23,7 @@ from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, conf
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.isolation.lookout import with_folders
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.access import INTERNET, NOBODY, NetworkGate, Outside
+from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
@@ -81,7 +81,7 @@ class WorkerProcesses(Processes):
         workspace: Path,
         home: Path,
         notify: Callable[[StatusLevel, str], None],
-        gate: NetworkGate = NOBODY,
+        gate: NetworkGate = NEVER_ASKS,
         outside: Outside = INTERNET,
         tasks: asyncio.TaskGroup | None = None,
     ) -> None:

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from forge_cli.core.approval import ApprovalDecision, DecidedBy
-from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.text import cut, visible
 from forge_cli.sandbox.network.hosts import NAME_MAX, authority, is_address, read_host, refusal
 from forge_cli.sandbox.network.rules import NetworkRules
@@ -85,17 +85,17 @@ class NetworkGate(Protocol):
     def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None: ...
 
 
-class NobodyToAsk:
+class NeverAsks:
     """Refuses what no rule covers, and does not report it."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
-        return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
+        return ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
 
     def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None:
         pass
 
 
-NOBODY = NobodyToAsk()
+NEVER_ASKS = NeverAsks()
 
 
 class Refused(Exception):

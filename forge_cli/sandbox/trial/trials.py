@@ -163,7 +163,7 @@ class Trials:
         if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"
         elif done.timed_out or done.exit_code is None or report is None:
-            unsure = "it did not come to its end"
+            unsure = "it did not finish"
         return Tried(done, changes, tuple(wanted), unsure)
 
     @contextmanager

@@ -57,7 +57,7 @@ async def child_transport(start: Callable[[], Child], told: ServerStreams) -> As
                         if (request := _answered(line)) is None:
                             told.garbage(line)
                             continue
-                        problem = ErrorData(code=PARSE_ERROR, message="it is no JSON-RPC response")
+                        problem = ErrorData(code=PARSE_ERROR, message="not a JSON-RPC response")
                         message = JSONRPCError(jsonrpc="2.0", id=request, error=problem)
                     await arriving.send(SessionMessage(message))
                 told.ended("it has ended" if child.exited.is_set() else "it closed its output")

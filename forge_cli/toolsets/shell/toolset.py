@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
-_MAY_BE_BLOCKED = "a line that cannot be read in full may come to one that is blocked"
+_MAY_BE_BLOCKED = "a line that cannot be read in full may run a command that is blocked"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
@@ -297,7 +297,7 @@ class ShellToolset(Toolset):
             return self._untried(place, str(error))
 
     def _may_hide_blocked(self, command: str) -> bool:
-        """Whether a line may come to something that this worker or a parent blocks."""
+        """Whether a line may run something that this worker or a parent blocks."""
         parent = self.env.parent
         above = isinstance(parent, ShellToolset) and parent._may_hide_blocked(command)
         return above or self._policy.may_hide_blocked(command)

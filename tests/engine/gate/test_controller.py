@@ -9,7 +9,7 @@ import pytest
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.approval import THIS_CALL
 from forge_cli.core.events import Event
-from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.embedding import ApprovalController
 
 from ...approval import new_request
@@ -69,7 +69,7 @@ async def test_an_unknown_mode_is_no_mode() -> None:
 async def test_nobody_there_is_headless_and_says_so() -> None:
     controller = ApprovalController()
     assert not controller.attended
-    assert await controller.request_approval(REQUEST) == ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
+    assert await controller.request_approval(REQUEST) == ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
 
 
 async def test_a_callback_wins_over_the_bus() -> None:

@@ -247,7 +247,7 @@ async def test_whoever_leaves_while_being_asked_has_not_said_yes(gate: OpenGate)
     unsubscribe = opened.bus.subscribe(leave, answers=True)
     outcome = await opened("act")
     assert (outcome.status, outcome.by) == ("denied", "headless")
-    assert outcome.error == "act was not called; denied: nobody is there to answer"
+    assert outcome.error == "act was not called; denied: no one is there to answer"
     assert act.executed == []
 
 

@@ -36,7 +36,7 @@ toolsets:
 HOST = "unlisted.invalid"
 LINE = f"python3 get.py http://{HOST}/"
 WHY = "no rule of sandbox.network covers it"
-NOBODY = "forge could not ask (not interactive)"
+COULD_NOT_ASK = "forge could not ask (not interactive)"
 
 
 @pytest.fixture
@@ -64,16 +64,16 @@ def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> N
     decided = seen.of(ApprovalDecided)[-1]
     assert (decided.request_id, decided.approved, decided.by) == (request.request_id, False, "headless")
     assert accesses(seen) == [
-        NetworkAccess(HOST, 80, False, "headless", "call_1_1", f"no rule covers it; {NOBODY}"),
+        NetworkAccess(HOST, 80, False, "headless", "call_1_1", f"no rule covers it; {COULD_NOT_ASK}"),
     ]
     assert for_model(seen.outcomes[0].value) == (
-        f"exit code: 0\nconnections refused: {HOST}:80 (no rule covers it; {NOBODY})\n403\n"
+        f"exit code: 0\nconnections refused: {HOST}:80 (no rule covers it; {COULD_NOT_ASK})\n403\n"
     )
     assert [dict(denial) for denial in seen.result.denials] == [
         {
             "tool": "shell",
             "input": {"command": LINE},
-            "reason": f"{HOST}:80 was not reached: {WHY}; {NOBODY}",
+            "reason": f"{HOST}:80 was not reached: {WHY}; {COULD_NOT_ASK}",
             "by": "headless",
         }
     ]
@@ -85,7 +85,7 @@ def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> N
 def test_fail_stops_after_the_command(fetcher: Project) -> None:
     seen = fetch(fetcher, LINE, LINE, on_ask=OnAsk.FAIL)
     assert (seen.result.status, seen.result.exit_code) == ("denied", 4)
-    assert seen.result.error == f"{HOST}:80 was not reached: {WHY}; {NOBODY}"
+    assert seen.result.error == f"{HOST}:80 was not reached: {WHY}; {COULD_NOT_ASK}"
     assert len(seen.of(ToolResult)) == 1
 
 

@@ -195,7 +195,7 @@ def test_the_reason_is_told(project: Project) -> None:
     seen = project.run(calls(call("unsaid")), "done", read_only=True)
     decided = seen.of(ApprovalDecided)[0]
     assert (decided.verdict, decided.by, decided.rule) == ("blocked", "mode", "--read-only")
-    assert decided.reason == "this session is read-only, and nobody has declared what it does"
+    assert decided.reason == "this session is read-only, and its effects are not declared"
     assert seen.result.denials[0]["by"] == "mode"
 
 

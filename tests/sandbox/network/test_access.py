@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.sandbox.network.access import ASKED_AT_MOST, INTERNET, NOBODY, NetworkCheck, NetworkGate, Refused
+from forge_cli.sandbox.network.access import ASKED_AT_MOST, INTERNET, NEVER_ASKS, NetworkCheck, NetworkGate, Refused
 from forge_cli.sandbox.network.rules import NetworkRules
 
 from ...rows import each_row
@@ -151,7 +151,7 @@ async def test_the_clock_stands_still_while_somebody_is_asked() -> None:
 
 async def test_without_a_gate_nothing_is_asked() -> None:
     sentence = "no rule covers it; forge could not ask (not interactive) by headless"
-    assert await why_not(check(NOBODY), "other.example.com") == sentence
+    assert await why_not(check(NEVER_ASKS), "other.example.com") == sentence
 
 
 async def test_the_network_of_this_machine_knows_itself() -> None:

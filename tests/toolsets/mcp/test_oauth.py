@@ -85,7 +85,7 @@ def test_whoever_logs_in_can_use_the_server_until_they_log_out(
     assert run(project)[:2] == (0, '{"result": 2}\n')
     assert project.forge("mcp", "logout", "docs").stdout == "logged out of docs\n"
     assert (kept(project), run(project)[0]) == ({}, 7)
-    assert project.forge("mcp", "logout", "docs").stdout == "nobody was logged in to docs\n"
+    assert project.forge("mcp", "logout", "docs").stdout == "not logged in to docs\n"
     assert guarded.grants == ["authorization_code"]
 
 

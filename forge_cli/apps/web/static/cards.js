@@ -50,14 +50,14 @@ export class Cards {
     this.tell();
   }
 
-  /** Go to the only card, where nobody is elsewhere. */
+  /** Focus the only card, unless another element has the focus. */
   lead() {
     const isFree = !$("message").value && !(performance.now() - this.typed < 2 * GRACE);
     const [card] = this.waiting.values();
     if (this.waiting.size === 1 && isFree && this.log.reader.atEnd && !document.querySelector("dialog[open]")) this.show(card);
   }
 
-  /** Decided here, in another tab or in a terminal: nobody has to decide it any more. */
+  /** Decided here, in another tab or in a terminal: it no longer waits. */
   settle(id, text) {
     const card = this.waiting.get(id);
     if (!card) return;

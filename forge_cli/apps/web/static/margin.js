@@ -44,7 +44,7 @@ const ACTIONS = {
   undo: ["Undo changes", "Restore the files that changed since your last message"],
   compact: ["Compact", "Replace what was said so far by a summary"],
   fork: ["Fork", "Continue in a copy of this session"],
-  verify: ["Check the log", "Check that nobody has changed the record of this session"],
+  verify: ["Check the log", "Check that the record of this session was not changed"],
   close: ["End session", "The session is kept, and can be resumed"],
 };
 

@@ -1,4 +1,4 @@
-"""The executor itself, on the side of whoever started the batch: it submits items and takes back what comes of them."""
+"""The executor itself, in the process that started the batch: it submits items and takes back their results."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -71,7 +71,7 @@ class DaskExecutor:
         self._group.start_soon(self._tell_all, self._interrupt(reason))
 
     async def _run(self, item: BatchItem) -> None:
-        """Follow one task to its end, whatever becomes of it."""
+        """Follow one task to its end."""
         arrived = self._arrived[item.key]
         try:
             await self._client.submit(run_item, self.batch, item.key, key=f"forge-{uuid.uuid4().hex}", pure=False)
@@ -84,7 +84,7 @@ class DaskExecutor:
             if self._client.status == "running" or asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
             problem = "the cluster does not answer any more"
-        except Exception as error:  # whatever a task raises, and whatever Dask does
+        except Exception as error:  # anything that a task or Dask raises
             problem = f"it failed on the cluster: {error}"
         if not arrived.is_set():
             self._finish(self._remote.lost(item, problem))
@@ -217,7 +217,7 @@ def _read_address(file: Path) -> str:
 
 
 async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitStack) -> str:
-    """Whoever talks to it needs the key of ``security``: a scheduler runs what it is sent."""
+    """Start a cluster on this machine; a client needs the key of ``security``: a scheduler runs what it is sent."""
     processes = max(1, min(concurrency, os.cpu_count() or 1))
     cluster = LocalCluster(
         n_workers=processes,
@@ -236,7 +236,7 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
 
 
 async def _check(client: Client, parcel: bytes) -> None:
-    """What is missing on a machine, or is another version there, is told before the first item."""
+    """Tell before the first item what is missing on a machine, or has another version there."""
     for name in SAME:
         wanted = importlib.metadata.version(name)
         for machine, found in (await client.run(importlib.metadata.version, name, on_error="return")).items():

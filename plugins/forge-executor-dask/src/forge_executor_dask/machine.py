@@ -1,4 +1,4 @@
-"""What happens on the machines of a cluster: one host of items in each Dask worker, and a queue to and from it."""
+"""The machines of a cluster: one host of items in each Dask worker, and a queue to and from it."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -16,7 +16,7 @@ from forge_cli import ForgeError
 from forge_cli.executors import ItemHost
 
 BEAT = 5.0
-"""Seconds between two signs of life of whoever started the batch."""
+"""Seconds between two heartbeats of the process that started the batch."""
 SILENCE = 60.0
 """Seconds without one after which a machine stops working for it."""
 Message = dict[str, Any]
@@ -26,7 +26,7 @@ _making = threading.Lock()
 
 
 def run_item(batch: str, key: str) -> None:
-    """The Dask task of an item: it asks whoever started the batch what to do, since it may be its second try."""
+    """The Dask task of an item: it asks the process that started the batch for its job, as it may be its second try."""
     with _making:
         machine = _machines.get(batch)
         if machine is None or machine.closed:
@@ -58,7 +58,7 @@ class Machine:
             self._changed.wait_for(lambda: self.closed or (self._host and self._answers[ask]))
             answers = self._answers.pop(ask)
         if self._host is None or not answers:
-            raise ForgeError("whoever started the batch does not answer any more")
+            raise ForgeError("the process that started the batch does not answer any more")
         if answers[0]["order"] is not None:
             self._host.perform(answers[0]["order"])
 
@@ -78,7 +78,7 @@ class Machine:
         self._close()
 
     def _watch(self) -> None:
-        """Stop when whoever started the batch is gone."""
+        """Stop when the process that started the batch is gone."""
         while not self.closed and time.monotonic() - self._heard < SILENCE:
             time.sleep(BEAT)
         if not self.closed:

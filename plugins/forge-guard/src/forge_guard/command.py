@@ -77,7 +77,7 @@ def check(
 
 def _named(tool: str) -> Target:
     if tool not in TARGETS:
-        raise UsageError(f"'{tool}' is no tool that can ask forge", hint=f"there are: {', '.join(TARGETS)}")
+        raise UsageError(f"'{tool}' is not a tool that can ask forge", hint=f"there are: {', '.join(TARGETS)}")
     return TARGETS[tool]
 
 
