@@ -41,7 +41,7 @@ WORSE = 1.1
 
 
 def figures(benchmark: Path) -> list[Row]:
-    """What one benchmark measures; a process of its own, as each would be alone."""
+    """The figures of one benchmark; a process of its own, as each would be alone."""
     done = subprocess.run([sys.executable, benchmark, "--json"], stdout=subprocess.PIPE, text=True, check=False)
     try:
         found = json.loads(done.stdout)

@@ -126,7 +126,7 @@ def throughput(rounds: int) -> list[Row]:
 
 
 def on_dask() -> list[Row]:
-    """What an item costs on a cluster of processes here, beside one in this process; starting is left out of both."""
+    """The cost of an item on a cluster of processes here, beside one in this process; starting is left out of both."""
     if find_spec("distributed") is None:
         return []
     argv = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock", "--concurrency", str(CONCURRENCY))

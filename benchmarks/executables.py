@@ -66,7 +66,7 @@ def scans(folder: Path, rounds: int) -> list[Row]:
 
 
 async def turn(folder: Path, rounds: int) -> Row:
-    """What the tools cost a turn in which none of them has changed, besides what a turn without any costs."""
+    """The cost of unchanged tools for a turn, beyond that of a turn without any."""
     costs = []
     for count in (0, FEW):
         os.environ["FORGE_HOME"] = str(folder / f"home{count}")

@@ -18,7 +18,7 @@ FILES = "src/app.py src/util.py tests/test_util.py README.md setup.py package.js
 
 
 def verdicts(folder: Path, lines: Sequence[str]) -> tuple[list[str], float]:
-    """What ``forge approve`` says of each line, and the seconds on the wall."""
+    """The verdict of ``forge approve`` on each line, and the seconds on the wall."""
     calls = "".join(json.dumps({"tool": "shell", "input": {"command": line}}) + "\n" for line in lines)
     command = [sys.executable, "-m", "forge_cli", "approve", "coder", "--batch", "-"]
     env = {**os.environ, "FORGE_HOME": str(folder / "home")}

@@ -54,7 +54,7 @@ class Endless:
 
 
 def resident() -> int:
-    """Bytes of memory that are in use now; where nobody tells, the most that ever were."""
+    """Bytes of memory that are in use now; where that is unknown, the most that ever were."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * resource.getpagesize()

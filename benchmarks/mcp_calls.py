@@ -64,7 +64,7 @@ def write_worker(folder: Path, servers: int) -> Path:
 
 
 async def cpu_milliseconds(client: Client, action: Action) -> float:
-    """What client and server use for one call, since a call waits for both."""
+    """The CPU time of client and server for one call, since a call waits for both."""
 
     async def used() -> float:
         told = (await client.call_tool("spent", {})).structured_content or {}

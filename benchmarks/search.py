@@ -28,7 +28,7 @@ PATTERNS = {
     "nothing": "no such text" + " anywhere",
 }
 LIMIT = 5.0
-"""Here ripgrep needs tens of milliseconds, and starting Python alone takes as long; nobody waits for either."""
+"""Here ripgrep needs tens of milliseconds, and starting Python alone takes as long."""
 FOLDERS, FILES = 2_000, 100
 LARGE_ROUNDS = 2
 RARE = {

@@ -34,7 +34,7 @@ COMMANDS = {
     "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
 MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
-"""How many distributions that are no plugins lie in a folder that is put on the path."""
+"""The number of distributions without plugins in a folder that is put on the path."""
 LIMITS: dict[str, tuple[str, float | None]] = {
     "forge --version": ("python -c pass", 1.5),
     "forge --help": ("import typer", 1.1),

@@ -1,4 +1,4 @@
-"""What the benchmarks share: rounds in which things take turns, and rows of figures, printed as a table or as JSON."""
+"""Helpers of the benchmarks: rounds in which things take turns, and rows of figures, printed as a table or JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def ratio(what: str, mine: Sample, floor: Sample, limit: float | None) -> Row:
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:
-    """What this process uses for one go."""
+    """The CPU time of this process for one go."""
     began = time.process_time()
     action()
     return time.process_time() - began

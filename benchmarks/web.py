@@ -50,7 +50,7 @@ print("done", flush=True)
 
 
 async def deliver(count: int) -> None:
-    """Record events for a session that nobody writes down, and send them to every tab."""
+    """Record events for a session without a file, and send them to every tab."""
     view = SessionView(SessionDrawing("bench"))
     view.drawing.set_live(True)
 

@@ -58,7 +58,7 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
 
 
 def on_stop(handler: "Callable[[int, object], None]") -> None:
-    """Handle the signals that end a program, unless whoever started it had them ignored, as nohup does.
+    """Handle the signals that end a program, unless they are ignored, as with nohup.
 
     Until a command is loaded there is nothing to stop in good order, and an exception raised into an import comes out
     as something else: the first handler leaves at once.
@@ -72,7 +72,7 @@ def on_stop(handler: "Callable[[int, object], None]") -> None:
 
 
 def find_report(args: list[str]) -> "ResultReport | None":
-    """The result object that has to be printed whatever happens, where the arguments seem to ask for one."""
+    """The result object that has to be printed in any case, where the arguments seem to ask for one."""
     if args[:1] != ["run"]:
         return None
     given = args[: args.index("--")] if "--" in args else args

@@ -66,7 +66,7 @@ def undo_session(
     if not found:
         warn(f"nothing to undo in the session {path.stem}: no change is kept")
     if ran := commands_for_real(lines, calls):
-        warn(f"not undone: whatever else {counted(ran, 'command')} did, such as over the network")
+        warn(f"not undone: what else {counted(ran, 'command')} did, such as over the network")
     if left and not only_list:
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
         raise typer.Exit(ExitCode.FAILED)

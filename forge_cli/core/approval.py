@@ -108,7 +108,7 @@ def flow(value: Any) -> str:
 
 
 class Approval(Enum):
-    """What a policy says of a call, from the loosest to the strictest.
+    """The verdict of a policy on a call, from the loosest to the strictest.
 
     A plain Enum on purpose: the members of a StrEnum compare alphabetically, and "ask" < "preApproved" fails open.
     """
@@ -136,7 +136,7 @@ _ORDER = (Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED)
 
 
 class ApprovalMode(Enum):
-    """Who answers an ``ask``: a person, always yes, or always no."""
+    """The way an ``ask`` is answered: by a person, always yes, or always no."""
 
     APPROVE_ALL = "approve_all"
     INTERACTIVE = "interactive"

@@ -15,7 +15,7 @@ from forge_cli.core.text import counted
 from forge_cli.core.wire import error_text
 
 LOAD_LIMIT = 30.0
-"""Seconds for whatever is opened, such as a toolset or a model; also for imports, unless ``import_timeout`` is set."""
+"""Seconds for opening something, such as a toolset or a model; also for imports, unless ``import_timeout`` is set."""
 CALL_LIMIT = 10.0
 """Seconds for each later call of a toolset or a model, and for closing it."""
 CANCEL_GRACE = 3.0
@@ -86,7 +86,7 @@ def end(section: Section) -> None:
 
 
 def begin_shutdown(why: str, exit_code: ExitCode, grace: float = SHUTDOWN_GRACE) -> None:
-    """Have the process end in a moment, whatever holds it; may be called by a signal handler."""
+    """End the process in a moment, even if code holds it; may be called by a signal handler."""
     begin("", 0.0, grace=grace, exit_code=exit_code, why=why)
 
 
@@ -121,7 +121,7 @@ async def wait_within(seconds: float, what: str, function: Callable[..., Awaitab
     """Await a function in this very task, so that it may open what has to be closed here: OutOfTime when it is late.
 
     The time limit is not a cancel scope, in which nothing could be opened that stays open. ``of`` names whose function
-    it is, where it may have to be blamed without whoever calls it.
+    it is, where it may have to be blamed without its caller.
     """
     section, limit = begin(f"{what} of {of}" if of else what, seconds, grace=CANCEL_GRACE), asyncio.timeout(seconds)
     try:

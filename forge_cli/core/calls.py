@@ -35,7 +35,7 @@ def is_legal_id(call_id: str) -> bool:
 
 
 def call_identity(name: str, args: object) -> str:
-    """The same tool with the same args, whatever the call's id."""
+    """The same tool with the same args; the call's id does not count."""
     return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 

@@ -202,7 +202,7 @@ class ToolResult(Event):
     """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
     parent_call_id: str | None = None
     traceback: str | None = field(default=None, repr=False, compare=False)
-    """Of an exception inside the tool, for whoever wrote it."""
+    """Of an exception inside the tool, for its author."""
 
 
 @dataclass(frozen=True)

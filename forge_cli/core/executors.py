@@ -41,14 +41,14 @@ Perform = Callable[[BatchItem, InterruptSignal], Awaitable[ItemEnd]]
 
 
 class Executor(Protocol):
-    """Runs items. Every item that was submitted ends exactly once, whatever happens to it."""
+    """Runs items. Every item that was submitted ends exactly once."""
 
     def submit(self, item: BatchItem) -> None:
         """Begin an item, without waiting for it."""
         ...
 
     async def next_end(self) -> ItemEnd:
-        """Wait for an item to end, in whatever order they do; may be cancelled without losing one."""
+        """Wait for an item to end, in any order; may be cancelled without losing one."""
         ...
 
     def cancel(self, reason: str) -> None:
@@ -67,7 +67,7 @@ class Taken:
 
 
 class RemoteWork(Protocol):
-    """The side of whoever started a batch, for an executor whose items run on other machines with an ``ItemHost``.
+    """The starting side of a batch, for an executor whose items run on other machines with an ``ItemHost``.
 
     Messages are opaque texts; the executor only carries them, in order.
     """

@@ -39,7 +39,7 @@ class Finished:
     denies: bool = False
     """Whether what it may not touch is there, and refused, instead of hidden; only of a confined command."""
     exceeded: str | None = None
-    """Which limit it was stopped for, as a sentence."""
+    """The limit that it was stopped for, as a sentence."""
     appeared: tuple[str, ...] = ()
     """Protected names, such as ``.git`` and ``.env``, that were not there before, and what they were renamed to; only
     of a confined command."""

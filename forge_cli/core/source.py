@@ -9,7 +9,7 @@ from typing import Literal
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
 HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end", "record"]
-"""When a hook of a person is called, which may be the observer of a plugin."""
+"""The moment at which a hook of a person is called, which may be the observer of a plugin."""
 GROUP = "forge"
 """The group of entry points that plugins are found by."""
 OWN = "forge-workers"

@@ -104,7 +104,7 @@ def _whole_lines(head: str, tail: str, near: int) -> tuple[str, str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody who wrote ``name`` most likely meant, whatever slash or dashes stand before it."""
+    """The known name that somebody who wrote ``name`` most likely meant, with any slash or dashes before it."""
     bare = {each.lstrip("/-"): each for each in reversed(list(known))}
     matches = difflib.get_close_matches(name.lstrip("/-"), list(bare), n=1, cutoff=0.6)
     return bare[matches[0]] if matches else None

@@ -1,4 +1,4 @@
-"""Third-party code: whoever only looks is told before any of it is imported or called."""
+"""Third-party code: an inspection is told before any of it is imported or called."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def needs_third_party(error: BaseException) -> bool:
 
 
 def before_third_party(name: str) -> None:
-    """Called by whoever imports or calls code that is not forge's own; ``name`` is what a sentence blames."""
+    """Called before code that is not forge's own is imported or called; ``name`` is what a sentence blames."""
     if watch := _watch.get():
         watch(name)
 
 
 def before_call(name: str) -> None:
-    """Called before a tool that this process has loaded, whoever wrote it: it begins a time of its own."""
+    """Called before any tool that this process has loaded: it begins a time of its own."""
     watch = _watch.get()
     if watch and watch is not refuse:
         watch(name)

@@ -13,7 +13,7 @@ from forge_cli.core.errors import Mark
 
 
 class ZoneMode(Enum):
-    """What is possible in a zone at all, regardless of consent."""
+    """The access that a zone gives at all, regardless of consent."""
 
     RO = "ro"
     RW = "rw"

@@ -1,4 +1,4 @@
-"""Two texts compared line by line, so that whatever differs between them can be seen."""
+"""Two texts compared line by line, with every difference visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker file that is going to be written, with comments for whoever opens it next."""
+"""A worker file that is going to be written, with comments for its next reader."""
 
 from __future__ import annotations
 

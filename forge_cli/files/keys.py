@@ -25,7 +25,7 @@ Entries = dict[str, str | None]
 
 
 def stored_keys(home: Path | None = None) -> dict[str, str]:
-    """Every stored key by its variable, for whoever must keep them out of sight."""
+    """Every stored key by its variable, for redaction."""
     try:
         return StoredKeys(home or forge_home()).values()
     except ForgeError:

@@ -1,4 +1,4 @@
-"""MCP servers that a working directory defines for whatever reads such files, and the variables in definitions."""
+"""MCP servers that a working directory defines for all programs, and the variables in definitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROJECT_KEYS = ("command", "args", "env", "url", "headers")
 
 @dataclass(frozen=True)
 class ProjectServers:
-    """The servers that a file of the working directory defines, for whatever reads such files."""
+    """The servers that a file of the working directory defines, for all programs."""
 
     file: Path
     content: bytes

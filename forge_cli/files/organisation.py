@@ -80,7 +80,7 @@ class OrganisationPolicy(Config):
     require: RequireSection = Field(default_factory=RequireSection.empty)
     """Requirements of every session."""
     forbid: list[Literal["approve_all", "unconfined"]] = Field(default=[])
-    """approve_all: nobody says yes to everything. unconfined: no command runs outside a sandbox."""
+    """approve_all: no session says yes to everything. unconfined: no command runs outside a sandbox."""
     rules: list[dict[str, Any]] = Field(default=[])
     """Rules for shell commands, which ask or block."""
     limits: Limits = Field(default_factory=Limits.empty)
@@ -223,7 +223,7 @@ def _file() -> Path | None:
 
 def _doubts(file: Path) -> Iterator[str]:
     """Everything on the way to a file is owned by root, or by who owns the file system, and others cannot write it."""
-    if only_looks() and file != POLICY:  # whoever has started this process has seen to it, and other folders lie here
+    if only_looks() and file != POLICY:  # the parent process has read it, and other folders lie here
         return
     owners = {0, os.stat("/").st_uid}
     real = Path(os.path.realpath(file))

@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 class NotRegularError(OSError):
-    """A pipe, a device or a socket: reading it could wait for ever, or never end."""
+    """A pipe, a device or a socket: reading it could block, or never end."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def open_regular(path: str | Path) -> BufferedReader:
-    """Open a file for reading, whatever lies there; a folder is an IsADirectoryError."""
+    """Open anything at a path for reading; a folder is an IsADirectoryError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode

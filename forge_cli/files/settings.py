@@ -147,7 +147,7 @@ class Settings(Config):
     model: str | None = None
     """The model of workers that name none."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
-    """Who answers when a call asks."""
+    """The answer to a call that asks: by a person, always yes or always no."""
     limits: Limits = Field(default_factory=Limits.empty)
     """Limits of the work of every worker; the smaller limit counts."""
     trace: TraceLevel | None = None
@@ -259,7 +259,7 @@ def import_timeout() -> float:
 def _stated_import_timeout(home: Path) -> float | None:
     try:
         return load_user_settings(home).import_timeout
-    except WorkerError:  # said by whoever reads the settings for themselves
+    except WorkerError:  # reported where the settings themselves are read
         return None
 
 

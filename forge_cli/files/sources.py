@@ -126,7 +126,7 @@ def imported_beside(path: Path) -> set[Path]:
 
 
 def importable_beside(path: Path) -> set[Path]:
-    """These, and those that would be among them if they were there: whoever makes one has code run."""
+    """These, and those that would be among them if they were there: creating one has code run."""
     sources = Sources.beside(Path(os.path.realpath(path)))
     return {path, *sources.paths, *sources.absent}
 
@@ -213,7 +213,7 @@ def _imports(source: bytes) -> Sequence[tuple[int, Name]]:
     """The import statements of a source: how many dots each has, and the name behind them."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):  # whoever imports it says what is wrong
+    except (SyntaxError, ValueError, RecursionError):  # reported where it is imported
         return ()
     return tuple(found for node in ast.walk(tree) for found in _imported(node))
 

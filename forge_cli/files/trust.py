@@ -162,7 +162,7 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     These are all files in that folder, and what the worker and its child workers name elsewhere.
     """
     files = set(_tree(worker.root))
-    with suppress(ForgeError, OSError):  # whoever loads it says what is wrong with it
+    with suppress(ForgeError, OSError):  # reported where it is loaded
         files |= worker_files(load_worker(worker.path))
     kept = (path for path in sorted(files) if path.suffix != ".lock")  # which says what the others have to be
     return {os.path.relpath(path, worker.root): _digest(path) for path in kept}

@@ -42,7 +42,7 @@ class Limits(Config):
 
 
 class ApprovalSection(Config):
-    """Who answers when a call asks."""
+    """The answer to a call that asks: by a person, always yes or always no."""
 
     mode: ApprovalMode | None = None
     """Whether a person is asked, or the answer is always no, or always yes."""
@@ -62,9 +62,9 @@ class WorkerConfig(Config):
     limits: Limits = Field(default_factory=Limits.empty)
     """Limits at which the work ends even if the model would continue."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
-    """Who answers when a call asks."""
+    """The answer to a call that asks: by a person, always yes or always no."""
     agents_md: bool | None = None
-    """Whether AGENTS.md joins the instructions; where nobody says, if it is trusted."""
+    """Whether AGENTS.md joins the instructions; by default if it is trusted."""
     environment: bool = True
     """Whether the system prompt tells where the worker is."""
     on_error: Literal["continue", "stop"] = "continue"
@@ -76,7 +76,7 @@ class WorkerConfig(Config):
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
     """The JSON Schema of the final answer, or the path of one from the worker file."""
     sandbox: dict[str, Any] | None = None
-    """Which files can be reached, and what confines commands."""
+    """The files that can be reached, and what confines commands."""
     plugins: list[str] = Field(default=[])
     """Python files, packages or projects beside the worker that bring toolsets, renderers or models."""
     lock: Literal["required"] | None = None

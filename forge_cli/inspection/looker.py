@@ -112,7 +112,7 @@ class Looker:
             return await child.ask(unseen_zones, (str(self._worker), str(self._folder or Path.cwd())))
         except ThirdPartyError:
             raise
-        except ForgeError:  # whoever opens the worker says what is wrong with it
+        except ForgeError:  # reported where the worker is opened
             return []
 
     async def close(self) -> None:

@@ -38,7 +38,7 @@ def is_defined(name: str, folder: Path) -> bool:
 
 
 def with_servers_only(worker: Worker) -> Worker:
-    """The same worker without its other toolsets and plugins, which starts whatever happens to its servers."""
+    """The same worker without its other toolsets and plugins, which starts even if its servers fail."""
     config = _section(worker)
     if config is None:
         hint = "name some under toolsets.mcp.servers"

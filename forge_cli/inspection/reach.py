@@ -162,7 +162,7 @@ def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
 def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
     """The zones of a worker by itself, opened without making any; none where no default one can be."""
     config = sandbox_section(worker)
-    with suppress(NoDefaultZone):  # whoever opens the worker says so, if its toolsets need one
+    with suppress(NoDefaultZone):  # reported where the worker is opened, if its toolsets need one
         return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
     return ()
 
@@ -206,7 +206,7 @@ def _own_workers(worker: str | Path | None) -> Iterator[Path]:
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:
-    """A home as a whole is not shown, nor what is secret in it, whoever names it."""
+    """Whether a path may be shown: never a whole home, nor what is secret in it."""
     real = Path(os.path.realpath(path))
     whole = any(Path(os.path.realpath(home)).is_relative_to(real) for home in homes)
     return real.exists() and not whole and secret.isdisjoint((real, *real.parents))

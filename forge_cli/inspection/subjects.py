@@ -228,7 +228,7 @@ async def _check_offers(assembly: Assembly, toolset: str | None = None) -> list[
 async def _open(
     toolset: str, section: Mapping[str, object], home: Path | None = None, folder: Path | None = None
 ) -> AsyncIterator[Assembly]:
-    """A worker with one toolset; whoever typed the command approves what it asks for, and what is blocked stays so."""
+    """A worker with one toolset; typing the command approves what it asks for, and what is blocked stays so."""
     here = folder or Path.cwd()
     unfit = any(here == place.resolve() for place in (Path("/"), user_home()))
     worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)

@@ -24,7 +24,7 @@ from forge_cli.inspection.tool_row import Row
 from forge_cli.schema.toolset import Toolset
 
 LONGEST_LINE = 1000
-"""Characters of a description; whoever wrote the tool may have written a book."""
+"""Characters of a description, which may be a book."""
 
 
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:

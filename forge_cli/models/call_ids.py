@@ -10,7 +10,7 @@ from forge_cli.core.messages import Message
 
 
 class RequestIds:
-    """The ids that calls have in the requests of one conversation: legal, and each used once, whatever its log has.
+    """The ids that calls have in the requests of one conversation: legal, and each used once, unlike those in its log.
 
     New ones depend on nothing but the history, so that every request begins with the bytes of the one before.
     """

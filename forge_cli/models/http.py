@@ -43,7 +43,7 @@ class RedirectRefused(Exception):
 class Timeouts:
     """Seconds to connect, and seconds without anything new; an answer as a whole may take as long as it likes.
 
-    A server of one's own may read a long prompt for minutes before it says the first word.
+    A local server may read a long prompt for minutes before it says the first word.
     """
 
     connect: float = CONNECT
@@ -256,7 +256,7 @@ def _with_data(events: list[str]) -> list[str]:
 
 async def drain(pieces: AsyncIterator[object]) -> None:
     """Read on behind a complete answer, whose end mostly has arrived: its connection serves the next request then."""
-    with suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
+    with suppress(Exception):  # the answer is complete: a failure now does not matter
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in pieces:
                 pass

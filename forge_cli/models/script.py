@@ -50,7 +50,7 @@ class ScriptError(ForgeError):
 
 
 class ScriptedModel:
-    """Speaks its turns in order, whatever it is told; a resumed session finds it where it left off."""
+    """Speaks its turns in order, regardless of its input; a resumed session finds it where it left off."""
 
     context_window: int | None = None
 

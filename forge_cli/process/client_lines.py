@@ -88,7 +88,7 @@ class ClientLines:
 
 @contextmanager
 def own_input() -> Iterator[int]:
-    """A descriptor for standard input that is ours alone; whoever else reads standard input finds it empty."""
+    """A descriptor for standard input that is ours alone; other readers of standard input find it empty."""
     own = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -46,7 +46,7 @@ class _Listener:
     unheard: bool = False
 
     def handle(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Called between two instructions of whatever runs, also where that holds the event loop."""
+        """Called between two instructions of any code, also where that holds the event loop."""
         if number == signal.SIGINT and self.on_key and self.ready() and not self.unheard:
             self.unheard = True
             loop.call_soon_threadsafe(self._hear_key)
@@ -77,7 +77,7 @@ class _Listener:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear the signals instead of whoever heard them so far."""
+        """Handle the signals instead of their handlers so far."""
         _listeners.append(self)
         try:
             yield
@@ -121,7 +121,7 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
 def _handling_signals() -> Iterator[None]:
     """Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well."""
     loop = asyncio.get_running_loop()
-    # whoever starts a program with nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
+    # nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
     heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.getsignal(number) for number in heard}
     for number in heard:

@@ -121,7 +121,7 @@ def open_missing_streams() -> None:
 
 
 def guard_streams() -> None:
-    """Write UTF-8 whatever the locale says, escape what cannot be written, and survive what cannot be written to."""
+    """Write UTF-8 in every locale, escape what cannot be written, and survive what cannot be written to."""
     for name, kind in (("stdout", DataStream), ("stderr", ErrorStream)):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):

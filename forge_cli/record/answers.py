@@ -1,7 +1,7 @@
 """Answers to the request of a session at work, from another process: left beside its log, taken by the one that asks.
 
 An answer is for one very call: it names the request and the content that was shown, and forge's own key in the user's
-home proves who wrote it. Whatever does not fit the call that waits does not count.
+home proves who wrote it. An answer that does not fit the call that waits does not count.
 """
 
 from __future__ import annotations

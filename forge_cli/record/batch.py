@@ -19,7 +19,7 @@ from forge_cli.record.writer import RecordLog, what_failed
 
 
 class BatchLog(RecordLog):
-    """The log of an item of a batch: whoever acts upon its lines waits for the disk, so that no other item does.
+    """The log of an item of a batch: the item waits for the disk before it acts on a line, and no other item does.
 
     That is where a call may follow, and at the end of the item. After a power cut the model may take a turn again that
     was lost, but no call is made twice.

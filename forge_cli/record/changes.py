@@ -159,7 +159,7 @@ class ChangeLog:
         yield data
 
     def can_clone(self, held: HeldFile) -> bool:
-        """Whether it keeps the file whatever its size."""
+        """Whether it keeps a file of any size."""
         with os.fdopen(held.open(), "rb") as source, TemporaryFile(dir=self.log.parent) as target:
             return clone(source.fileno(), target.fileno())
 

@@ -32,7 +32,7 @@ def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
 def _rows(lines: Iterable[Line]) -> Iterator[dict[str, object]]:
     state, found = SessionState(), list[tuple[Line, ApprovalDecided, CallState | None]]()
     for line in lines:
-        with suppress(BadLine):  # told by whoever reads the log
+        with suppress(BadLine):  # reported where the log is read
             call = state.take(line)
             if isinstance(line.event, ApprovalDecided):
                 found.append((line, line.event, call))

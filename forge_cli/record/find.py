@@ -23,7 +23,7 @@ def session_files() -> list[Path]:
 
 
 def files_by_time() -> list[tuple[int, Path]]:
-    """The logs that have a line, each with the time of its last one; whatever else lies there is not a session."""
+    """The logs that have a line, each with the time of its last one; other files are not sessions."""
     found, folder = list[tuple[int, Path]](), sessions_folder()
     try:
         with os.scandir(folder) as entries:
@@ -48,7 +48,7 @@ def find_session(name: str) -> Path:
 
 
 def find_record(name: str) -> Path:
-    """The file of a record, whatever it is called, or of a session."""
+    """The file of a record, with any name, or of a session."""
     path = Path(name)
     if path.is_file():
         return path

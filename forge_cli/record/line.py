@@ -137,7 +137,7 @@ class Line:
 
     @property
     def time(self) -> str:
-        """When it was written, in UTC."""
+        """The time of writing, in UTC."""
         return self._text("time")
 
     @property

@@ -49,7 +49,7 @@ class Past:
     mid_sentence: bool = False
     """Was the model stopped while it spoke?"""
     reply: tuple[Message, StopReason] | None = None
-    """An answer of the model, and why it stopped, that the session did not come to record as its end."""
+    """An answer of the model, and why it stopped, where the session has no line about its end."""
     environment: str | None = None
     """The place of the worker, as the system prompt says it."""
     last_environment: str | None = None
@@ -66,7 +66,7 @@ class Past:
 
 @dataclass(frozen=True)
 class PastChild:
-    """A worker that was called: the id of its task, and what it has come to."""
+    """A worker that was called: the id of its task, and its state."""
 
     delegation: str
     worker: str
@@ -85,7 +85,7 @@ class PastChild:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A session to be resumed: what it has come to, and the last line of its log."""
+    """A session to be resumed: its state, and the last line of its log."""
 
     past: Past
     last: Line | None = None

@@ -311,7 +311,7 @@ class SessionState:
 
 
 def fold(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
-    """The state that a session has come to with these lines."""
+    """The state of a session after these lines."""
     state = SessionState(void)
     for line in lines:
         state.take(line)

@@ -146,7 +146,7 @@ def _remove(file: ChangedFile) -> None:
 
 
 def _remove_folders(file: ChangedFile) -> None:
-    """Delete the folders that the session made for a file, if nothing is in them; whatever is there stays."""
+    """Delete the folders that the session made for a file, if nothing is in them."""
     for folder in list(file.path.parents)[: file.made]:
         with suppress(ToolError, OSError):
             _sandbox(file).delete(str(folder))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LateSandbox:
-    """The zones of one worker, and the sandbox around them for whoever asks."""
+    """The zones of one worker, and the sandbox around them, loaded at the first use."""
 
     def __init__(self, zones: Sequence[Zone], isolation: Isolation, make: Callable[[], Sandbox]) -> None:
         self.zones, self.isolation = tuple(zones), isolation

@@ -201,7 +201,7 @@ class Redactor:
 def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = None) -> Redactor:
     """One that knows the environment, the keys that the user has stored, and these ``secrets``."""
     stored: dict[str, str] = {}
-    with suppress(ForgeError):  # a home that cannot be is told by whoever needs it
+    with suppress(ForgeError):  # an impossible home is reported by the code that needs it
         place = home or forge_home()
         stored = files.keys.stored_keys(place) if os.path.lexists(place / "keys.json") else {}
     return Redactor(os.environ, {**stored, **(secrets or {})})

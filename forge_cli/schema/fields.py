@@ -55,7 +55,7 @@ def lookup(ref: str, root: JsonObject) -> Any:
 def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) -> list[JsonObject]:
     """The schemas of which a value has to fit one: references followed, ``anyOf`` and ``oneOf`` spread out.
 
-    ``seen`` holds the references followed so far: each is spread out once, so that schemas in circles come to an end.
+    ``seen`` holds the references followed so far: each is spread out once, so that recursive schemas end.
     """
     seen = set() if seen is None else seen
     if not isinstance(schema, dict):

@@ -81,7 +81,7 @@ class Tool:
     delegates: bool = False
     """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
     bound_to_zones: bool = True
-    """False where its author knows nothing of zones: it reaches any file, and whoever is asked is told."""
+    """False where its author knows nothing of zones: it reaches any file, and the prompt says so."""
     lasting: bool = False
     """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None

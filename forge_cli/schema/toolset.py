@@ -66,9 +66,9 @@ class ToolsetEnv:
     workspace: Path
     home: Path
     open_sandbox: Callable[[], SandboxView]
-    """Gives ``sandbox``; what reaches into the zones is loaded for whoever asks first."""
+    """Gives ``sandbox``; its modules are loaded at the first use."""
     open_processes: Callable[[], Processes]
-    """Gives ``processes``; what starts and confines commands is loaded for whoever asks first."""
+    """Gives ``processes``; its modules are loaded at the first use."""
     notify: Notify
     policy: Any = None
     """The user's policy for this toolset in every worker, read by its ``Policy``; None where nothing is said."""

@@ -1,4 +1,4 @@
-"""The toolset ``plan``: the steps of a longer task, kept in sight of the model and of whoever watches."""
+"""The toolset ``plan``: the steps of a longer task, kept in sight of the model and of the person."""
 
 from __future__ import annotations
 

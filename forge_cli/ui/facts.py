@@ -64,7 +64,7 @@ class Facts:
     """Kept up by ``note``, which is given every event."""
 
     models: Callable[[], Sequence[str]] = tuple
-    """The names that ``/model`` completes; whoever starts the conversation knows them."""
+    """The names that ``/model`` completes, set where the conversation starts."""
     keys: Sequence[tuple[str, str]] = ()
     """The keys of the UI, and what they do, for ``/help``."""
     session: str = ""

@@ -29,7 +29,7 @@ class TypedMessage:
 class MessageQueue:
     """Messages of a person to a worker, whichever UI they use; the worker is reached by events on the bus only.
 
-    ``began`` and ``ended`` are told by whoever runs the worker. Messages that are typed while one is worked on wait
+    ``began`` and ``ended`` are called by the runner of the worker. Messages that are typed while one is worked on wait
     here, so that leaving or taking one back does not need the worker.
     """
 
@@ -38,7 +38,7 @@ class MessageQueue:
         self.queue: deque[TypedMessage] = deque()
         """Messages that wait for the one before them."""
         self.since: float | None = None
-        """When the message at hand was sent, by the monotonic clock."""
+        """The time at which the message at hand was sent, by the monotonic clock."""
         self.exit_reason: str | None = None
         """Why it ended, where that was not the person's wish to leave in peace."""
         self.leaving = False

@@ -27,7 +27,7 @@ BUILD = (
     "ln -s app.py link; mv moved elsewhere; rm -rf swap; echo file > swap; rm empty -r; rm target; "
     "mkdir -p __pycache__; echo x > __pycache__/x"
 )
-LEFT = "forge: not undone: whatever else 1 command did, such as over the network\n"
+LEFT = "forge: not undone: what else 1 command did, such as over the network\n"
 
 
 @pytest.fixture

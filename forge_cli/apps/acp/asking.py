@@ -1,4 +1,4 @@
-"""Questions that the person at an editor answers: whatever is not a clear yes is a no."""
+"""Questions that the person at an editor answers: everything but a clear yes is a no."""
 
 from __future__ import annotations
 

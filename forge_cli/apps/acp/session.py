@@ -74,7 +74,7 @@ class EditorSession:
     # --- from its start to its end
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
+        """Open the worker and converse; a failure to open is raised to the caller."""
         started = False
         try:
             worker = with_servers(load_worker(self.asked.worker), self._servers)

@@ -35,7 +35,7 @@ def provider_state(pace: SharedPace) -> str:
 
 
 class BatchReport:
-    """Passes the events of a batch on to whoever looks."""
+    """Passes the events of a batch on to its display."""
 
     def __init__(self, name: str, out: TextIO, provider: Callable[[], str], *, as_json: bool) -> None:
         self.screen = BatchScreen(name, provider)

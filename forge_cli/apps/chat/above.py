@@ -1,4 +1,4 @@
-"""The text above the line that is being typed: held until it is drawn there, whoever writes it."""
+"""The text above the line that is being typed, held until it is drawn there."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class ServedWorker:
             await self._stack.aclose()
 
     def end(self, reason: str) -> None:
-        """Interrupt every call, and take no more of them; whoever leaves the ``async with`` closes everything."""
+        """Interrupt every call, and take no more of them; leaving the ``async with`` closes everything."""
         self._ending = self._ending or reason
         for call in self._calls.values():
             call.interrupt.interrupt(self._ending)

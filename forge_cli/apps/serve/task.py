@@ -27,7 +27,7 @@ INPUT: JsonObject = {
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """Gives tasks to a worker, each in a session of its own; whoever made the call is asked where it asks."""
+    """Gives tasks to a worker, each in a session of its own; the client that made the call is asked where it asks."""
 
     opened: Opened
     find_call: Callable[[str], ServedCall | None]

@@ -105,7 +105,7 @@ class PageAccess:
             return False
         if name in LOOPBACK or name.strip("[]") == self.host:
             return True
-        # a name can be made to lead here by whoever owns it, an address cannot
+        # the owner of a name can make it lead here, an address cannot
         return _is_every_address(self.host) and _is_address(name.strip("[]"))
 
     def _given(self, headers: Headers, secret: str | None) -> Iterable[str]:

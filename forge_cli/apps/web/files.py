@@ -1,4 +1,4 @@
-"""The files of the page, which come with forge: nothing else is served, whatever name is asked for."""
+"""The files of the page, which come with forge: nothing else is served."""
 
 from __future__ import annotations
 

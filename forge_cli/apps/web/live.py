@@ -104,7 +104,7 @@ class LiveSession:
         self._lines: TypedLines
 
     async def run(self, *, task_status: TaskStatus[str]) -> None:
-        """Open the worker and converse; what is wrong with it is raised to whoever starts this."""
+        """Open the worker and converse; a failure to open is raised to the caller."""
         started = False
         try:
             with self._scope, self.asked.open(warn, self.bus) as opened:

@@ -27,7 +27,7 @@ class Tab:
         self._news = anyio.Event()
         self.closed = False
         self.scope = anyio.CancelScope()
-        """Around whatever serves this tab."""
+        """Around all that serves this tab."""
 
     def put(self, message: bytes) -> None:
         if self.closed:

@@ -76,7 +76,7 @@ async def log_in(url: str) -> dict[str, Any] | None:
                     pass
     except TimeoutError:
         raise LoginError(f"no login within {PATIENCE / 60:g} minutes") from None
-    except Exception as error:  # whatever the SDK, and the servers that it talks to, bring up
+    except Exception as error:  # anything the SDK, or a server it talks to, raises
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
         raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None

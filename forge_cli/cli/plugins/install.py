@@ -41,8 +41,8 @@ def install(
         constraints.write(f"{OWN}=={__version__}\n")
         constraints.flush()
         options = ["--constraint", constraints.name, package]
-        anew = ["--upgrade-package", name, "--reinstall-package", name] if name else []
-        run_pip("install", pip=["--upgrade", *options], uv=[*anew, *options], interactive=is_interactive())
+        again = ["--upgrade-package", name, "--reinstall-package", name] if name else []
+        run_pip("install", pip=["--upgrade", *options], uv=[*again, *options], interactive=is_interactive())
     found = [
         (each, plugins)
         for each, plugins in distributions(installed_plugins()).items()

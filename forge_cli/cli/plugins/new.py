@@ -1,4 +1,4 @@
-"""``forge plugins new``: a package of one's own that works as it is made, to be filled with what it is for."""
+"""``forge plugins new``: a new plugin package that works as it is made, to be filled in."""
 
 from __future__ import annotations
 

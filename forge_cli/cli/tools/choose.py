@@ -1,4 +1,4 @@
-"""Which tools a command is about: those of a worker, or those that need none."""
+"""The tools that a command is about: those of a worker, or those that need none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``forge tools new|build|diff|remove``: the tools of one's own, in ``~/.forge/tools``."""
+"""``forge tools new|build|diff|remove``: the user's executables, in ``~/.forge/tools``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``forge worker new``: a worker file of one's own, by questions or by flags."""
+"""``forge worker new``: a new worker file, by questions or by flags."""
 
 from __future__ import annotations
 

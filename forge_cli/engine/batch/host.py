@@ -36,7 +36,7 @@ Deliver = Callable[[Sequence[str]], object]
 
 
 class ItemHost:
-    """Works on items of a batch; threads of it ``deliver`` what happens, in order, to whoever started the batch.
+    """Works on items of a batch; threads of it ``deliver`` what happens, in order, to the process that started it.
 
     ``take`` gets what ``RemoteWork`` answers. When this process dies, so does the host, with everything it started.
     """
@@ -73,7 +73,7 @@ class ItemHost:
         self.close()
 
     def take(self, message: str) -> None:
-        """Pass on what came from whoever started the batch."""
+        """Pass on what came from the process that started the batch."""
         with self._lock, suppress(OSError, ValueError):
             if self._process.stdin:
                 self._process.stdin.write(message.encode() + b"\n")

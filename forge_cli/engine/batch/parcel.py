@@ -49,7 +49,7 @@ class Parcel:
     """Its worker is a path among ``files``."""
     files: Mapping[str, ShippedFile]
     settings: bytes | None
-    """The settings of whoever started the batch: rules of theirs hold wherever an item runs."""
+    """The settings of the user who started the batch: these rules hold on every machine."""
     environ: Mapping[str, str]
     folder: str
     """The folder in which forge was started; items run there as well where another machine has such a folder."""
@@ -94,7 +94,7 @@ def pack(performer: ItemPerformer, concurrency: int) -> bytes:
 
 def read_parcel(data: bytes) -> Parcel:
     """Open what ``pack`` made, on a machine that has the same version of forge."""
-    return cast(Parcel, pickle.loads(data))  # noqa: S301  # from whoever may run any code here
+    return cast(Parcel, pickle.loads(data))  # noqa: S301  # its sender may run any code here
 
 
 def missing_here(data: bytes) -> list[str]:
@@ -151,7 +151,7 @@ def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str
     needs = {OWN: __version__}
     for each in with_children(worker):
         for name in each.config.toolsets:
-            with suppress(ForgeError):  # whoever opens the worker says what is wrong with it
+            with suppress(ForgeError):  # reported where the worker is opened
                 cls, plugin = host.beside(each).toolset(name)
                 needs |= _installed(plugin)
                 for config in NamedToolset(each, name, cls, plugin).configs:

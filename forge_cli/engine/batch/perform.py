@@ -70,7 +70,7 @@ class ItemPerformer:
         return PreparedWorker(self.worker, self.host, locked=self.work.locked)
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
-        """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""
+        """Begin or resume an item, and work on it to its end; a failure becomes its result."""
         current_pace.set(self.pace)  # each item is a task of its own
         try:
             _make_folder(item.workspace)

@@ -1,4 +1,4 @@
-"""The side of whoever started a batch whose items run on other machines: their logs come back here, line by line."""
+"""The starting side of a batch whose items run on other machines: their logs come back here, line by line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Away:
 class RemoteItems:
     """Gives out items, and takes back what their hosts deliver; what an earlier host of an item sends is passed over.
 
-    A call is made there only after its consent is in the log here: whatever is lost, no call is made twice.
+    A call is made there only after its consent is in the log here: so no call is made twice.
     """
 
     def __init__(self, performer: ItemPerformer, concurrency: int) -> None:

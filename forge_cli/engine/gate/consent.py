@@ -123,7 +123,7 @@ class Consent:
         return Consented(judged, stamp, preview.tried if preview and stamp else None)
 
     async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
-        """Put a request to whoever answers it; hooks tell of one that somebody can answer, now or later."""
+        """Ask for the answer to a request; hooks are told of one that can be answered, now or later."""
         controller, hooks = self._controller, self._judge.hooks
         ask = partial(
             controller.request_approval,
@@ -279,7 +279,7 @@ def _who_denied(by: DecidedBy) -> str:
 
 
 def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
-    """The decision of a mode on a call, whatever its verdict: the one place where a mode grants or refuses anything."""
+    """The decision of a mode on a call with any verdict: the one place where a mode grants or refuses anything."""
     approval = judged.verdict.approval
     match mode:
         case "readOnly" if approval is not Approval.BLOCKED and _is_of_model(judged) and not _reads(judged):
@@ -341,7 +341,7 @@ class ReopenedCalls:
 
     @classmethod
     def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ReopenedCalls | None = None) -> ReopenedCalls:
-        """The calls that a session left behind; those that may have run are the same for all workers of a session."""
+        """The unfinished calls of a session; those that may have run are the same for all its workers."""
         cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
         if past is None:
             return cls(cut_off=cut_off, redact=redact)

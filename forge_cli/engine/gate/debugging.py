@@ -29,7 +29,7 @@ def listen_to_tracebacks(listener: Listener | None) -> None:
 
 
 def tell_traceback(error: BaseException) -> str:
-    """The traceback of an error, from where third-party code begins; whoever listens is told it as well."""
+    """The traceback of an error, from where third-party code begins; the listener of ``--debug`` gets it, too."""
     text = _traceback_text(error)
     if _listener:
         _listener(text)
@@ -47,7 +47,7 @@ def _traceback_text(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str | None:
-    """``tools.py:44``, the line in the code of whoever wrote a tool that led to an error; None where there is none.
+    """``tools.py:44``, the line in a tool's own code that led to an error; None where there is none.
 
     That is the last one in the folder in which third-party code begins: what it calls is not its author's.
     """

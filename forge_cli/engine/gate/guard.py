@@ -44,7 +44,7 @@ class Repeated(Protocol):
         ...
 
     def compared(self, outcome: ToolOutcome) -> ToolOutcome:
-        """The outcome that counts, once the call has come to one."""
+        """The outcome that counts, once the call has one."""
         ...
 
 
@@ -95,7 +95,7 @@ class Guard:
     async def call(
         self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
     ) -> ToolOutcome:
-        """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open.
+        """Take a call from its start to its one outcome; Parked leaves it open.
 
         An ``own_command`` was typed by the person, so that it does not ask.
         """

@@ -275,8 +275,8 @@ class Judge:
                     said = await consult_async(f"the check of {tool.name}", said)
             except ToolError:
                 raise
-            except Exception as error:  # third-party code: whatever goes wrong in it must not open the gate
-                await checkpoint()  # whoever ended its time may want the whole call to end
+            except Exception as error:  # third-party code: no failure in it may open the gate
+                await checkpoint()  # what ended its time may want the whole call to end
                 return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
         return as_verdict(said)
 

@@ -1,4 +1,4 @@
-"""Outcome, the last step of a call: the one result that it gets, whatever happened on the way."""
+"""Outcome, the last step of a call: the one result that every call gets."""
 
 from __future__ import annotations
 

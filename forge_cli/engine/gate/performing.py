@@ -99,7 +99,7 @@ class Consented:
 
 @dataclass(frozen=True)
 class Performed:
-    """How an execution ended: with a value, with whatever was raised, or late, so that it was stopped."""
+    """How an execution ended: with a value, with an exception, or late, so that it was stopped."""
 
     value: Any = None
     error: BaseException | None = None
@@ -107,7 +107,7 @@ class Performed:
 
 
 async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[Any]]) -> Performed:
-    """Await third-party code in a task of its own, so that whatever it raises stays there.
+    """Await third-party code in a task of its own, so that an exception stays there.
 
     Late, or when this task is cancelled, it is cancelled and has a moment to end; then it is abandoned.
     """

@@ -91,7 +91,7 @@ class Policy:
         return tuple(need for each in asking for need in each.grants)
 
     def fixed(self, tool: Tool) -> Verdict | None:
-        """The verdict on every call of a tool, whatever its arguments; None where they decide."""
+        """The verdict on every call of a tool, independent of its arguments; None where they decide."""
         own = tool.needs_approval
         zones_decide = tool.changes_paths or (own is False and tool.has_paths)
         if callable(own) or tool.stands_for or zones_decide:

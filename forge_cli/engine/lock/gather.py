@@ -76,7 +76,7 @@ class WorkerParts:
         for worker in self.workers:
             places = ToolsetPlaces(worker.folder, self.workspace, self.home)
             for name in worker.config.toolsets:
-                with suppress(WorkerError):  # one that lies beside the worker; else whoever opens it says what is wrong
+                with suppress(WorkerError):  # one that lies beside the worker; else reported where it is opened
                     toolset = NamedToolset(worker, name, *host.toolset(name))
                     label = self.label(worker)
                     found += [_labelled(label, each) for each in toolset.declared(toolset.cls.parts_for, places)]

@@ -121,7 +121,7 @@ def plugin_files(worker: Worker) -> Iterator[Path]:
         if real.is_dir():
             yield from (path / PROJECT, path / "__init__.py")
             folders = [real, *(each for each in real.rglob("*") if each.is_dir())]
-            with suppress(WorkerError):  # whoever opens the worker says what is wrong with it
+            with suppress(WorkerError):  # reported where the worker is opened
                 yield from _importable(real)
         else:
             yield from importable_beside(path)

@@ -60,7 +60,7 @@ class Drift(ForgeError):
 
 @dataclass(frozen=True)
 class Likeness:
-    """When two texts say the same: folders may lie elsewhere, times are others, a secret may be known here."""
+    """Compares two texts: folders may lie elsewhere, times differ, a secret may be known here."""
 
     before: str
     """The folder that was worked in when the session was recorded."""
@@ -197,7 +197,7 @@ class Told:
 def differences(
     turn: RecordedTurn, told: Told | None, request: ModelRequest, came: AbstractSet[str], likeness: Likeness
 ) -> Iterator[Drift]:
-    """Whatever differs, what matters most first; ``came`` are tools that may be there or not."""
+    """All differences, the most important first; ``came`` are tools that may be there or not."""
     names = {tool.name for tool in request.tools}
     found = [other_tools(set(turn.tools) - came, names - came)]
     if told:
@@ -237,7 +237,7 @@ def _last_words(messages: Sequence[Message]) -> list[Message]:
 
 
 def _other_history(turn: RecordedTurn, told: Told | None, request: ModelRequest) -> Drift | None:
-    """Whatever else is in a request; it is compared as a whole, so nothing tells where it differs."""
+    """The rest of a request, compared as a whole, so nothing tells where it differs."""
     digest = turn.request.request_digest if turn.request else None
     if not isinstance(request.messages, History) or digest is None or (told and not told.whole):
         return None

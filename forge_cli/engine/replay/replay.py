@@ -36,7 +36,7 @@ FROM_THE_LOG = ("denied", "interrupted", "timeout")
 
 
 class Tools(Enum):
-    """Which calls run when a session is repeated; the results of the others are taken from the log."""
+    """The calls that run when a session is repeated; the results of the others are taken from the log."""
 
     READ_ONLY = "read-only"
     LIVE = "live"

@@ -14,7 +14,7 @@ from forge_cli.schema.tool import Tool, manual_tools
 
 
 class Announcer:
-    """Tells whoever watches what comes up; at the root nothing is told before the session has started."""
+    """Emits events about what is found while a worker opens; at the root none before the session has started."""
 
     def __init__(self, bus: EventBus, *, is_root: bool) -> None:
         self._bus = bus

@@ -1,4 +1,4 @@
-"""Which model answers: the one that is named first by flag, worker, parent, environment, config or session."""
+"""The model that answers: the one that is named first by flag, worker, parent, environment, config or session."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SessionChoice:
-    """Which session is worked on; a new one unless another is named."""
+    """The session that is worked on; a new one unless another is named."""
 
     resume: str | None = None
     last: bool = False

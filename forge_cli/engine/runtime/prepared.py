@@ -170,7 +170,7 @@ class PreparedWorker:
     """
 
     def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False) -> None:
-        """``locked`` says that it has to be what its lock says, whatever it says itself."""
+        """``locked`` says that it has to match its lock, also if it does not require that itself."""
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
         self.locked = locked
         self._of_folder: PreparedFolder | None = None
@@ -261,7 +261,7 @@ class PreparedWorker:
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
     """The files that say what a worker may do, and those of every worker among them, whether or not they exist.
 
-    Whoever may change one of them may change what is allowed.
+    A worker that may change one of them may change what is allowed.
     """
     seen: set[Path] = set()
     waiting = [worker]
@@ -285,7 +285,7 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
         try:
             toolset = NamedToolset(worker, name, *host.toolset(name))
             toolset.configs  # noqa: B018
-        except ForgeError:  # whoever opens the worker says what is wrong with it
+        except ForgeError:  # reported where the worker is opened
             continue
         yield from toolset.declared(toolset.cls.own_files, worker.folder)
 

@@ -39,7 +39,7 @@ class WorkerResult:
     duration_ms: int = 0
     error: str | None = None
     refused: bool = False
-    """Did the provider refuse the key or the model, whatever the task?"""
+    """Did the provider refuse the key or the model, independent of the task?"""
 
     @classmethod
     def not_begun(cls, error: ForgeError, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
@@ -62,7 +62,7 @@ class WorkerResult:
 
     @property
     def success(self) -> bool:
-        """Did it come to its end, or was it only interrupted?"""
+        """Did it finish, or was it only interrupted?"""
         return self.status in ("completed", "interrupted")
 
     def wire(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class WorkSoFar:
 class WorkerRuntime:
     """Runs one worker: ``async with WorkerRuntime(worker=load_worker(path)) as runtime: await runtime.run(task)``.
 
-    ``initialize`` and ``aclose`` belong to one task. Without ``approval_callback`` a call that asks goes to whoever
+    ``initialize`` and ``aclose`` belong to one task. Without ``approval_callback`` a call that asks goes to the one who
     answers on ``bus``; with no person there it is denied at once.
     """
 

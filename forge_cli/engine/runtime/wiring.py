@@ -63,7 +63,7 @@ class Wiring:
     guidance: bool | None = None
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
     locked: bool = False
-    """Whether the worker has to be what its lock says, whatever it says itself."""
+    """Whether the worker has to match its lock, also if it does not require that itself."""
 
     def of(self, worker: Worker, session: OpenSession | None) -> dict[str, Any]:
         """Its fields for one worker, with what its session brings."""

@@ -134,7 +134,7 @@ def describe_zone(zone: Zone) -> dict[str, Any]:
 def environment_of(worker: Worker, toolbox: Toolbox, judge: Judge, branch: str | None) -> str | None:
     """The environment for the model; None where the worker does not want it.
 
-    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside.
+    ``branch`` is that of ``git_branch``, which a confined process cannot ask itself.
     """
     if not worker.config.environment:
         return None

@@ -86,7 +86,7 @@ class OpeningTooLong(ForgeError):
 
 
 def stated(*limits: Limits) -> Limits:
-    """The smallest of each limit, whoever states it."""
+    """The smallest value of each limit."""
     return Limits.model_validate(
         {name: _smallest([getattr(each, name) for each in limits]) for name in Limits.model_fields}
     )

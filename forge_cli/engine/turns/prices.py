@@ -51,7 +51,7 @@ class StatedPrice:
 class ListedPrice:
     """The price in the table that comes with genai-prices; it is never fetched again.
 
-    Where the provider stands at an ``address`` of the user's, the price is that of whoever answers there.
+    Where the user gives the provider another ``address``, the price is that of the server there.
     """
 
     provider: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOMY = 0.6
 """The share of a crowded window that may stay.
 
-Whatever goes costs the provider's cache of all that follows, so it goes rarely, and much at once.
+A removal costs the provider's cache of all that follows, so it is rare, and takes much at once.
 """
 WHOLE_TURNS = 3
 """How many of the last turns keep their results."""
@@ -56,7 +56,7 @@ class RoomMaker:
         self._elide(self._old_results(CROWDED * limit, 0), limit)
 
     async def shrink(self) -> bool:
-        """After a request that was too long: take out what is old, whatever the window; False when nothing could go."""
+        """After a request that was too long: take out what is old, with any window; False when nothing could go."""
         context = self.context
         before = context.used
         context.no_summary = False

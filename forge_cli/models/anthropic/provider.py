@@ -20,7 +20,7 @@ from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 
 PAUSES = 10
 SILENCE = 120.0
-"""Seconds without anything but signs of life after which an answer counts as cut off."""
+"""Seconds without anything but keep-alives after which an answer counts as cut off."""
 
 
 class AnthropicModel:

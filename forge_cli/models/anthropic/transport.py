@@ -131,6 +131,6 @@ def refused_in_stream(
 
 
 def name_request(headers: Mapping[str, str]) -> str:
-    """``; request ID``, for whoever asks Anthropic about it."""
+    """``; request ID``, for questions to Anthropic about it."""
     found = headers.get("request-id")
     return f"; request {shortened(found)}" if found else ""

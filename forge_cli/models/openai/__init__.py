@@ -53,7 +53,7 @@ def _fields(options: Mapping[str, Any], official: bool) -> JsonObject:
 
 
 def server_of(model: str, silence: float | None = None) -> Server:
-    """The server that the environment names; a server of one's own needs no key."""
+    """The server that the environment names; a local server needs no key."""
     base = os.environ.get(BASE_URL, "").strip()
     key = find_key(KEY)
     if not base and not key:

@@ -60,7 +60,7 @@ class ChatAnswer:
 
     @property
     def finished(self) -> bool:
-        """Has the model said that it has come to its end?"""
+        """Has the model said that it is done?"""
         return self.finish is not None and self.finish not in _BROKEN
 
     @property

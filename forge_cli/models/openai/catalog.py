@@ -1,4 +1,4 @@
-"""Which models there are: those that OpenAI is known to have, or those that the server at the user's address tells."""
+"""The list of models: those that OpenAI is known to have, or those that the server at the user's address lists."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class ChangeKeeper(Protocol):
         ...
 
     def can_clone(self, held: HeldFile) -> bool:
-        """Whether it keeps the file whatever its size."""
+        """Whether it keeps a file of any size."""
         ...
 
 

@@ -43,7 +43,7 @@ class _Trail:
 def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Place:
     """The place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself.
 
-    Whoever asks closes its ``folder``.
+    The caller closes its ``folder``.
     """
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)

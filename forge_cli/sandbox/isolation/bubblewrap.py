@@ -15,7 +15,7 @@ from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 
 LATE = "late:"
-"""Before the path of what is opened by whoever starts ``bwrap``, since it is mounted only then."""
+"""Before a path that the starter of ``bwrap`` opens, since it is mounted only then."""
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
 _POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")
 _HOST = ("--ro-bind", "/", "/")

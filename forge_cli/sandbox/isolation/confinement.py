@@ -140,7 +140,7 @@ class Confinement:
         return found
 
     def opened(self, folders: Iterable[Path]) -> list[Path]:
-        """Which of the protected folders a command can be allowed to write to: those in writable zones, not forge's."""
+        """The protected folders that a command can be allowed to write to: those in writable zones, not forge's."""
         real = {Path(os.path.realpath(folder)) for folder in folders}
         return [folder for folder in real if folder.is_dir() and self._can_open(folder)]
 

@@ -17,7 +17,7 @@ from forge_cli.sandbox.names import folded, shown
 from forge_cli.sandbox.protected import PACKAGES, PAIRED, is_protected
 
 _SETTLED = 100_000_000
-"""Nanoseconds after which a change of a folder shows in its time, whatever the clock of the file system ticks by."""
+"""Nanoseconds after which a change of a folder shows in its time on every file system."""
 
 _protects = lru_cache(maxsize=32768)(is_protected)
 REMOVED = "removed-by-forge"

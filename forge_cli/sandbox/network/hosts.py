@@ -85,7 +85,7 @@ def authority(host: str, port: int) -> str:
 
 
 def refusal(address: str) -> str | None:
-    """Why no command may reach an address, whatever name led there; None for those of public hosts."""
+    """Why no command may reach an address, by any name; None for those of public hosts."""
     found = ip_address(address)
     if isinstance(found, IPv4Address):
         return next((reason for network, reason in _REFUSED_IPV4.items() if found in network), None)

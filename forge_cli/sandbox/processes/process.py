@@ -206,7 +206,7 @@ class Child:
                 await self.ended.wait()
             self._attention.cancel()
             await self.ended.wait()
-            self._process.poll()  # whoever attended it may have been cancelled before it ended
+            self._process.poll()  # the task that waited for it may have been cancelled before it ended
 
     def finished(self, together: int | None = None) -> Finished:
         """How it ended; of what it wrote and the caller did not take, no more than ``together`` bytes."""

@@ -72,7 +72,7 @@ class RequestPipes:
                     with stop_clock():
                         answer = await self._answer(request)
                     await self._write({**answer, "id": request.get("id")})
-        except Exception as error:  # raised by whoever started the command
+        except Exception as error:  # raised where the command was started
             self.failure = error
             self.close()
         finally:

@@ -1,4 +1,4 @@
-"""The search without ripgrep: a program of its own, so that a pattern that never comes to an end can be stopped.
+"""The search without ripgrep: a program of its own, so that a pattern that never ends can be stopped.
 
 A search in a thread could not: Python's regular expressions let nothing else run, and nothing can interrupt them.
 It is started as a script with a limit of lines, a pattern and files, and tells what it finds as ``rg --json`` does.

@@ -39,7 +39,7 @@ class Entry:
     """The hash of a file, once it matters, or the target of a link."""
     modified: int = 0
     number: int = 0
-    """Which file it is on disk, where it was there before; for one that is to be, the same number means one file."""
+    """The number of a file that was there before; among new files, the same number means one file."""
     changed: int = 0
     """Its time of change: a file cannot be changed and keep that."""
 
@@ -197,7 +197,7 @@ class _Reader:
     ) -> Iterator[PathChange]:
         if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)
-        content = before is not None and before.st_size == info.st_size  # else they differ, whatever is in them
+        content = before is not None and before.st_size == info.st_size  # else they differ anyway
         after = entry_of(upper, info, content=content)
         old = entry_of(lower, before, content=content) if lower and before else None
         if old and lower and old.kind == after.kind == "file" and (old.size, old.detail) == (after.size, after.detail):
@@ -235,7 +235,7 @@ def _check_attributes(lower: Path, upper: Path) -> None:
 
 
 def _attributes_of(path: Path) -> dict[str, bytes]:
-    """Those that belong to whoever owns the file; what an overlay notes for itself is not among them."""
+    """The extended attributes of the file's owner, without those that an overlay sets for itself."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
     except OSError as error:

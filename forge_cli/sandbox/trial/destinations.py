@@ -1,6 +1,6 @@
 """The destinations of a trial, by host and port: names that it asks for lead to addresses without a server.
 
-Whoever asks the resolver of this machine for a name gets an address of its own, on the loopback of a network with
+The resolver of this machine gives each name an address of its own, on the loopback of a network with
 nothing else in it. What is refused there tells the port. A bare interpreter imports it, as it does ``enter``.
 """
 
@@ -35,7 +35,7 @@ _REFUSALS = (
     (0x06, 0, 0, 0xFFFF),
     (0x06, 0, 0, 0),
 )
-"""Which packets of TCP are seen, for the kernel's filter."""
+"""The packets of TCP that are seen, for the kernel's filter."""
 
 
 def _request(interface: str, value: bytes) -> bytes:
@@ -106,7 +106,7 @@ class Destinations:
                 source = bytes(4) + packet_info[0][2][8:12] + bytes(4)
                 ancillary = [(socket.IPPROTO_IP, _PACKET_INFO, source)]
                 resolver.sendmsg([self._answer_to(asked)], ancillary, 0, whom)
-            except (OSError, ValueError, IndexError):  # whatever a command likes to send
+            except (OSError, ValueError, IndexError):  # a command can send anything
                 continue
         return True
 

@@ -38,7 +38,7 @@ def may_be_refreshed(parts: Sequence[str]) -> bool:
 
 
 def says_the_same(one: Path, other: Path) -> bool:
-    """Whether two indexes of git have the same files staged, whatever they say of times; in doubt they do not."""
+    """Whether two indexes of git have the same files staged, times aside; in doubt they do not."""
     try:
         return list(_staged(one.read_bytes())) == list(_staged(other.read_bytes()))
     except (OSError, struct.error, ValueError, IndexError):

@@ -119,7 +119,7 @@ class ZoneWalk:
         return self.side_of(change) is not None or (change.what == "replaced" and self.look(change) is None)
 
     def side_of(self, change: PathChange) -> Side | None:
-        """Which of both it is now; None for something else."""
+        """Whether it is now as before or as after; None for something else."""
         now = self.look(change, content=True)
         if _equal(now, change.after):
             return "after"

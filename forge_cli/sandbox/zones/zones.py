@@ -249,6 +249,6 @@ def _unmakeable(root: Path) -> str | None:
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
-    # whoever confined this process has asked before, outside, where it can be known
+    # the process that confined this one has asked before, outside, where it can be known
     writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)

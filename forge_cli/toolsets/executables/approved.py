@@ -1,6 +1,6 @@
 """The last approved state of a tool: its files as they were when a call of it was let through.
 
-It lies in forge's own folder, outside the zone of the tools: whoever edits a tool cannot edit what was approved of it.
+It lies in forge's own folder, outside the zone of the tools: a worker can edit a tool, not what was approved of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The programs of one home, for whoever owns them: find, make, build, compare and remove them, without a worker."""
+"""The programs of one home, for their owner: find, make, build, compare and remove them, without a worker."""
 
 from __future__ import annotations
 

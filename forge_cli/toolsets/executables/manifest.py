@@ -178,7 +178,7 @@ class Manifest(Config):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the ``tool.yaml`` of a folder; whatever is wrong with it is a WorkerError with its place."""
+    """Read the ``tool.yaml`` of a folder; a mistake in it is a WorkerError with its place."""
     file = folder / FILE
     manifest = parse_manifest(read_document(file).data, str(file))
     if manifest.name != folder.name:

@@ -47,7 +47,7 @@ class Scaffold:
         return f"{self.name}{LANGUAGES[self.language]}"
 
     def text(self, root: Path) -> str:
-        """Every file with its whole content, for whoever has to decide."""
+        """Every file with its whole content, for the approval."""
         return "\n".join(f"{root / self.name / file}\n{_indented(content)}" for file, content in self.files.items())
 
     def write(self, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""How each tool was used: a line for every creation and every call, kept beside the tools for whoever owns them."""
+"""How each tool was used: a line for every creation and every call, kept beside the tools."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class Connection:
                 await self._wake.wait()
         except Unreachable as error:
             self.failure = str(error)
-        except Exception as error:  # whatever the SDK raises while a broken connection is closed
+        except Exception as error:  # anything the SDK raises while a broken connection is closed
             self.failure = self.failure or first_line(error)
         self._drop()
         return was_connected
@@ -240,7 +240,7 @@ class Connection:
         return await self._ask(lambda client: client.get_prompt(name, args))
 
     async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Ask the server for something; whatever goes wrong is a ToolError that names the server.
+        """Ask the server for something; every failure is a ToolError that names the server.
 
         What could not be sent before the connection was lost is sent over the next one.
         """
@@ -262,7 +262,7 @@ class Connection:
         if self.off:
             raise ToolError(f"the MCP server {self.name} is turned off")
         with anyio.move_on_after(self.server.connect_timeout):
-            while self._client is None:  # it may be lost again before whoever waits gets a turn
+            while self._client is None:  # it may be lost again before a waiting task gets a turn
                 await self._ready.wait()
         if self._client is None:
             raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}")
@@ -343,7 +343,7 @@ class Connection:
                 await self._look(client)
                 self.latency = time.monotonic() - started - self.connecting
                 if client.server_capabilities.prompts is not None:
-                    with suppress(MCPError, ValueError):  # whoever cannot list prompts has none
+                    with suppress(MCPError, ValueError):  # a server that cannot list prompts has none
                         self.prompts = await _pages(lambda at: client.list_prompts(cursor=at), "prompts")
                 self._client = client
         except TimeoutError:

@@ -35,7 +35,7 @@ class ToolChange:
 
     @property
     def verdict(self) -> Verdict:
-        """Asks, whatever the worker says."""
+        """Asks, even if the worker allows it."""
         parts = [part for part in self.now if self.approved.get(part) != self.now[part]]
         reason = f"its {' and '.join(parts)} changed since it was approved, so it asks again"
         difference = difflib.unified_diff(_text(self.approved).splitlines(), _text(self.now).splitlines(), n=0)

@@ -25,7 +25,7 @@ LISTED, DIFFED, DIFF_BYTES, OUTPUT = 100, 20, 64_000, 2_000
 _RECORDS = frozenset(
     {"COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "ORIG_HEAD", "index", "logs", "objects", "packed-refs", "refs"}
 )
-"""Where git keeps the history itself; nothing of it is run, unlike hooks and what the config names."""
+"""Folders in which git keeps the history; nothing of it is run, unlike hooks and what the config names."""
 _CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
     "made": "created",
     "changed": "changed",

@@ -62,9 +62,9 @@ class UserRules(Config):
     """``policy.shell`` in the user's own config: rules that hold for every worker."""
 
     rules: list[ShellRule] = Field(default=[])
-    """The verdict on commands, whatever the worker; the strictest match counts."""
+    """The verdict on commands, for every worker; the strictest match counts."""
     try_first: TrySetting = Field(default="auto", alias="try")
-    """Whether commands are tried on a copy, whatever the worker."""
+    """Whether commands are tried on a copy, for every worker."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class ShellPolicy:
         return not (self._states(Approval.ASK) and _hides(found))
 
     def may_hide_blocked(self, command: str) -> bool:
-        """Whether a line, as far as it can be read, may come to a command that a rule blocks."""
+        """Whether a line, as far as it can be read, may run a command that a rule blocks."""
         return self._states(Approval.BLOCKED) and _hides(self._judge.judge(command))
 
     def _states(self, approval: Approval) -> bool:
@@ -355,7 +355,7 @@ def _is_protected(word: str) -> bool:
 
 
 def _hides(found: LineVerdict) -> bool:
-    """Whether a line may come to other commands than those that were judged."""
+    """Whether a line may run other commands than those that were judged."""
     return not found.parts or any(part.hides for part in found.parts)
 
 

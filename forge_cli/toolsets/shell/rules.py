@@ -1,4 +1,4 @@
-"""The rules of the toolset ``shell``, and what they come to for a command line."""
+"""The rules of the toolset ``shell``, and their verdict on a command line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ShellRule(Config):
     use: SetName | None = None
     """A rule set that forge keeps: reading, testing or linting; it stands alone."""
     reason: str | None = None
-    """Told to whoever is refused or asked."""
+    """Shown in the refusal or the prompt."""
     match: list[str] = Field(default=[])
     """Command lines that it must match, checked at load."""
     not_match: list[str] = Field(default=[])
@@ -110,7 +110,7 @@ class CommandPart:
     row: str | None = None
     """The match in the rule set that the rule uses."""
     hides: bool = False
-    """Whether it may come to another command than its words say."""
+    """Whether it may run another command than its words say."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class LineJudge:
             return self._combine(read_line(command), place)
         except UnreadableLine as error:
             return self._unreadable(command, search, error)
-        except Exception as error:  # whatever goes wrong in reading a line, somebody is asked about it
+        except Exception as error:  # a line that cannot be read for any reason asks
             return self._unreadable(
                 command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
             )
@@ -260,7 +260,7 @@ class LineJudge:
         )
 
     def _hides(self, words: Sequence[ShellWord]) -> bool:
-        """Whether words are unknown, or start commands that are: what a known program does itself is no command."""
+        """Whether words are unknown, or start commands that are: what a known program does itself is not a command."""
         texts = [word.text for word in words]
         if not texts:
             return False
@@ -294,7 +294,7 @@ class LineJudge:
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 
     def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
-        """Why a command that is not blocked, as far as anybody can see, may still come to one that is."""
+        """Why a command that is not blocked, as far as it can be read, may still run one that is."""
         if not self._blocked_names:
             return None
         if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):

@@ -72,7 +72,7 @@ class SkillFront(Config):
 
 
 def skill_folders(places: ToolsetPlaces, *, claude: bool) -> list[SkillFolder]:
-    """Those that are there, the nearest first; no folder twice, and the user's own needs no trust whatever it is."""
+    """Those that are there, the nearest first; no folder twice, and the user's own needs no trust."""
     project = places.workspace / ".forge" / "skills"
     wanted = [SkillFolder(places.worker_dir / "skills", "skills"), SkillFolder(project, "project-skills", True)]
     if claude:
@@ -132,7 +132,7 @@ def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:
 
 
 class SkillsConfig(ToolsetConfig):
-    """Which folders skills are taken from, besides forge's own."""
+    """The folders that skills are taken from, in addition to forge's own."""
 
     claude: bool = False
     """Read the project's .claude/skills, too."""

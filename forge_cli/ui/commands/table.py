@@ -19,7 +19,7 @@ from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
 INPUT = (("@FILE", "send a file with your words"), ("!COMMAND", "run a command of your own"))
-"""What else can be typed, for ``/help``."""
+"""Other input than commands, for ``/help``."""
 
 
 async def show_help(chat: Chat, parsed: ParsedCommand) -> None:

@@ -1,4 +1,4 @@
-"""Markdown of an answer that is still being written: each block is drawn once it is complete, the last one anew."""
+"""Markdown of an answer that is still being written: complete blocks are drawn once, the last one at each change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forge_cli.core.text import readable
 from forge_cli.ui.html.markdown import markdown_parser
 
 _MARKS = re.compile(r"[-=*_#>|`~+:\s]*|\s*\d+[.)]?\s*")
-"""A line of which nobody knows yet whether it is a rule, a heading, an item, a fence, a row."""
+"""A line that may become a rule, a heading, an item, a fence or a row."""
 _LINK = re.compile(r"\[([^\[\]]*)(\](\([^()\s]*)?)?\Z")
 _CODE = re.compile(r"`[^`]*`")
 _VERBATIM = ("fence", "code_block")
@@ -44,7 +44,7 @@ class GrowingMarkdown:
         return certain, self._draw_last("\n".join(lines), blocks[-1] if blocks else None)
 
     def _blocks(self, text: str) -> list[Token]:
-        """Where each block of the outermost level begins."""
+        """The line at which each block of the outermost level begins."""
         return [token for token in markdown_parser().parse(text, deepcopy(self._env)) if token.level == 0 and token.map]
 
     def _draw_last(self, text: str, block: Token | None) -> str:

@@ -19,7 +19,7 @@ FIRST = 0.1
 """Seconds after the start of a process until something is drawn: what is done sooner needs no sign of life."""
 TICK = 0.1
 PATIENCE = 0.5
-"""Seconds to wait for another thread that writes; whoever waits longer may be what ends the process."""
+"""Seconds to wait for another thread that writes; a longer wait may hold up the end of the process."""
 
 Lines = Callable[[float], Sequence[str]]
 """The lines as they are now, given the seconds since the start; each may begin with SGR sequences of our own."""

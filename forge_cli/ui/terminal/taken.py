@@ -1,4 +1,4 @@
-"""A terminal that gives its keys one by one for a while, and whoever gives it back when the process ends at once."""
+"""A terminal in raw mode for a while, and its way back when the process ends at once."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def terminal_taken(give_back: Callable[[], object]) -> Iterator[None]:
 
 
 def give_terminal_back() -> None:
-    """Leave the terminal as the shell wants it, whoever has taken it."""
+    """Leave the terminal as the shell wants it."""
     for give_back in reversed(_given_back):
         give_back()

@@ -341,7 +341,7 @@ class TerminalUI:
 
     @contextmanager
     def _question(self, key: CallKey | str) -> Iterator[anyio.CancelScope]:
-        """Somebody is asked until this is left; whoever leaves the question by Esc or Ctrl+C stops the turn."""
+        """Around a question to the person; leaving it by Esc or Ctrl+C stops the turn."""
         with anyio.CancelScope() as scope:
             self._prompts[key] = scope
             try:
@@ -352,7 +352,7 @@ class TerminalUI:
                 self._prompts.pop(key, None)
 
     def _stop_turn(self, left: QuestionLeft) -> None:
-        if left.ctrl_c:  # a key here, and a signal for whoever runs the worker
+        if left.ctrl_c:  # a key here, and a signal for the runtime
             signal.raise_signal(signal.SIGINT)
         else:
             self._bus.emit(Interrupt("interrupted"))

@@ -105,7 +105,7 @@ class Trace:
         self._used: tuple[int, int | None] = 0, None
         self._gap = False
         self.open_calls: dict[CallKey, OpenCall] = {}
-        """Those that are taken up, in order; also read by whoever shows them while they run."""
+        """The calls under way, in order; also read by the display of running calls."""
         self.results: deque[ShownResult] | None = None
         """The last ones, where somebody may want to see more of them."""
         self.seen_diffs: set[CallKey] = set()

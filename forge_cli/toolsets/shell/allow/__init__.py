@@ -1,1 +1,1 @@
-"""The strict reader of a command line: whatever it cannot read exactly asks."""
+"""The strict reader of a command line: what it cannot read exactly asks."""

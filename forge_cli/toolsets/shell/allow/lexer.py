@@ -1,6 +1,6 @@
 """The strict reader's words: a small plain subset of bash, split exactly as bash 5.2 splits it.
 
-Whatever is accepted here means the same words to bash. Everything else is ``UnreadableLine``.
+A line that is accepted here means the same words to bash. Everything else is ``UnreadableLine``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Unknown(NamedTuple):
 
     why: str
     quoted: bool = False
-    """It stays one word, whatever it becomes."""
+    """It stays one word, with any value."""
     printed_by: tuple[tuple[str, ...], ...] = ()
     """The words of the commands of one pipeline, whose output it is."""
     glob: str = ""

@@ -80,7 +80,7 @@ _SYNTAX = "bash would not accept this"
 
 @lru_cache(maxsize=64)
 def read_line(text: str) -> tuple[Simple, ...]:
-    """The simple commands of a line, in order; raises ``UnreadableLine`` for whatever is not plain."""
+    """The simple commands of a line, in order; raises ``UnreadableLine`` for anything that is not plain."""
     refuse_invisible(text)
     parser = _Parser(Lexer(text, _substituted))
     commands = parser.line()

@@ -52,7 +52,7 @@ class Patterns:
         return next(iter(next(iter(self._by_name.values())).values()))
 
     def match(self, command: CommandWords, start: int, *, structured: bool = True) -> int | None:
-        """The pattern that the words from ``start`` on come to; without structure other commands may follow them."""
+        """The pattern that the words from ``start`` on match; without structure other commands may follow them."""
         words = command.words
         name = _base(words[start].casefold())
         if name.startswith("git-") and "git" in self._by_name:
@@ -66,7 +66,7 @@ class Patterns:
         return next((index for rest, index in rests.items() if walk(index, rest)), None)
 
     def match_anywhere(self, words: Sequence[str]) -> tuple[int, int] | None:
-        """A pattern that the words come to somewhere, and where."""
+        """A pattern that the words match somewhere, and where."""
         command = CommandWords(words)
         known = {word for word in set(words) if self._knows(word)}
         for start in (start for start, word in enumerate(words) if word in known):

@@ -1,4 +1,4 @@
-"""The generous scan of the block side: every simple command that a text could hold, whatever surrounds it.
+"""The generous scan of the block side: every simple command that a text could hold, in any context.
 
 It knows as much of bash as it takes not to lose its place. Where it could lose it, it says so (``doubt``), and the
 caller looks at the bare text as well.

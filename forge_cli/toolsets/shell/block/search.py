@@ -65,7 +65,7 @@ class Search:
         """Words that may come together in a command that has more readings than were looked at."""
 
     def hit(self) -> Hit | None:
-        """The first blocked command, if there is any; whatever goes wrong, the bare text is searched."""
+        """The first blocked command, if there is any; after any failure the bare text is searched."""
         try:
             return self._hit()
         except Exception:

@@ -17,7 +17,7 @@ terminal it waits for ever.
 
 @dataclass(frozen=True)
 class Answer:
-    """What a hook gives back: standard output, standard error and exit code."""
+    """The answer of a hook: standard output, standard error and exit code."""
 
     out: str = ""
     err: str = ""

@@ -15,7 +15,7 @@ LIMIT = 25
 SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 MATTERS = ("HOME", "PATH", "XDG_CONFIG_HOME")
 SENT = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CLAUDE_CODE_SHELL", "SHELL")
-"""What of the environment says how a tool works."""
+"""Environment variables that change how a tool works."""
 
 
 def main(tool: str) -> int:
@@ -42,7 +42,7 @@ def request_of(tool: str, text: bytes) -> bytes:
 
 
 def ask_resident(request: bytes) -> bytes:
-    """What the resident gate says; nothing where it ended meanwhile."""
+    """The answer of the resident gate; nothing where it ended meanwhile."""
     enter_folder()
     name = f"{identity():08x}.sock"
     gate = connect(name) or start(name)
@@ -85,7 +85,7 @@ def identity() -> int:
 
 
 def connect(name: str) -> "_socket.socket | None":
-    """The socket of the resident gate; None where nobody listens."""
+    """The socket of the resident gate; None where it is not running."""
     gate = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         gate.connect(name)

@@ -1,4 +1,4 @@
-"""Where the hook of each tool is installed, and what stands there then."""
+"""The file in which the hook of each tool is installed, and the entry in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forge_guard.answers import SILENCE, say
 from forge_guard.settings import with_entry, without_entries
 
 MARK = os.path.join("forge_guard", "hook.py")
-"""What tells our entries from others."""
+"""The mark of our entries."""
 FAILED = "forge guard cannot be started: forge guard status says more"
 
 
@@ -36,7 +36,7 @@ class Target:
     timeout: int = 30
     """For an answer, in the tool's own unit."""
     told: str = ""
-    """What else a person has to do."""
+    """Further steps for the person."""
 
     def file(self, *, project: bool) -> Path:
         """The settings that are meant."""
@@ -100,7 +100,7 @@ class PluginFile(Target):
 
 
 def command_line(tool: str, event: str) -> str:
-    """What a hook runs; where even Python cannot be started, it still does not say yes."""
+    """The command of a hook; where even Python cannot be started, it still does not say yes."""
     line, failed = shlex.join(_program(tool)), say(tool, event, "ask", FAILED)
     return line if failed == SILENCE else f"{line} || echo {shlex.quote(failed.out.strip())}"
 

@@ -21,7 +21,7 @@ MOST = 16
 """Gates that are open at a time; the one that was asked longest ago goes."""
 STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
 MEANS: dict[str, Decision] = {"preApproved": "allow", "ask": "ask", "blocked": "deny", "refused": "ask"}
-"""What a verdict means to a tool; a call that the policy has no place for is for the person to decide."""
+"""The meaning of a verdict to a tool; a call that the policy has no place for is for the person to decide."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Gates:
 
 
 async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> Answer:
-    """What the hook of a tool gives back to it."""
+    """The answer of a tool's hook."""
     event = HOOKS[tool].event
     try:
         question = read_question(tool, text, env)

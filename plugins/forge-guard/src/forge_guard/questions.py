@@ -1,4 +1,4 @@
-"""What a tool wants to do, read from its hook's JSON: calls of forge's own tools, in the folder of the project."""
+"""The question of a hook, read from its JSON: calls of forge's own tools, in the folder of the project."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text_of(given: Mapping[str, Any], *names: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tool works: files and commands are judged from the project's folder."""
+    """The folder a tool works in: files and commands are judged from the project's folder."""
 
     project: Path
     cwd: Path
@@ -111,7 +111,7 @@ class Hook:
     shell_of: Callable[[Mapping[str, str]], str | None]
     """The shell that runs its command lines."""
     event: str
-    """What its hook is called, where the input does not say."""
+    """The name of its hook, where the input does not say."""
     project: Callable[[Mapping[str, Any], Mapping[str, str]], str | None] = lambda data, env: None
     """The folder that the tool was started for, where that may be another than its working directory."""
 
@@ -130,7 +130,7 @@ class Hook:
 
 
 def place_of(data: Mapping[str, Any], project: str | None) -> Place:
-    """Where a tool works; the policy is about the folder that it was started for, wherever it went since."""
+    """The folder a tool works in; the policy is about the folder that it was started for."""
     cwd = Path(text_of(data, "cwd"))
     place = Place(Path(project or cwd), cwd)
     if not (place.project.is_absolute() and cwd.is_absolute()):

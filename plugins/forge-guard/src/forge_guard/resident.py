@@ -1,4 +1,4 @@
-"""The resident gate: it answers hooks over a socket that it is given as standard input, until nobody asks any more."""
+"""The resident gate: it answers hooks over a socket that it is given as standard input, until it is idle."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ class Resident:
             said = await done
             writer.write(b"\0".join([str(said.code).encode(), said.out.encode(), said.err.encode()]))
             await writer.drain()
-        except OSError:  # whoever asked is gone
+        except OSError:  # the hook that asked is gone
             pass
         finally:
             writer.close()

@@ -17,7 +17,7 @@ Rules = dict[str, Approval]
 
 
 class GuardConfig(ToolsetConfig):
-    """What is said of hosts and of MCP tools; the strictest pattern that fits counts, and what none fits asks."""
+    """The rules for hosts and MCP tools; the strictest pattern that fits counts, and what none fits asks."""
 
     hosts: Rules = Field(default_factory=dict, description="Approval by host; `*.example.org` is every name below it.")
     mcp: Rules = Field(default_factory=dict, description="Approval by SERVER/TOOL, in which `*` is anything.")
@@ -72,5 +72,5 @@ _NOT_HERE = "this is only judged here: the program that wants it does it itself"
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
-    """What the entry point offers."""
+    """The toolset of the entry point."""
     return [GuardToolset]

@@ -61,7 +61,7 @@ class Delivery:
     def lost(self) -> int:
         """How many spans did not arrive, and will not: refused, dropped by a full queue, or left at the end.
 
-        A queue tells nobody what it drops: it is what there is more than it and the portion under way can hold.
+        A queue does not report what it drops: all that exceeds it and the portion under way.
         """
         missing = self.ended - self._exporter.delivered
         if self._closing.is_set():

@@ -57,9 +57,9 @@ class SessionSpans:
         self._tasks: dict[str, Task] = {}
         self._calls: dict[tuple[str, str], Span] = {}
         self._given: tuple[int, str] | None = None
-        """When the root worker was given its latest task, and the task."""
+        """The time at which the root worker was given its latest task, and the task."""
         self._last = 0
-        """When something was done last; what a person says is the next task."""
+        """The time of the last action; what a person says is the next task."""
 
     def take(self, line: Line) -> None:
         """Take the next line; one that means nothing here is passed over."""

@@ -25,7 +25,7 @@ class Telemetry:
         self._told = False
 
     def take(self, line: Mapping[str, Any]) -> str | None:
-        """Take a line of the record; what has gone wrong since the last one, if nobody was told of it yet."""
+        """Take a line of the record; returns new failures since the last one."""
         session = str(line["session"])
         spans = self._sessions.get(session)
         if spans is None:

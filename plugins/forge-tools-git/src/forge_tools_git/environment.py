@@ -1,4 +1,4 @@
-"""What git may know of its user: settings, proxies and, for a push, keys; nothing that leads git itself astray."""
+"""The environment of git: settings, proxies and, for a push, keys; nothing that changes which programs git runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = (".ssh", ".git-credentials", ".config/git/credentials", ".config/gh", ".n
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """What is added to the environment, with settings above those of every file; unlike ``-c`` this takes any name."""
+    """Variables that are added, with settings above those of every file; unlike ``-c`` this takes any name."""
     found = {name: os.environ[name] for name in KEPT if name in os.environ} | QUIET
     found["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
@@ -38,6 +38,6 @@ def settings_files() -> list[Path]:
 
 
 def key_files() -> list[Path]:
-    """What a remote knows the user by, and the socket of the program that keeps it."""
+    """Variables with the user's credentials for a remote, and the socket of the program that keeps them."""
     agent = os.environ.get("SSH_AUTH_SOCK")
     return [*(Path.home() / name for name in KEYS), *([Path(agent)] if agent else [])]

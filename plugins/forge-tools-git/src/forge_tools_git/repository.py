@@ -40,7 +40,7 @@ CONFINED = {
     "Could not read from remote": "it has the network only with 'sandbox: {network: true}'",
     "unable to access": "it has the network only with 'sandbox: {network: true}'",
 }
-"""What confinement may have to do with a complaint of git."""
+"""A hint that confinement may be the cause of an error of git."""
 INDEX_MAX = 1 << 29
 """Bytes of an index; those of the largest repositories have a tenth of that."""
 SUBMODULES = ("--ignore-submodules=dirty",)  # else git starts a second git in each, under settings of its own
@@ -143,7 +143,7 @@ class Repository:
         return patch, (await self._diff("--shortstat", "--relative", staged=staged, pathspecs=pathspecs)).strip()
 
     async def staged(self) -> tuple[str, str]:
-        """What a commit would hold, wherever in the repository it lies."""
+        """The content of a commit, from the whole repository."""
         patch = await self._diff("--patch", staged=True, pathspecs=[":/"])
         return patch, (await self._diff("--shortstat", staged=True, pathspecs=[":/"])).strip()
 

@@ -1,4 +1,4 @@
-"""What the plugins of llm have registered: each tool and toolbox with the distribution that it comes from."""
+"""The tools that plugins of llm have registered: each tool and toolbox with its distribution."""
 
 from __future__ import annotations
 

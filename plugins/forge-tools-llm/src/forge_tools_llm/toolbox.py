@@ -17,7 +17,7 @@ class OwnThread:
         self._pool = ThreadPoolExecutor(1, "llm-toolbox")
 
     async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """What a function returns; one that is a coroutine function is awaited here."""
+        """The return value of a function; a coroutine function is awaited here."""
         if inspect.iscoroutinefunction(function):
             return await function(*args, **named)
         return await asyncio.wrap_future(self._pool.submit(partial(function, *args, **named)))
@@ -36,7 +36,7 @@ async def open_toolbox(cls: Any, settings: dict[str, Any], thread: OwnThread) ->
 
 
 def missing_settings(cls: Any, settings: dict[str, Any]) -> list[str]:
-    """The arguments that a toolbox cannot be made without, and that nobody gives."""
+    """The required arguments of a toolbox that are missing."""
     try:
         parameters = inspect.signature(cls).parameters.values()
     except (TypeError, ValueError):

@@ -18,7 +18,7 @@ class LlmConfig(ToolsetConfig):
     """``toolsets: {llm: {toolboxes: {SQLite: {path: shop.db}}}}``."""
 
     toolboxes: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """What toolboxes are made with, by name; one that needs something and has nothing here is left out."""
+    """The arguments of toolboxes, by name; one that needs some and has none here is left out."""
 
 
 class LlmToolset(Toolset):

@@ -1,4 +1,4 @@
-"""Which addresses belong to the public internet, and which names lead there."""
+"""Addresses of the public internet, and names that lead there."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 async def addresses_of(host: str, port: int, resolve: Resolve, *, allow_private: bool) -> list[Address]:
-    """Where to connect for a host: resolved once, and refused as a whole when one address is not public."""
+    """The addresses to connect to for a host: resolved once, refused as a whole when one is not public."""
     known = literal(host)
     try:
         found = [known] if known is not None else [ip_address(text) for text in await resolve(host, port)]

@@ -31,7 +31,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Page:
-    """What a server sent, still as bytes."""
+    """The answer of a server, still as bytes."""
 
     url: str
     media_type: str
@@ -41,7 +41,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetcher:
-    """Fetches pages within its bounds; time is bounded by whoever calls."""
+    """Fetches pages within its bounds; time is bounded by the caller."""
 
     resolve: Resolve
     allow_private: bool

@@ -66,7 +66,7 @@ def _codec(name: str) -> str | None:
 
 
 def _guess(body: bytes) -> str:
-    """What a document is that does not say so."""
+    """The media type of a document that does not name it."""
     if b"\0" in body[:4096]:
         return "application/octet-stream"
     return "text/html" if re.match(rb"\s*<(!doctype html|html|head|body)\b", body, re.IGNORECASE) else "text/plain"

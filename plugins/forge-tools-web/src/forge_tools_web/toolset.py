@@ -56,7 +56,7 @@ class WebToolset(Toolset):
         return [replace(offered, timeout=self.seconds) for offered in (fetch, Tool.from_function(self.web_search))]
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """The numeric addresses of a host; asked once for each request, and nobody else is asked."""
+        """The numeric addresses of a host; the resolver is asked once for each request."""
         return await addresses.look_up(host, port)
 
     def instructions(self) -> str:
