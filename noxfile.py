@@ -1,4 +1,4 @@
-"""What runs before anything is merged: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
+"""Checks that run before a merge: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ NEW_PLUGINS = {
     "executor": "forge-executor-mine",
     "command": "forge-command-mine",
 }
-"""What ``forge plugins new`` makes has to pass as it is."""
+"""The packages that ``forge plugins new`` makes, which have to pass as they are."""
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal", "--durations", "25"]
 """One process more than cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
@@ -44,7 +44,7 @@ assert "forge docs workers" in text, text
 assert not re.search(r"\\]\\((?!https?:)", text), "a link that leads nowhere on a package index"
 """
 PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
-"""What forge uses where it is installed, and does without where it is not."""
+"""Optional programs and packages that forge uses where they are installed."""
 
 
 def install(session: nox.Session, *groups: str) -> None:

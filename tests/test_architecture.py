@@ -223,6 +223,22 @@ def modules_say_what_they_are_for(module: Module) -> Iterator[str]:
         yield module.at(module.tree, "the first line must be a docstring of one sentence")
 
 
+def docstrings_begin_with_the_thing(module: Module) -> Iterator[str]:
+    """The first word is the noun or the verb that a stranger would search for."""
+    for node in module.nodes:
+        match node:
+            case ast.Expr(ast.Constant(str(text))):
+                if found := re.match(r"(What|Where|When|Which|Who)(ever)?\b", text.lstrip()):
+                    yield module.at(node, f"a docstring begins with '{found[0]}'")
+
+
+def words_are_plain(module: Module) -> Iterator[str]:
+    """Code, messages and documents say who acts."""
+    for number, line in enumerate(module.text.splitlines(), 1):
+        if found := re.search(r"(?i)\b(nobody [a-z]+|whoever|anew|came of it|of one's own)\b", line):
+            yield f"{module.path}:{number}: {found[0]}"
+
+
 def nothing_is_left_for_later(module: Module) -> Iterator[str]:
     """What is here works."""
     for number, line in enumerate(module.text.splitlines(), 1):
@@ -266,6 +282,8 @@ RULES: dict[Rule, list[Module]] = {
     imports_stand_on_top: FORGE + PLUGIN_SOURCES,
     rich_is_for_people: FORGE,
     modules_say_what_they_are_for: FORGE + PLUGIN_SOURCES + SCRIPTS,
+    docstrings_begin_with_the_thing: FORGE + PLUGIN_SOURCES + SCRIPTS,
+    words_are_plain: FORGE + PLUGIN_SOURCES + SCRIPTS + DOCUMENTS,
     nothing_is_left_for_later: FORGE + PLUGINS + SCRIPTS + DOCUMENTS,
     strings_use_our_words: FORGE + PLUGIN_SOURCES,
     texts_for_models_stand_in_phrases: FORGE,
@@ -401,6 +419,8 @@ BROKEN = [
     (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""helpers"""'),
     (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""One thing. And another."""'),
     (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""Starts here\nand ends there."""'),
+    (docstrings_begin_with_the_thing, "forge_cli/core/x.py", 'X = 1\n"""Where it is."""'),
+    (words_are_plain, "forge_cli/core/x.py", "f()  # whoever asks"),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "x = 1  # TODO: later"),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "raise NotImplementedError"),
     (strings_use_our_words, "forge_cli/core/x.py", 'def f():\n    """Start the Agent."""'),
@@ -434,7 +454,9 @@ KEPT = [
     (imports_stand_on_top, "forge_cli/cli/app.py", "def f():\n    import traceback"),
     (imports_stand_on_top, "forge_cli/__init__.py", "def __getattr__(name):\n    import importlib"),
     (rich_is_for_people, "forge_cli/ui/x.py", "import rich\nimport richer"),
-    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""What it is: this, e.g. that.\n\nMore of it."""'),
+    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""A thing: this, e.g. that.\n\nMore of it."""'),
+    (docstrings_begin_with_the_thing, "forge_cli/core/x.py", 'X = 1\n"""The place."""'),
+    (words_are_plain, "README.md", "forge run nobody.yaml"),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "todo = 'a todo list'"),
     (strings_use_our_words, "forge_cli/core/x.py", "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError"),
     (texts_for_models_stand_in_phrases, "forge_cli/core/phrases.py", f"TEXT = {phrases.RESUME_INTERRUPTED!r}"),
