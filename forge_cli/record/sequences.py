@@ -8,9 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning
+from forge_cli.record.state import CallState, SessionState
 
 SHELL = ("shell", "exec_command")
 RAN = ("success", "error", "timeout")
@@ -57,25 +59,6 @@ def _placeholder(found: re.Match[str]) -> str:
 
 
 @dataclass
-class _Track:
-    """The calls of one worker in one session: the id and the command of each; None for what is not a shell command."""
-
-    calls: list[tuple[str, str | None]] = field(default_factory=list)
-
-    def runs(self, ended: dict[str, str]) -> Iterator[list[str]]:
-        """The commands that followed each other directly; a call that was not made ends a run."""
-        run: list[str] = []
-        for call, command in self.calls:
-            if command is not None and len(command) <= COMMAND_LIMIT and ended.get(call) in RAN:
-                run.append(normalise(command))
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
-
-
-@dataclass
 class SessionReader:
     """Reads the commands of sessions, up to so many bytes in all; ``read`` is how many sessions it came to."""
 
@@ -98,26 +81,40 @@ class SessionReader:
                     yield path.stem, run
 
     def _runs(self, data: bytes) -> Iterator[list[str]]:
-        tracks, ended = dict[str | None, _Track](), dict[str, str]()
+        state = SessionState()
         for piece in data.split(b"\n")[:-1]:
             head = piece[:HEAD]
-            if _STARTED not in head and _ENDED not in head:
-                continue
-            with suppress(BadLine):
-                line = Line.read(piece)
-                match line.event:
-                    case ToolStarted(tool_call_id=call) as started if (line.time, call) not in self._seen:
-                        self._seen.add((line.time, call))
-                        tracks.setdefault(line.delegation, _Track()).calls.append((call, _command(started)))
-                    case ToolResult(tool_call_id=call, status=status):
-                        ended[call] = status
-        for track in tracks.values():
-            yield from track.runs(ended)
+            if _STARTED in head or _ENDED in head:
+                with suppress(BadLine):
+                    state.take(Line.read(piece))
+        fresh = [call for call in state.calls if self._is_fresh(call)]
+        for worker in state.workers.values():
+            yield from _runs_of(call for call in fresh if call.worker is worker)
+
+    def _is_fresh(self, state: CallState) -> bool:
+        key = state.started.time if state.started else "", state.call.id
+        is_fresh = key not in self._seen
+        self._seen.add(key)
+        return is_fresh
 
 
-def _command(started: ToolStarted) -> str | None:
-    command = started.args.get("command")
-    is_shell = started.tool_name in SHELL or started.tool_name.endswith(tuple(f"_{name}" for name in SHELL))
+def _runs_of(calls: Iterable[CallState]) -> Iterator[list[str]]:
+    """The commands that followed each other directly; a call that was not made ends a run."""
+    run: list[str] = []
+    for each in calls:
+        command = _command(each.call)
+        if command is not None and len(command) <= COMMAND_LIMIT and each.result and each.result.status in RAN:
+            run.append(normalise(command))
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _command(call: ToolCall) -> str | None:
+    command = call.args.get("command")
+    is_shell = call.name in SHELL or call.name.endswith(tuple(f"_{name}" for name in SHELL))
     return command if is_shell and isinstance(command, str) else None
 
 
