@@ -1,4 +1,4 @@
-"""What type checkers and editors know of this module; ``__init__.py`` loads each name when it is first used."""
+"""The names of this module for type checkers and editors; ``__init__.py`` loads each name when it is first used."""
 
 from forge_cli.core.approval import Approval as Approval
 from forge_cli.core.approval import ApprovalDecision as ApprovalDecision
