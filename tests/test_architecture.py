@@ -71,7 +71,7 @@ LATE = frozenset(
     {
         "forge_cli.cli.against",
         "forge_cli.process.client_lines",
-        "forge_cli.inspection.looker",
+        "forge_cli.inspection.inspector",
         "forge_cli.inspection.model_names",
         "forge_cli.process.signals",
         "forge_cli.inspection.tool_rows",
@@ -356,7 +356,7 @@ def _links(text: str) -> list[str]:
 
 
 def test_one_place_executes_tools() -> None:
-    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/performing.py"]
+    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/execution.py"]
 
 
 def test_one_place_starts_the_event_loop() -> None:
@@ -403,7 +403,7 @@ BROKEN = [
         "def f():\n    from forge_cli.engine.runtime.runtime import WorkerRuntime",
     ),
     (imports_point_down, "forge_cli/ui/x.py", "from forge_cli import engine"),
-    (apps_keep_apart, "forge_cli/cli/run.py", "from forge_cli.apps.chat import talking"),
+    (apps_keep_apart, "forge_cli/cli/run.py", "from forge_cli.apps.chat import chat_session"),
     (apps_keep_apart, "forge_cli/apps/web/x.py", "from forge_cli.apps.chat.talk import Talk"),
     (commands_keep_apart, "forge_cli/cli/x.py", "from forge_cli.cli.run import run"),
     (commands_keep_apart, "forge_cli/apps/web/x.py", "from forge_cli.cli.tools import list"),

@@ -216,7 +216,7 @@ def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) 
 
 def test_one_task_needs_nothing_of_a_conversation(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, "run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral")
-    assert not {name for name in modules if name.startswith(("forge_cli.apps.chat", "forge_cli.apps.chat.talking"))}
+    assert not {name for name in modules if name.startswith("forge_cli.apps.chat")}
 
 
 def test_a_command_without_arguments_validates_none(tmp_path: Path) -> None:

@@ -121,13 +121,13 @@ class LookingChildren:
 
 
 def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
-    """What stands in for ``Looker._start``; ``find`` gives the program that starts at once."""
-    start = importlib.import_module("forge_cli.inspection.looker").Looker._start
+    """What stands in for ``Inspector._start``; ``find`` gives the program that starts at once."""
+    start = importlib.import_module("forge_cli.inspection.inspector").Inspector._start
 
-    def started(looker: Any, *given: Any) -> Any:
+    def started(inspector: Any, *given: Any) -> Any:
         if CONFINED_LOOKS not in os.environ:
-            looker._children = LookingChildren(looker._children, str(find()))
-        return start(looker, *given)
+            inspector._children = LookingChildren(inspector._children, str(find()))
+        return start(inspector, *given)
 
     return started
 
@@ -170,8 +170,8 @@ def serve(address: str, *modules: str) -> None:
     for found in pkgutil.walk_packages(package.__path__, "forge_cli."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    looker = importlib.import_module("forge_cli.inspection.looker").Looker
-    looker._start = warm_looks(lambda: Path(address).with_name("python"))
+    inspector = importlib.import_module("forge_cli.inspection.inspector").Inspector
+    inspector._start = warm_looks(lambda: Path(address).with_name("python"))
     _complete(importlib.import_module("pydantic").BaseModel)
     know_distributions()
     importlib.import_module("forge_cli.engine.plugins.scan").installed(Path(address).parent / "scanned" / "cache")

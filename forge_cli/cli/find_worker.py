@@ -26,7 +26,7 @@ def find_worker(name: str) -> str:
 def find_trusted_worker(name: str, *, interactive: bool) -> str:
     """The path of a worker that is about to run; one of the working directory's own needs trust."""
     if "FORGE_TRUST" in os.environ:
-        cli.trusting.trust_by_hash(Path.cwd())
+        cli.ask_trust.trust_by_hash(Path.cwd())
     return _find(name, runs=True, interactive=interactive)
 
 

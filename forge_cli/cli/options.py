@@ -93,7 +93,7 @@ def work_folder(directory: Path | None) -> Path:
     folder = Path.cwd() if directory is None else directory
     require_folder("-C", folder)
     if "FORGE_TRUST" in os.environ:
-        cli.trusting.trust_by_hash(folder)
+        cli.ask_trust.trust_by_hash(folder)
     return folder.resolve()
 
 

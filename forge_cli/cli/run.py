@@ -151,7 +151,7 @@ def run(
     options.check()
     recorded = cli.courses.recorded(replay, options) if replay is not None else None
     if not print_only:
-        cli.trusting.offer_trust(options.workspace)
+        cli.ask_trust.offer_trust(options.workspace)
     first = recorded.parts[0] if recorded else None
     asked = options.chosen(
         find_trusted_worker(worker, interactive=interactive),

@@ -171,5 +171,5 @@ def carried_out(options: RunOptions, function: Callable[..., Awaitable[ExitCode]
         try:
             return in_loop(function, options, *args)
         except (ForgeError, ExceptionGroup) as error:
-            if not options.interactive or not cli.locking.is_taken_over(error, options.workspace):
+            if not options.interactive or not cli.lock_changes.is_taken_over(error, options.workspace):
                 raise

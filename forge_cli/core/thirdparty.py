@@ -24,7 +24,7 @@ def needs_third_party(error: BaseException) -> bool:
     return isinstance(error, NeedsThirdParty) or any(map(needs_third_party, inner))
 
 
-def before_third_party(name: str) -> None:
+def announce_third_party(name: str) -> None:
     """Called before code that is not forge's own is imported or called; ``name`` is what a sentence blames."""
     if watch := _watch.get():
         watch(name)
@@ -33,11 +33,11 @@ def before_third_party(name: str) -> None:
 def before_call(name: str) -> None:
     """Called before any tool that this process has loaded: it begins a time of its own."""
     watch = _watch.get()
-    if watch and watch is not refuse:
+    if watch and watch is not deny_third_party:
         watch(name)
 
 
-def only_looks() -> bool:
+def is_inspecting() -> bool:
     """Whether what is opened here is looked at, and not used."""
     return _watch.get() is not None
 
@@ -51,6 +51,6 @@ def watching(watch: Watch) -> Iterator[None]:
         _watch.reset(token)
 
 
-def refuse(name: str) -> None:
+def deny_third_party(name: str) -> None:
     """The watch of a process in which no third-party code is to run."""
     raise NeedsThirdParty(name)

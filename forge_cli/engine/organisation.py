@@ -13,7 +13,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.engine.lock.distributions import distribution_of
 from forge_cli.engine.plugins.scan import OBSERVER, installed
-from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.organisation import OrganisationPolicy, conflict, listed, required_on_ask

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from forge_cli.core.bounds import LOAD_LIMIT, call_within, fault_text
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import cut
-from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
+from forge_cli.core.thirdparty import LONGEST_ERROR, announce_third_party
 from forge_cli.files.sources import SourceFile, Sources
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LocalModule:
     def _load(self, seconds: float) -> ModuleType:
         if self.path.suffix != ".py" or self.sources.main is None:
             raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
-        before_third_party(str(self.path))
+        announce_third_party(str(self.path))
         name = f"{PREFIX}{self.digest[:16]}"
         finder = _find_from(name, self.sources)
         loader = _SourceLoader(self.sources.main, finder)
@@ -105,7 +105,7 @@ class LocalPackage:
             spec.submodule_search_locations = [str(self.root)]
             sys.modules[name] = importlib.util.module_from_spec(spec)
         path = self.sources.files[module].path if module in self.sources.files else self.root
-        before_third_party(str(path))
+        announce_third_party(str(path))
         try:
             return _import_within(seconds, path, importlib.import_module, f"{name}.{module}")
         except Exception as error:  # third-party code: whatever happens while it is imported

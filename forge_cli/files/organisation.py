@@ -15,7 +15,7 @@ from pydantic import Field
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import canonical
-from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.files.document import parse_document
 from forge_cli.files.home import user_home
 from forge_cli.files.lookup import SHIPPED
@@ -223,7 +223,7 @@ def _file() -> Path | None:
 
 def _doubts(file: Path) -> Iterator[str]:
     """Everything on the way to a file is owned by root, or by who owns the file system, and others cannot write it."""
-    if only_looks() and file != POLICY:  # the parent process has read it, and other folders lie here
+    if is_inspecting() and file != POLICY:  # the parent process has read it, and other folders lie here
         return
     owners = {0, os.stat("/").st_uid}
     real = Path(os.path.realpath(file))

@@ -19,7 +19,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.replace import replace_file
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
-from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import section_schema, toolset_schema
 from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.zones.config import SandboxConfig
@@ -88,13 +88,13 @@ async def _all_sections() -> dict[str, JsonObject]:
     """One that cannot be asked takes anything, and is told of; answers are cached until the plugin changes."""
     found: dict[str, JsonObject] = {}
     with StampedCache(forge_home() / "cache" / "sections.json") as cache:
-        async with Looker() as looker:
+        async with Inspector() as inspector:
             for plugin in PluginHost().toolset_plugins():
                 name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {__version__}"
                 kept: Any = cache.find(name, stamp)
                 if not isinstance(kept, Mapping):
                     try:
-                        kept = await looker(sections_of_plugin, plugin.name, plugin.distribution)
+                        kept = await inspector(sections_of_plugin, plugin.name, plugin.distribution)
                         cache.put(name, stamp, kept)
                     except ForgeError as error:
                         kept = {"toolset": ANYTHING}

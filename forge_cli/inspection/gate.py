@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.thirdparty import needs_third_party, refuse, watching
+from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import Outlook, answer_of, verdict_on
 from forge_cli.engine.gate.judge import Caller
@@ -42,18 +42,18 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
     ``user_text`` takes the place of the user's config.yaml.
     """
     try:
-        with watching(refuse):
+        with watching(deny_third_party):
             async with _opened(worker, workspace, user_text) as assembly:
                 yield partial(_judge, assembly)
                 return
     except BaseException as error:
         if not needs_third_party(error):
             raise
-    from forge_cli.inspection.looker import Looker
+    from forge_cli.inspection.inspector import Inspector
 
-    async with Looker(worker, workspace) as looker:
-        await looker.in_child(open_gate, worker, str(workspace), user_text)
-        yield partial(looker.in_child, judge_in_child, worker)
+    async with Inspector(worker, workspace) as inspector:
+        await inspector.in_child(open_gate, worker, str(workspace), user_text)
+        yield partial(inspector.in_child, judge_in_child, worker)
 
 
 def _opened(worker: str, workspace: Path, user_text: str | None) -> AbstractAsyncContextManager[Assembly]:

@@ -17,7 +17,7 @@ from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
@@ -146,8 +146,8 @@ async def _plugins() -> list[DoctorCheck]:
     checks: list[DoctorCheck] = []
     for plugin in PluginHost().toolset_plugins():
         try:
-            async with Looker() as looker:
-                await looker(load_toolset, plugin.name, plugin.distribution)
+            async with Inspector() as inspector:
+                await inspector(load_toolset, plugin.name, plugin.distribution)
         except ForgeError as error:
             remedy = error.hint or f"ask its author, or forge plugins uninstall {plugin.distribution}"
             checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, remedy))

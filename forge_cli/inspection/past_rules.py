@@ -15,7 +15,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_user_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.facts import Facts, policy_of
-from forge_cli.inspection.looker import look
+from forge_cli.inspection.inspector import look
 from forge_cli.inspection.past import MadeCall, PastGate, Warn, judge_gates, past_gates
 from forge_cli.inspection.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
 from forge_cli.process.signals import in_loop

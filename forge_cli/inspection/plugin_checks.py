@@ -23,7 +23,7 @@ from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
-from forge_cli.inspection.looker import Looker
+from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import COMMON, settings_of
 from forge_cli.inspection.tool_rows import empty_folder
 
@@ -63,8 +63,8 @@ def _unsound(plugin: Plugin) -> Iterator[str]:
 
 async def look_at(plugin: Plugin) -> list[ConformanceCheck]:
     try:
-        async with Looker(calls_tools=True) as looker:
-            return await looker.in_child(check_plugin, plugin.name, plugin.distribution)
+        async with Inspector(calls_tools=True) as inspector:
+            return await inspector.in_child(check_plugin, plugin.name, plugin.distribution)
     except ForgeError as error:
         return [_check(plugin.name, "loads", error.message)]
 

@@ -13,7 +13,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.files.key_store import find_key
 from forge_cli.inspection.defaults import MODELS
-from forge_cli.inspection.looker import Looker, ThirdPartyError
+from forge_cli.inspection.inspector import Inspector, ThirdPartyError
 
 ProviderRow = dict[str, Any]
 PATIENCE = 5.0
@@ -27,8 +27,8 @@ async def provider_rows(*, with_models: bool = False) -> list[ProviderRow]:
 
     async def look(index: int, plugin: Plugin) -> None:
         try:
-            async with Looker() as looker:
-                found = await looker(provider_row, plugin.name, plugin.distribution, with_models)
+            async with Inspector() as inspector:
+                found = await inspector(provider_row, plugin.name, plugin.distribution, with_models)
         except ThirdPartyError as error:
             found = _broken(plugin, error.message)
         key = find_key(*found.pop("keys"))

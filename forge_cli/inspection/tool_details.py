@@ -14,8 +14,8 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.left_out import why_missing
-from forge_cli.inspection.looker import Looker
 from forge_cli.inspection.sections import settings_of
 from forge_cli.inspection.tool_rows import plugin_offers
 from forge_cli.schema.toolset import Toolset
@@ -59,8 +59,8 @@ async def details_of_all(wanted: str) -> dict[str, Details]:
         if wanted in found:
             break
         try:
-            async with Looker() as looker:
-                found = await looker(details_of_plugin, plugin.name, plugin.distribution) | found
+            async with Inspector() as inspector:
+                found = await inspector(details_of_plugin, plugin.name, plugin.distribution) | found
         except ForgeError as error:
             sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
     return found

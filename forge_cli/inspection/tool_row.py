@@ -90,7 +90,7 @@ def _cached_rows(value: Any) -> list[Row] | None:
 
 
 def _rows_of_plugin(plugin: Plugin) -> list[Row]:
-    from forge_cli.inspection.looker import ThirdPartyError, look
+    from forge_cli.inspection.inspector import ThirdPartyError, look
     from forge_cli.inspection.tool_rows import rows_of_plugin
 
     try:

@@ -23,7 +23,7 @@ from forge_cli.files.mcp_project import project_servers, variables_in
 from forge_cli.files.places import place_in
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
-from forge_cli.inspection.reach import allowed_workers, declared_zones, sandbox_section
+from forge_cli.inspection.child_mounts import allowed_workers, declared_zones, sandbox_section
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import IsolationLevel

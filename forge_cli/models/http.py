@@ -55,7 +55,7 @@ class Timeouts:
 class HttpAnswer:
     """The answer of a server: status and headers, and the body piece by piece."""
 
-    def __init__(self, response: httpx2.Response, patience: Patience) -> None:
+    def __init__(self, response: httpx2.Response, patience: IdleTimeout) -> None:
         self.status_code = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self.patience = patience
@@ -133,7 +133,7 @@ class HttpClient:
     async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
         """Send one request, within whose ``async with`` its answer is read."""
         self._pool = self._pool or _Pool.join(self.trust_env)
-        patience = Patience(self.timeouts.read, self.timeouts.first)
+        patience = IdleTimeout(self.timeouts.read, self.timeouts.first)
         try:
             with self._pool.client() as client:
                 request = client.build_request(
@@ -315,7 +315,7 @@ class SseReader:
             self._data.append(f'{{"error":{text}}}')
 
 
-class Patience:
+class IdleTimeout:
     """The seconds in which something useful must come; what the listener takes its time for does not count."""
 
     def __init__(self, seconds: float, first: float | None = None) -> None:
@@ -344,7 +344,7 @@ class Patience:
 
 async def until_silent(items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]) -> AsyncGenerator[T]:
     """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
-    patience = Patience(seconds)
+    patience = IdleTimeout(seconds)
     while True:
         try:
             item = await patience.wait(anext(items))

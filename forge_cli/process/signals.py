@@ -54,7 +54,7 @@ class _Listener:
         before, self.last = self.last, time.monotonic()
         if self.last - before < 1:
             erase_live_lines()
-            ui.terminal.taken.give_terminal_back()
+            ui.terminal.raw_mode.give_terminal_back()
             os._exit(128 + number)
         if self.watchdog:
             starved = self.watchdog.is_starved
@@ -151,7 +151,7 @@ def interruptible(
     """
 
     def leave_in_order(end: ForcedEnd) -> int:
-        ui.terminal.taken.give_terminal_back()
+        ui.terminal.raw_mode.give_terminal_back()
         return leave(end)
 
     before = set(RUNNING)

@@ -282,7 +282,7 @@ class Toolset(Generic[ConfigT]):
         """The message of one of its ``prompts``; a ToolError says what is wrong with the args."""
         raise ToolError(f"there is no prompt '{name}'")
 
-    async def obey(self, args: Sequence[str]) -> Sequence[str]:
+    async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
         """Do what a person says with a command of the toolset's name, such as ``/mcp``; the result, in lines."""
         raise ToolError(f"the toolset {self._title} has no command")
 

@@ -1,6 +1,6 @@
 """``forge lock`` and ``--locked``: a repository that is made hostile step by step, and each step is named and stopped.
 
-Covers forge_cli.cli.locking, forge_cli.engine.lock.making, forge_cli.core.locking, forge_cli.engine.lock.checking,
+Covers forge_cli.cli.lock_changes, forge_cli.engine.lock.making, forge_cli.core.locking, forge_cli.engine.lock.checking,
 forge_cli.engine.lock.compare, forge_cli.engine.lock.distributions, forge_cli.engine.lock.gather,
 forge_cli.engine.lock.lockfile, forge_cli.toolsets.mcp.locked,
 forge_cli.engine.lock.making.
@@ -25,7 +25,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.locking import SECTIONS, LockError
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.testing import Project, scripted_model
 
 from ..distributions import write_distribution

@@ -1,6 +1,6 @@
 """Questions on a terminal before any work begins: a key without echo, and trust in a project's settings.
 
-Covers forge_cli.cli.trusting, forge_cli.cli.keys.
+Covers forge_cli.cli.ask_trust, forge_cli.cli.keys.
 """
 
 import json

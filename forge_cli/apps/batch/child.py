@@ -41,7 +41,7 @@ class HostedItems:
         self._writing = threading.Lock()
         self._number, self._kept = 0, 0
         self._more_kept = anyio.Event()
-        self._unkept: dict[str, int] = {}
+        self._unsynced: dict[str, int] = {}
         """By session, the number of the message with its latest consent."""
         self._runs: dict[str, int] = {}
         self.keys: dict[str, bytes] = {}
@@ -93,7 +93,7 @@ class HostedItems:
         except (OSError, ForgeError) as error:
             end = self._perform.failed(item, ForgeError(f"the session cannot be resumed there: {error}"))
         del self._signals[run]
-        self._unkept.pop(item.session, None)
+        self._unsynced.pop(item.session, None)
         log.unlink(missing_ok=True)
         facts = {"result": end.result, "opened": end.opened, "refused": end.refused}
         self._write({"type": "end", "run": run, **facts})
@@ -106,13 +106,13 @@ class HostedItems:
                 waits = line.is_consent
                 number = self._write({"type": "line", "run": run, "line": line.text(), "waits": waits})
                 if waits:
-                    self._unkept[session] = number
+                    self._unsynced[session] = number
 
         return send
 
-    async def keep_consent(self, session: str) -> None:
+    async def sync_consent(self, session: str) -> None:
         """Wait until consent is in the log of the process that started the batch; no call is made before."""
-        number = self._unkept.get(session, 0)
+        number = self._unsynced.get(session, 0)
         with anyio.move_on_after(PATIENCE):
             while self._kept < number:
                 await self._more_kept.wait()

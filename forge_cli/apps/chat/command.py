@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.apps.chat.talking import talk
+from forge_cli.apps.chat.chat_session import talk
+from forge_cli.cli.ask_trust import offer_trust
 from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.offer import pick_model
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import SessionOptions, carried_out
-from forge_cli.cli.trusting import offer_trust
 from forge_cli.inspection.defaults import default_worker, model_of
 from forge_cli.process.stdin import is_interactive
 

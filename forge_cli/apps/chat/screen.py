@@ -55,7 +55,7 @@ from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.terminal.input import GIVE_BACK, wakeup_kept
 from forge_cli.ui.terminal.keys import ESCAPE
 from forge_cli.ui.terminal.live import TICK, Lines
-from forge_cli.ui.terminal.taken import terminal_taken
+from forge_cli.ui.terminal.raw_mode import terminal_taken
 
 PROMPT = "> "
 MARGIN = "  "
@@ -63,7 +63,7 @@ MOST_ROWS = 10
 """Rows of the line that is being typed; more of it scrolls."""
 KEPT_ROWS = 8
 """Rows of the terminal that an answer which still grows leaves to the line, its menu and the bar."""
-SHARE = 40
+DRAW_INTERVAL_FACTOR = 40
 """Text is drawn so seldom that this takes no more than one part in so many of the time, on slow machines as well."""
 HINT = 1.5
 """Seconds that a hint stays."""
@@ -263,7 +263,7 @@ class ChatScreen:
         """Text waits: write it soon, and not too often."""
         timer = self._timers.get("flush")
         if timer is None or timer.cancelled() or timer.when() <= asyncio.get_running_loop().time():
-            pause = max(BATCH, SHARE * self._cost)
+            pause = max(BATCH, DRAW_INTERVAL_FACTOR * self._cost)
             self._later("flush", max(0.0, self._flushed + pause - time.monotonic()), self._flush)
 
     def _flush(self) -> None:

@@ -13,10 +13,10 @@ import typer
 
 from forge_cli.apps.web.access import PageAccess
 from forge_cli.apps.web.serving import serve
+from forge_cli.cli.ask_trust import offer_trust
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import WorkOptions
-from forge_cli.cli.trusting import offer_trust
 from forge_cli.core.errors import UsageError
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive

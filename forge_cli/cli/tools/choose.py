@@ -19,7 +19,7 @@ from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.looker import look
+from forge_cli.inspection.inspector import look
 from forge_cli.inspection.tool_details import Details, details_of_all, details_of_worker
 from forge_cli.inspection.tool_rows import needs_settings
 from forge_cli.process.signals import in_loop

@@ -104,7 +104,7 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """The largest first, and their sum; of what part of which window, where that is known."""
-    from forge_cli.inspection.looker import look
+    from forge_cli.inspection.inspector import look
     from forge_cli.inspection.model_names import share_of_window
 
     counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
@@ -124,7 +124,7 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
 
 
 def _rows_of_worker(path: str) -> list[Row]:
-    from forge_cli.inspection.looker import look
+    from forge_cli.inspection.inspector import look
     from forge_cli.inspection.tool_rows import rows_of_worker
 
     return look(rows_of_worker, path, worker=path)

@@ -16,7 +16,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
 from forge_cli.inspection.conformance import ConformanceCheck
-from forge_cli.inspection.looker import ThirdPartyError, look
+from forge_cli.inspection.inspector import ThirdPartyError, look
 from forge_cli.inspection.subjects import LOADS, check_target, is_known, worker_names
 from forge_cli.toolsets.executables.manage import ExecutableManager
 from forge_cli.ui.table import print_checks, print_json

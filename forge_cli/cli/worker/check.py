@@ -18,8 +18,8 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.inspector import look
 from forge_cli.inspection.left_out import servers_left_out
-from forge_cli.inspection.looker import look
 from forge_cli.inspection.model_names import check_model, check_script
 from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.ui.table import print_json

@@ -30,7 +30,7 @@ from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.facts import CALLS, Facts, facts_of, policy_of, tree_of
-from forge_cli.inspection.looker import look
+from forge_cli.inspection.inspector import look
 from forge_cli.inspection.model_names import defer_tools
 from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for

@@ -25,7 +25,7 @@ from forge_cli.files.lock import acquire, locked
 PIECE = 0.2
 """Seconds for which lines are collected before they are delivered together."""
 GRACE = 10.0
-LAST_WORDS = 400
+ERROR_CHARACTERS = 400
 MODULE = "forge_cli.apps.batch.child"
 PARCEL, HOME, FILES, ERRORS, IN_USE = "parcel", "home", "files", "errors", "in-use"
 FOLDER, UNFINISHED = "forge-items-", "forge-made-"
@@ -112,7 +112,7 @@ class ItemHost:
         self._process.wait()
         with suppress(OSError):
             told = (self._folder / ERRORS).read_text("utf-8", "replace").strip()
-            self._last_words = f": {told[-LAST_WORDS:]}" if told else ""
+            self._last_words = f": {told[-ERROR_CHARACTERS:]}" if told else ""
         self._out.put(None)
 
     def _send(self) -> None:

@@ -18,7 +18,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.record.batch import BatchLog, open_item_session, result_so_far
@@ -37,7 +37,7 @@ class Away(Protocol):
         """Gets each line of a session."""
         ...
 
-    async def keep_consent(self, session: str) -> None:
+    async def sync_consent(self, session: str) -> None:
         """Wait until the consent that was given in a session is kept there."""
         ...
 
@@ -91,7 +91,7 @@ class ItemPerformer:
             prepared=self.prepared,
             pool=self.pool,
             sinks=(away.sink(item.session),) if away else (),
-            keep_consent=partial(away.keep_consent, item.session) if away else log.keep,
+            sync_consent=partial(away.sync_consent, item.session) if away else log.keep,
         )
         workspace = Path(item.workspace)
         runtime = work.runtime(self.worker, session, wiring, workspace=workspace, interrupt_signal=interrupt)

@@ -28,9 +28,9 @@ from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
 from forge_cli.engine import gate
+from forge_cli.engine.gate.execution import Consented, perform_within
 from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judged, Refusal
-from forge_cli.engine.gate.performing import Consented, perform_within
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Consent:
 
     def __init__(self, guard: Guard) -> None:
         self._guard, self._judge, self._controller, self._bus = guard, guard.judge, guard.controller, guard.bus
-        self._reopened = guard.judge.reopened or ReopenedCalls()
+        self._reopened = guard.judge.reopened or ResumedCalls()
 
     async def settle(self, requested: Requested, judged: Judged) -> Consented:
         """Get consent or refuse."""
@@ -324,7 +324,7 @@ def _is_for_edits(rule: GrantRule) -> bool:
     return False
 
 
-class ReopenedCalls:
+class ResumedCalls:
     """The calls that a session was left with; each of them is settled once, by one of the ``take`` methods."""
 
     def __init__(
@@ -340,7 +340,7 @@ class ReopenedCalls:
         self._redact = redact
 
     @classmethod
-    def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ReopenedCalls | None = None) -> ReopenedCalls:
+    def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ResumedCalls | None = None) -> ResumedCalls:
         """The unfinished calls of a session; those that may have run are the same for all its workers."""
         cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
         if past is None:

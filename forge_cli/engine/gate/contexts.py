@@ -19,8 +19,8 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import StatusEvent, ToolOutput
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.wire import JsonObject, jsonable
+from forge_cli.engine.gate.execution import CallClock
 from forge_cli.engine.gate.judge import CallingTool
-from forge_cli.engine.gate.performing import CallClock
 from forge_cli.schema.input_schema import InputSchema
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
+from forge_cli.engine.gate.execution import CallClock, Consented, perform_tool
 from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusal
 from forge_cli.engine.gate.outcome import conclude, outcome_of
-from forge_cli.engine.gate.performing import CallClock, Consented, perform_tool
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
@@ -76,7 +76,7 @@ class Guard:
     delegate: Delegate | None = None
     before_result: Callable[[Any], Awaitable[None]] | None = None
     """Gets a result as it will be recorded, just before that."""
-    keep_consent: Callable[[], Awaitable[None]] | None = None
+    sync_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Repeated | None = None
     network_denials: list[Denial] = field(default_factory=list)
@@ -121,8 +121,8 @@ class Guard:
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
             consented = await self._consent(requested, judged)
-            if self.keep_consent:
-                await self.keep_consent()
+            if self.sync_consent:
+                await self.sync_consent()
             self._check_interrupt()
             if self.judge.reopened:
                 self.judge.reopened.start(call)
@@ -161,7 +161,7 @@ class Guard:
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
-    async def runs_beside(self, call: ToolCall) -> Judged | None:
+    async def judge_parallel(self, call: ToolCall) -> Judged | None:
         """The verdict on a call of the model that only reads and needs no consent; None for any other."""
         offer = self.offers.get(call.name)
         if offer is None or not offer.tool.read_only or self.is_reopened(call) or self.repeated:

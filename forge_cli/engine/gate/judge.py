@@ -22,14 +22,14 @@ from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import Args
 from forge_cli.engine import gate
+from forge_cli.engine.gate.execution import consult, consult_async
 from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.performing import consult, consult_async
 from forge_cli.engine.gate.policy import SILENT, as_verdict
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.consent import ReopenedCalls
+    from forge_cli.engine.gate.consent import ResumedCalls
     from forge_cli.engine.hooks.hooks import Hooks
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.late import LateSandbox
@@ -175,7 +175,7 @@ class Judge:
     """The files that rules may be written to, of the ``user`` and of the ``worker``."""
     hooks: Hooks | None = None
     """Those of the person, where there are any."""
-    reopened: ReopenedCalls | None = None
+    reopened: ResumedCalls | None = None
     """The calls before it that a resumed session knows."""
 
     @property

@@ -14,18 +14,18 @@ from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.text import counted
-from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.wire import error_text
 from forge_cli.engine import gate
+from forge_cli.engine.gate.execution import TOOL, consult
 from forge_cli.engine.gate.judge import Refusal
-from forge_cli.engine.gate.performing import TOOL, consult
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
+    from forge_cli.engine.gate.execution import CallClock, Performed
     from forge_cli.engine.gate.guard import Guard, Requested
     from forge_cli.engine.gate.judge import Judged
     from forge_cli.engine.gate.offer import Offer
-    from forge_cli.engine.gate.performing import CallClock, Performed
 
 
 def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus) -> ToolOutcome:
@@ -99,7 +99,7 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
         return ToolOutcome.failed(call, "error", error_text(error))
     if is_misfit(value):
         warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
-    if only_looks() and (part := gate.debugging.find_unwritable(returned)):
+    if is_inspecting() and (part := gate.debugging.find_unwritable(returned)):
         warn(f"its result has {part} in it, which JSON cannot carry")
     return ToolOutcome(call, "success", value)
 

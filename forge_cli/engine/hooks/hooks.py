@@ -26,8 +26,8 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.source import HookName
 from forge_cli.core.text import counted, cut, did_you_mean, readable, visible
 from forge_cli.core.wire import JsonObject, jsonable
+from forge_cli.engine.gate.execution import perform_within
 from forge_cli.engine.gate.judge import Judged
-from forge_cli.engine.gate.performing import perform_within
 from forge_cli.files.settings import HookConfig
 from forge_cli.files.trust import TrustStore
 from forge_cli.sandbox.isolation.worker import WorkerProcesses

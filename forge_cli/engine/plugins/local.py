@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import GROUP, Source
-from forge_cli.core.thirdparty import before_third_party
+from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.engine.plugins.scan import EXECUTOR, MODEL, OBSERVER, RENDER, Plugin
 from forge_cli.files.module import LocalModule, LocalPackage
 from forge_cli.files.places import cannot_read, decode_utf8, place_of
@@ -55,7 +55,7 @@ class LocalPlugin(Plugin):
         return self.value.partition(":")[0].strip()
 
     def announce(self) -> None:
-        before_third_party(f"the plugin {self.distribution}")
+        announce_third_party(f"the plugin {self.distribution}")
 
     def stamp(self, known: dict[str, str] | None = None) -> str:
         return self.version

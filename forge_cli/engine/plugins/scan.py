@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli import __version__, files
 from forge_cli.core.source import GROUP, OWN, Source, canonical
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.thirdparty import before_third_party
+from forge_cli.core.thirdparty import announce_third_party
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -70,7 +70,7 @@ class Plugin:
     def announce(self) -> None:
         """Say that code of this plugin is about to be called, unless it is forge's own."""
         if self.distribution != OWN:
-            before_third_party(f"the plugin '{self.name}' of {self}")
+            announce_third_party(f"the plugin '{self.name}' of {self}")
 
     def stamp(self, known: dict[str, str] | None = None) -> str:
         """A stamp that changes when the plugin does: its version, forge's own, and the files of its package.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime import reopening as reopening
     from forge_cli.engine.runtime import requests as requests
     from forge_cli.engine.runtime import runtime as runtime
+    from forge_cli.engine.runtime import runtime_spec as runtime_spec
     from forge_cli.engine.runtime import stream as stream
-    from forge_cli.engine.runtime import wiring as wiring
 
 __getattr__ = lazy_modules(__name__)

@@ -20,7 +20,7 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure, toolset_title
 from forge_cli.engine.runtime.processes import LateProcesses
-from forge_cli.engine.runtime.wiring import TaskAtHand
+from forge_cli.engine.runtime.runtime_spec import TaskAtHand
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox

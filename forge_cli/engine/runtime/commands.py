@@ -23,8 +23,8 @@ from forge_cli.core.wire import wire
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.runtime.going_back import GoingBack
-from forge_cli.engine.runtime.opening import OpenWorker
-from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.runtime.open_worker import OpenWorker
+from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
@@ -89,11 +89,11 @@ class SessionCommands:
             "undo": self._going_back.undo,
         }
 
-    async def obey(self, command: CommandEvent) -> UserInput | None:
+    async def handle_command(self, command: CommandEvent) -> UserInput | None:
         """Do it; a command with the name of a prompt gives the message that this makes, which is shown before."""
         try:
-            if obey := self._commands.get(command.name):
-                await obey(command.args)
+            if handle_command := self._commands.get(command.name):
+                await handle_command(command.args)
                 return None
             message = await Prompts(self._session.opened.loop.toolbox).fill(command.name, command.args)
         except (ForgeError, ToolError, Ended) as error:
@@ -256,7 +256,7 @@ class SessionCommands:
         opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == name), None)
         if opened is None:
             raise UsageError(f"this worker has no toolset '{name}'")
-        for line in await wait_within(LOAD_LIMIT, "its command", opened.toolset.obey, args, of=opened.title):
+        for line in await wait_within(LOAD_LIMIT, "its command", opened.toolset.handle_command, args, of=opened.title):
             self._say(line)
 
     async def _resume(self, args: Sequence[str]) -> None:

@@ -52,19 +52,19 @@ class Conversation:
         interrupt: InterruptSignal,
         *,
         run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
-        obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
+        handle_command: Callable[[CommandEvent], Awaitable[UserInput | None]],
         obey_at_once: Callable[[CommandEvent], bool],
         find_title: Callable[[], Coroutine[Any, Any, object]],
         **told: Unpack[ConversationHooks],
     ) -> None:
-        """``obey`` does what a command says, or gives the message that it stands for.
+        """``handle_command`` does what a command says, or gives the message that it stands for.
 
         ``obey_at_once`` is asked first, and does what waits for nothing.
         """
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
-        self._obey = obey
+        self._handle_command = handle_command
         self._obey_at_once = obey_at_once
         self._find_title = find_title
         self._told = told
@@ -93,7 +93,7 @@ class Conversation:
                             if result is None and done.status == "completed":
                                 beside.start_soon(self._name_session)
                         case CommandEvent():
-                            if message := await self._obey(said):
+                            if message := await self._handle_command(said):
                                 done = await self._work(message)
                     result = done or result
                     if on_done := self._told.get("on_done"):

@@ -22,8 +22,8 @@ from forge_cli.sandbox import files
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.assemble import Assembly
-    from forge_cli.engine.runtime.opening import OpenWorker
-    from forge_cli.engine.runtime.wiring import RuntimeSpec
+    from forge_cli.engine.runtime.open_worker import OpenWorker
+    from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 
 MAX_DEPTH = 5
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.result import WorkerResult
     from forge_cli.engine.runtime.runtime import WorkerRuntime
-    from forge_cli.engine.runtime.wiring import Wiring
+    from forge_cli.engine.runtime.runtime_spec import Wiring
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
@@ -145,7 +145,7 @@ class Opened:
         asked = self.options
         kept = record.copy.RecordCopy(asked.record, self.session.lines) if asked.record else None
         told = tuple(sink for sink in (kept, *sinks) if sink)
-        wiring = engine.runtime.wiring.Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
+        wiring = engine.runtime.runtime_spec.Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
         self.runtime = asked.runtime(self.worker, self.session, wiring, on_ask=self._on_ask(), bus=self.bus, **more)
         return self.runtime
 

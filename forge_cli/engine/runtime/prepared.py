@@ -14,7 +14,7 @@ from forge_cli import engine, files, sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.thirdparty import before_third_party
+from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
 from forge_cli.files.home import close_home, forge_home
@@ -183,7 +183,7 @@ class PreparedWorker:
         ]
         for each in found:
             if each.cls.imports:
-                before_third_party(f"toolsets.{each.name}")
+                announce_third_party(f"toolsets.{each.name}")
         return tuple(found)
 
     @cached_property

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from forge_cli.engine.runtime.opening import (
+from forge_cli.engine.runtime.open_worker import (
     OpenWorker,
     approval_mode_of,
     assemble_worker,
@@ -22,7 +22,7 @@ from forge_cli.engine.runtime.opening import (
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
-    from forge_cli.engine.runtime.wiring import RuntimeSpec
+    from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 
 T = TypeVar("T")
 

@@ -29,12 +29,12 @@ from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.engine import runtime as parts
 from forge_cli.engine import turns
+from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.judge import Caller
-from forge_cli.engine.gate.performing import TOOL
-from forge_cli.engine.runtime.announcing import Announcer
-from forge_cli.engine.runtime.opening import OpenWorker, open_worker
+from forge_cli.engine.runtime.announcements import Announcer
+from forge_cli.engine.runtime.open_worker import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
-from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
+from forge_cli.engine.runtime.runtime_spec import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.files.worker import Limits
@@ -371,7 +371,7 @@ class WorkerRuntime:
             self.bus,
             self.interrupt_signal,
             run=run,
-            obey=commands.obey,
+            handle_command=commands.handle_command,
             obey_at_once=commands.obey_at_once,
             find_title=commands.find_title,
             **told,

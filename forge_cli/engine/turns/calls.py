@@ -55,7 +55,7 @@ class Turn:
             return []
         found: list[Judged] = []
         for call in queue:
-            judged = await self.guard.runs_beside(call)
+            judged = await self.guard.judge_parallel(call)
             if judged is None:
                 break
             found.append(judged)

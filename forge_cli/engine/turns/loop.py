@@ -75,7 +75,7 @@ class InvalidOutput(Ended):
 
 
 @dataclass(frozen=True)
-class EnvironmentNews:
+class EnvironmentChange:
     """The message to a model when its worker is not where the system prompt says."""
 
     message: str
@@ -112,7 +112,7 @@ class Loop:
     system: str
     environment: str | None = None
     """The part of the system prompt that tells where the worker is."""
-    news: EnvironmentNews | None = None
+    news: EnvironmentChange | None = None
     """News on the environment for the model, before its next turn."""
     commands: list[ToolOutcome] = field(default_factory=list)
     """Commands that the person ran since the last task: the next one tells the model."""
@@ -132,7 +132,7 @@ class Loop:
         return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
 
     @property
-    def told_environment(self) -> str | None:
+    def last_environment_sent(self) -> str | None:
         """The last environment that the model was told."""
         return self.news.paragraph if self.news and self._told_news else self.environment
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from forge_cli.sandbox.isolation.confinement import CommandReach, Reach, ReachRule
-from forge_cli.sandbox.isolation.lookout import open_exactly
+from forge_cli.sandbox.isolation.protected_scan import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 

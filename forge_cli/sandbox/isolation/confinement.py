@@ -12,7 +12,7 @@ from pathlib import Path
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.virtual import innermost_zone
-from forge_cli.sandbox.isolation.lookout import Lookout
+from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import FOLDERS, PAIRED
@@ -108,7 +108,7 @@ class Confinement:
     """Bytes that fit into each private folder, which lies in memory."""
     private: tuple[Path, ...] = ()
     """Of the hidden folders those that can be filled, in memory."""
-    lookout: Lookout = field(default_factory=Lookout, compare=False, repr=False)
+    protected_scan: ProtectedScan = field(default_factory=ProtectedScan, compare=False, repr=False)
 
     def rules(
         self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), names: Sequence[str] | None = None
@@ -189,7 +189,7 @@ class Confinement:
         around it elsewhere: that is found afterwards.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
-        return (*self.lookout.names(map(str, self._writable()), apart), *self.made())
+        return (*self.protected_scan.names(map(str, self._writable()), apart), *self.made())
 
     def made(self) -> dict[str, None]:
         """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""

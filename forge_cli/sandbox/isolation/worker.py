@@ -21,7 +21,7 @@ from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
-from forge_cli.sandbox.isolation.lookout import with_folders
+from forge_cli.sandbox.isolation.protected_scan import with_folders
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
 from forge_cli.sandbox.network.rules import NetworkRules

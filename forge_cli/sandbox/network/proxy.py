@@ -21,7 +21,7 @@ AT_ONCE = 64
 IN_ALL = 10_000
 HEAD_TIME = 30
 CONNECT_TIME = 30
-LAST_WORDS = 2
+DRAIN_SECONDS = 2
 """Seconds for an answer of the proxy itself to be read."""
 IDLE = 300
 """Seconds after which a connection is closed that nothing passes through."""
@@ -149,7 +149,7 @@ async def _say(client: SocketStream, status: str, sentence: str) -> None:
     """An answer of the proxy itself; what the client still sends is read, or it would not get to read this."""
     body = f"forge: {sentence}\n".encode(errors="backslashreplace")
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-    with anyio.move_on_after(LAST_WORDS):
+    with anyio.move_on_after(DRAIN_SECONDS):
         await client.send(f"{head}Connection: close\r\n\r\n".encode() + body)
         await client.send_eof()
         while True:

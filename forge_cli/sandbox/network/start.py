@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from forge_cli.core.text import cut
-from forge_cli.sandbox.network import inside
+from forge_cli.sandbox.network import proxy_bootstrap
 from forge_cli.sandbox.network.access import INTERNET, NetworkCheck, NetworkGate, Outside
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
@@ -48,7 +48,7 @@ class NetworkProxy:
     @contextmanager
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:
         """The argv that opens the port and runs the command, the descriptor it needs for that, and the proxy."""
-        program, code = str(_interpreter()[0]), Path(inside.__file__).read_text("utf-8")
+        program, code = str(_interpreter()[0]), Path(proxy_bootstrap.__file__).read_text("utf-8")
         command = argv[-1] if list(argv) == bash(argv[-1]) else shlex.join(argv)
         check = NetworkCheck(cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside)
         ours, theirs = socket.socketpair()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from forge_cli.core.events import TriedWant
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
-from forge_cli.sandbox.isolation.lookout import Lookout
+from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
 from forge_cli.sandbox.isolation.toolchains import toolchains
 from forge_cli.sandbox.protected import is_secret
 
@@ -45,7 +45,7 @@ class TrialView:
     """That of the worker's commands, but for ``sandbox.read``."""
     named: tuple[Path, ...] = ()
     """The paths of ``sandbox.read``."""
-    _lookout: Lookout = field(default_factory=Lookout)
+    _protected_scan: ProtectedScan = field(default_factory=ProtectedScan)
 
     def confinement(self) -> Confinement:
         found = self.around
@@ -63,7 +63,7 @@ class TrialView:
     def secrets(self, names: Iterable[str]) -> Iterator[Path]:
         """The files and folders in zones that may hold secrets; ``names`` are the protected ones of writable zones."""
         roots = [self.around.workspace, *(zone.path for zone in self.around.zones)]
-        for name in (*names, *self._lookout.names(map(str, roots), frozenset())):
+        for name in (*names, *self._protected_scan.names(map(str, roots), frozenset())):
             path = Path(name)
             if is_secret(path.name):
                 real = Path(os.path.realpath(path))

@@ -20,7 +20,7 @@ from forge_cli.core.errors import ExitCode, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.thirdparty import before_third_party
+from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.files.settings import import_timeout
 from forge_cli.schema.offering import tools_from
@@ -65,7 +65,7 @@ class ExternalToolset(Toolset):
         return [replace(tool, source=source, digest=tool.digest or _digest(thing, source)) for tool in found]
 
     def _import(self, module: str, key: str) -> Any:
-        before_third_party(f"the package '{module}'")
+        announce_third_party(f"the package '{module}'")
         try:
             what = f"importing the package '{module}'"
             return call_within(import_timeout(), what, import_module, module, exit_code=ExitCode.INVALID)

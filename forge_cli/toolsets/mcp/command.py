@@ -14,7 +14,7 @@ PATIENCE = 20.0
 """Seconds that a server is waited for; it may still come later."""
 
 
-async def obey(connections: Sequence[Connection], args: Sequence[str]) -> list[str]:
+async def handle_command(connections: Sequence[Connection], args: Sequence[str]) -> list[str]:
     """Do what the arguments say; returns the result, in lines."""
     if not args:
         return [describe(each) for each in connections]

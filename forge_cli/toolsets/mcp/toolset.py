@@ -26,7 +26,7 @@ from forge_cli.core.requests import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
-from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.tool import Args
 from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
@@ -36,7 +36,7 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
-from forge_cli.toolsets.mcp.command import obey
+from forge_cli.toolsets.mcp.command import handle_command
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
 from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 LONGEST_OPENING = LOAD_LIMIT - 5
 TOO_SLOW = "it takes too long to start"
-LAST_WORDS = 2000
+ERROR_CHARACTERS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
 
@@ -131,7 +131,7 @@ class McpToolset(Toolset):
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
         for connection in self.connections:
-            if only_looks():
+            if is_inspecting():
                 connection.remember(self._kept(connection.server).find(), self._unseen(connection.name))
             else:
                 self._tasks.start_soon(connection.own)
@@ -156,7 +156,7 @@ class McpToolset(Toolset):
     def _check_required(self) -> None:
         """A worker does not start without a server that is required, nor headless without a login."""
         for each in self.connections:
-            if each.connected or self.tolerant or only_looks():
+            if each.connected or self.tolerant or is_inspecting():
                 continue
             where = self.config.where("servers", each.name)
             if each.needs_login and (each.server.required or not self.env.session.attended):
@@ -186,7 +186,7 @@ class McpToolset(Toolset):
         for connection in self._in_use:
             await connection.refresh()
             if connection.failure and not connection.offer.when:
-                problem = ": " if only_looks() else NOT_THERE
+                problem = ": " if is_inspecting() else NOT_THERE
                 self._warn(f"the MCP server {connection.name}{problem}{visible(connection.failure)}")
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
@@ -196,8 +196,8 @@ class McpToolset(Toolset):
     def _in_use(self) -> list[Connection]:
         return [each for each in self.connections if not each.off]
 
-    async def obey(self, args: Sequence[str]) -> Sequence[str]:
-        return await obey(self.connections, args)
+    async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
+        return await handle_command(self.connections, args)
 
     def left_out(self) -> Mapping[str, tuple[Source, str]]:
         """Servers that are not there, and tools that are not offered, each with the reason."""
@@ -328,7 +328,7 @@ class McpToolset(Toolset):
         return warn
 
     def _hear_errors(self, connection: Connection, text: str) -> None:
-        connection.last_words = (connection.last_words + text)[-LAST_WORDS:]
+        connection.last_words = (connection.last_words + text)[-ERROR_CHARACTERS:]
         for line in filter(str.strip, text.splitlines()):
             self.env.notify("debug", f"the MCP server {connection.name} writes: {visible(cut(line, 300, 'end'))}")
 

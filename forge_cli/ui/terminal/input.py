@@ -17,8 +17,8 @@ from forge_cli.core.text import visible
 from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, read_piece
 from forge_cli.ui.terminal.keys import QuestionLeft as QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
+from forge_cli.ui.terminal.raw_mode import terminal_taken
 from forge_cli.ui.terminal.render import plain
-from forge_cli.ui.terminal.taken import terminal_taken
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

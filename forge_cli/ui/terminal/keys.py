@@ -13,8 +13,8 @@ import anyio
 from rich.cells import cell_len
 from rich.console import Console
 
+from forge_cli.ui.terminal.raw_mode import terminal_taken
 from forge_cli.ui.terminal.render import plain
-from forge_cli.ui.terminal.taken import terminal_taken
 
 ESCAPE = 0.05
 """Seconds after which an Escape was a key of its own, and not the beginning of another."""

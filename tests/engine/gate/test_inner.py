@@ -190,7 +190,7 @@ async def test_waiting_for_consent_takes_no_time_of_the_outer_tool(
         await anyio.sleep(0.4)
         return ApprovalDecision(True)
 
-    monkeypatch.setattr("forge_cli.engine.gate.performing.TIME_LIMIT", 0.2)
+    monkeypatch.setattr("forge_cli.engine.gate.execution.TIME_LIMIT", 0.2)
     opened = gate(Recorded("inner").tool, Calling("inner").tool, answers=answer)
     with anyio.fail_after(60):
         assert (await opened("outer")).ok

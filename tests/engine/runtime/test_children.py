@@ -16,8 +16,8 @@ from forge_cli.embedding import InterruptSignal, Limits
 from forge_cli.engine.runtime import children as module
 from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import Parent
-from forge_cli.engine.runtime.opening import open_worker
-from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.runtime.open_worker import open_worker
+from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 from forge_cli.events import Attachment, Message, OnAsk, ToolCall, Usage
 from forge_cli.record.resume import Past, PastChild
 from forge_cli.testing import Project, scripted_model

@@ -22,7 +22,7 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Delta
 from forge_cli.core.results import Json
 from forge_cli.engine.gate.judge import Caller
-from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.events import Usage
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.process.signals import in_loop

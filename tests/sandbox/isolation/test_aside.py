@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forge_cli.sandbox.isolation.lookout import set_aside
+from forge_cli.sandbox.isolation.protected_scan import set_aside
 from forge_cli.sandbox.protected import is_protected
 
 

@@ -1,6 +1,6 @@
 """Confinement: which rule holds where, whatever lies in what.
 
-Covers forge_cli.sandbox.isolation.lookout.
+Covers forge_cli.sandbox.isolation.protected_scan.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import confinement as confinement_module
-from forge_cli.sandbox.isolation import lookout
+from forge_cli.sandbox.isolation import protected_scan
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule, confinement_for
 
 pytestmark = pytest.mark.needs("linux")
@@ -104,8 +104,8 @@ def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
 ) -> None:
     read: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr(lookout.os, "scandir", lambda path: read.append(path) or scandir(path))
-    monkeypatch.setattr(lookout, "_SETTLED", -(10**18))
+    monkeypatch.setattr(protected_scan.os, "scandir", lambda path: read.append(path) or scandir(path))
+    monkeypatch.setattr(protected_scan, "_SETTLED", -(10**18))
     for name in ("a/b", "c/.git"):
         (tmp_path / name).mkdir(parents=True)
     confinement = in_zone(tmp_path)

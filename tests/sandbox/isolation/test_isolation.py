@@ -2,7 +2,7 @@
 
 Each by every mechanism; what Landlock does not hold is marked, and listed in test_escapes.py.
 Covers forge_cli.sandbox.isolation.bubblewrap, forge_cli.sandbox.isolation.landlock, forge_cli.sandbox.isolation.enter,
-forge_cli.sandbox.isolation.lookout.
+forge_cli.sandbox.isolation.protected_scan.
 """
 
 import errno

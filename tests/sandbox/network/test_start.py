@@ -1,6 +1,6 @@
 """Confined commands with a proxy: they reach what rules name, through forge, and nothing else in any way.
 
-Covers forge_cli.sandbox.network.inside.
+Covers forge_cli.sandbox.network.proxy_bootstrap.
 """
 
 import os

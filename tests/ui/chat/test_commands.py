@@ -20,7 +20,7 @@ from forge_cli import Event, EventBus, Tool, WorkerRuntime, load_worker, tool
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Custom
 from forge_cli.embedding import open_session
-from forge_cli.engine.runtime.announcing import Announcer
+from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.events import (
     CommandEvent,
     ContextUsage,

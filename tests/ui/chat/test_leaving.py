@@ -1,6 +1,6 @@
 """Questions in a conversation that are left by Ctrl+C or Esc: nothing is called, and the next line is a new one.
 
-Covers forge_cli.ui.terminal.taken.
+Covers forge_cli.ui.terminal.raw_mode.
 """
 
 import json

@@ -8,8 +8,8 @@ import pytest
 
 from forge_cli import Tool
 from forge_cli.core import bounds
-from forge_cli.engine.gate import performing
-from forge_cli.engine.gate.performing import CallClock, perform, perform_within
+from forge_cli.engine.gate import execution
+from forge_cli.engine.gate.execution import CallClock, perform, perform_within
 
 from ..conftest import OpenGate
 
@@ -106,7 +106,7 @@ async def test_whatever_a_tool_raises_is_its_error(gate: OpenGate) -> None:
 
 
 async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(performing, "TIME_LIMIT", 0.02)
+    monkeypatch.setattr(execution, "TIME_LIMIT", 0.02)
 
     async def act() -> None:
         await anyio.sleep_forever()
@@ -119,7 +119,7 @@ async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, mon
 async def test_child_workers_count_in_a_limit_of_its_own_only(
     monkeypatch: pytest.MonkeyPatch, timeout: float | None, late: bool
 ) -> None:
-    monkeypatch.setattr(performing, "TIME_LIMIT", 0.02)
+    monkeypatch.setattr(execution, "TIME_LIMIT", 0.02)
     clock = CallClock(timeout)
 
     async def act() -> str:

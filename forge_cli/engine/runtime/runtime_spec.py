@@ -46,7 +46,7 @@ class Wiring:
     """Of a worker that has many sessions, what they share; its children have their own."""
     sinks: tuple[Sink, ...] = ()
     """Get each line of the record."""
-    keep_consent: Callable[[], Awaitable[None]] | None = None
+    sync_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, where the sinks do not."""
     session_id: str | None = None
     parent: Parent | None = None

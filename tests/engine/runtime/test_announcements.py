@@ -4,7 +4,7 @@ import pytest
 
 from forge_cli import EventBus, WorkerRuntime, load_worker, tool
 from forge_cli.core.events import Event, ManualToolsAvailable, SessionStart, StatusEvent
-from forge_cli.engine.runtime.announcing import Announcer
+from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.schema.tool import Tool
 from forge_cli.testing import Project
 

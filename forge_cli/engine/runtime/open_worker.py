@@ -17,8 +17,8 @@ from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
-from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.unfinished import OpenCalls
 from forge_cli.engine.turns.environment import (
     describe_changes,
     describe_zone,
@@ -28,7 +28,7 @@ from forge_cli.engine.turns.environment import (
 )
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
-from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
+from forge_cli.engine.turns.loop import EnvironmentChange, Loop, Tally
 from forge_cli.engine.turns.window import Context
 from forge_cli.files.settings import has_policy
 from forge_cli.record.recorder import Recorder
@@ -36,11 +36,11 @@ from forge_cli.record.recorder import Recorder
 if TYPE_CHECKING:
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
-    from forge_cli.engine.gate.consent import ReopenedCalls
+    from forge_cli.engine.gate.consent import ResumedCalls
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.prepared import PreparedFolder
-    from forge_cli.engine.runtime.wiring import RuntimeSpec
+    from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
     from forge_cli.files.settings import Settings
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.secrets import Redactor
@@ -174,7 +174,7 @@ async def assemble_worker(
         judge=replace(assembly.guard.judge, reopened=reopened),
         delegate=delegate,
         before_result=redactor.redact_ahead,
-        keep_consent=spec.keep_consent,
+        sync_consent=spec.sync_consent,
         repeated=spec.replay,
     )
     return replace(assembly, guard=guard)
@@ -199,7 +199,7 @@ def _listen(spec: RuntimeSpec, folder: PreparedFolder, stack: AsyncExitStack) ->
     """The record hears everything first, then the program."""
     recorder = None
 
-    def obey(event: Event) -> None:
+    def interrupt(event: Event) -> None:
         if isinstance(event, Interrupt):
             spec.interrupt.interrupt(event.reason)
 
@@ -219,7 +219,7 @@ def _listen(spec: RuntimeSpec, folder: PreparedFolder, stack: AsyncExitStack) ->
         stack.callback(spec.bus.subscribe(open_calls, transient=recorder is not None and recorder.shows))
     if spec.on_event:
         stack.callback(spec.bus.subscribe(spec.on_event))
-    stack.callback(spec.bus.subscribe(obey, only=(Interrupt,)))
+    stack.callback(spec.bus.subscribe(interrupt, only=(Interrupt,)))
     return open_calls
 
 
@@ -318,12 +318,12 @@ def window_of(folder: PreparedFolder, model: ChosenModel) -> int | None:
 
 def _environment(
     spec: RuntimeSpec, assembly: Assembly, folder: PreparedFolder, redactor: Redactor, loop: Loop | None
-) -> tuple[str | None, EnvironmentNews | None]:
+) -> tuple[str | None, EnvironmentChange | None]:
     """The environment in the system prompt, and what has changed; a session keeps what it began with."""
     past, replay = spec.past, spec.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
     if loop:
-        before, last = loop.environment, loop.told_environment
+        before, last = loop.environment, loop.last_environment_sent
     if replay:
         now = replay.environment or last
     else:
@@ -331,11 +331,11 @@ def _environment(
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))
-    return before, EnvironmentNews(changes, now) if changes else None
+    return before, EnvironmentChange(changes, now) if changes else None
 
 
-def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ReopenedCalls | None:
+def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ResumedCalls | None:
     parent = spec.parent.assembly.guard.judge.reopened if spec.parent else None
     if spec.past is None and parent is None:
         return None
-    return engine.gate.consent.ReopenedCalls.of(spec.past, redactor.redact, parent)
+    return engine.gate.consent.ResumedCalls.of(spec.past, redactor.redact, parent)

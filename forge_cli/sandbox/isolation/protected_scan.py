@@ -32,7 +32,7 @@ class _Folder:
     protected: tuple[str, ...]
 
 
-class Lookout:
+class ProtectedScan:
     """Finds protected names; a folder that has not changed since is not read again."""
 
     def __init__(self) -> None:

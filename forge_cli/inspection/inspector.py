@@ -16,11 +16,11 @@ from pydantic import ValidationError
 
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.text import counted, cut, visible
-from forge_cli.core.thirdparty import needs_third_party, refuse, watching
+from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.settings import import_timeout
 from forge_cli.inspection.child import result_type
-from forge_cli.inspection.reach import child_environment, confined, make_zones, unseen_zones
+from forge_cli.inspection.child_mounts import child_environment, confined, make_zones, unseen_zones
 from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.limits import ProcessLimits
@@ -53,13 +53,13 @@ def look(
     """The result of one function, found without third-party code in this process."""
 
     async def once() -> T:
-        async with Looker(worker, folder, calls_tools=calls_tools) as looker:
-            return await looker(function, *args)
+        async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
+            return await inspector(function, *args)
 
     return in_loop(once)
 
 
-class Looker:
+class Inspector:
     """Calls functions whose arguments and results can be written as JSON.
 
     A function that turns out to need third-party code is called in a child instead, which sees what loading a worker
@@ -88,7 +88,7 @@ class Looker:
     async def __call__(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         if self._child is None:
             try:
-                with watching(refuse):
+                with watching(deny_third_party):
                     return await function(*args)
             except BaseException as error:
                 if not needs_third_party(error):

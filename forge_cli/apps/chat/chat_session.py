@@ -31,8 +31,8 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker
+from forge_cli.inspection.child_mounts import declared_zones
 from forge_cli.inspection.model_names import model_names
-from forge_cli.inspection.reach import declared_zones
 from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines
 from forge_cli.record.removal import remove_unused

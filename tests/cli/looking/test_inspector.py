@@ -1,6 +1,6 @@
 """Looking at third-party code: what comes back, what it can see, and when no child is started.
 
-Covers forge_cli.inspection.gate, forge_cli.inspection.looker.
+Covers forge_cli.inspection.gate, forge_cli.inspection.inspector.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.inspection import looker, reach
+from forge_cli.inspection import child_mounts, inspector
 from forge_cli.testing import Project
 
 TOOLS = '''
@@ -41,7 +41,7 @@ def worker(project: Project) -> Project:
 
 @pytest.fixture
 def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looker, "_START", "raise SystemExit('no child may be started here')")
+    monkeypatch.setattr(inspector, "_START", "raise SystemExit('no child may be started here')")
 
 
 COMMANDS = [
@@ -159,15 +159,15 @@ def test_debug_shows_the_traceback_of_the_child(start, worker: Project) -> None:
 def test_a_plugin_learns_that_its_key_is_set_and_not_its_value(monkeypatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-not-for-strangers-0123456789")
     monkeypatch.setenv("SOME_URL", "https://me:not-for-strangers-0123456789@example.org")
-    found = reach.child_environment()
+    found = child_mounts.child_environment()
     assert found["SOME_API_KEY"] == "hidden"
     assert "not-for-strangers" not in str(found)
 
 
 @pytest.mark.long
 def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cli, worker, monkeypatch) -> None:
-    monkeypatch.setattr(reach, "mechanism", lambda: None)
-    reach._warn_once.cache_clear()
+    monkeypatch.setattr(child_mounts, "mechanism", lambda: None)
+    child_mounts._warn_once.cache_clear()
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 0
     assert done.err.startswith("warning: third-party code is loaded in a process of its own, but")

@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli import WorkerRuntime, load_worker
-from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
