@@ -203,6 +203,33 @@ def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
     assert done.err == f"forge: 3 of {len(json.loads(done.out))} checks failed\n"
 
 
+# An old text of the package, the one in its place, and a part of what the check says.
+MISTAKES = [
+    ("words = words_module", "words = 1 + 1", "names nothing"),
+    ("words = words_module", "words = nosuch_module", "No module named 'nosuch_module'"),
+    ("Version: 1.2\n", "Version: 1.2\nRequires-Dist: nosuch\n", "not installed: nosuch"),
+    ("def forge_toolsets", "def forge_tool_sets", "unknown hook"),
+    ("return [Words]", "return 7", "'int' object is not iterable"),
+    ('name = "words"', 'name = "other"', "offers no toolset of its own name"),
+    ('Annotated[int, Field(description="The longest word.")]', "int", "longest: no description"),
+    ('"""Tell the length of the longest word."""', "", "longest: description"),
+    ('lambda result: Text("frequent")', "7", "is not callable"),
+    ('{"words.frequent": lambda result: Text("frequent")}', "['words.frequent']", "offers no renderers"),
+]
+
+
+def test_mistakes_of_authors_are_named(cli: Cli, site: Path) -> None:
+    texts = {path: path.read_text() for path in site.rglob("*") if path.is_file()}
+    failures = []
+    for old, wrong, said in MISTAKES:
+        for path, text in texts.items():
+            path.write_text(text.replace(old, wrong))
+        done = cli("plugins", "check", "forge-tools-words")
+        if done.code != 1 or said not in done.out:
+            failures.append((wrong, done))
+    assert failures == []
+
+
 def test_settings_that_only_a_worker_can_give(cli: Cli, site: Path) -> None:
     module = site / "words_module.py"
     module.write_text(WORDS.replace('Field(description="The longest word.")] = 10', "Field()]"))

@@ -8,8 +8,6 @@ import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.approval import THIS_CALL
-from forge_cli.core.events import Event
-from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.embedding import ApprovalController
 
 from ...approval import new_request
@@ -29,47 +27,9 @@ def callback(*answers: ApprovalDecision) -> Any:
     return answer
 
 
-@pytest.mark.parametrize(
-    ("mode", "decision"),
-    [
-        ("approve_all", ApprovalDecision(True, note="approval mode approve_all", by="mode")),
-        ("auto_deny", ApprovalDecision(False, note="approval mode auto_deny", by="mode")),
-    ],
-)
-async def test_a_mode_answers_without_asking(mode: str, decision: ApprovalDecision) -> None:
-    seen: list[Event] = []
-    bus = EventBus()
-    bus.subscribe(seen.append, answers=True)
-    controller = ApprovalController(mode, callback(), bus=bus)
-    assert await controller.request_approval(REQUEST) == decision
-    assert seen == []
-
-
-async def test_a_yes_for_the_session_is_remembered_by_the_fingerprint_of_the_request() -> None:
-    controller = ApprovalController(approval_callback=callback(ApprovalDecision(True, remember="session")))
-    asked = replace(REQUEST, fingerprint="f1")
-    assert (await controller.request_approval(asked)).by == "user"
-    assert (await controller.request_approval(replace(asked, request_id="r2"))).by == "memory"
-    assert not await controller.request_approval(replace(asked, fingerprint="f2"))
-    assert asked.type == "tool_call"
-
-
-async def test_what_is_good_only_once_is_not_remembered() -> None:
-    yes = ApprovalDecision(True, remember="session")
-    controller = ApprovalController(approval_callback=callback(yes, yes))
-    asked = replace(REQUEST, fingerprint="f1", once=True)
-    assert [(await controller.request_approval(asked)).by for _ in range(2)] == ["user", "user"]
-
-
 async def test_an_unknown_mode_is_no_mode() -> None:
     with pytest.raises(ValueError, match="yolo"):
         ApprovalController("yolo")
-
-
-async def test_nobody_there_is_headless_and_says_so() -> None:
-    controller = ApprovalController()
-    assert not controller.attended
-    assert await controller.request_approval(REQUEST) == ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
 
 
 async def test_a_callback_wins_over_the_bus() -> None:
@@ -78,11 +38,6 @@ async def test_a_callback_wins_over_the_bus() -> None:
     controller = ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus)
     with anyio.fail_after(60):
         assert await controller.request_approval(REQUEST) == ApprovalDecision(True)
-
-
-async def test_a_callback_may_be_a_plain_function() -> None:
-    controller = ApprovalController("interactive", lambda request: ApprovalDecision(request == REQUEST, note="fine"))
-    assert await controller.request_approval(REQUEST) == ApprovalDecision(True, note="fine", by="user")
 
 
 async def test_a_callback_cannot_pass_for_somebody_else() -> None:
@@ -102,26 +57,6 @@ async def test_a_grant_is_for_its_fingerprint_only() -> None:
     assert await controller.request_approval(REQUEST, "f2") == no
 
 
-async def test_one_prompt_at_a_time() -> None:
-    open_prompts = 0
-    most = 0
-
-    async def slow(request: ApprovalRequest) -> ApprovalDecision:
-        nonlocal open_prompts, most
-        open_prompts += 1
-        most = max(most, open_prompts)
-        await anyio.wait_all_tasks_blocked()
-        open_prompts -= 1
-        return ApprovalDecision(True)
-
-    controller = ApprovalController("interactive", slow)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(controller.request_approval, REQUEST)
-    assert most == 1
-
-
 async def test_the_second_of_two_identical_requests_waits_for_the_first_answer() -> None:
     asked: list[ApprovalRequest] = []
 
@@ -136,15 +71,6 @@ async def test_the_second_of_two_identical_requests_waits_for_the_first_answer()
             tasks.start_soon(controller.request_approval, REQUEST, "f1")
             tasks.start_soon(controller.request_approval, REQUEST, "f1")
     assert len(asked) == 1
-
-
-async def test_the_request_is_told_before_the_answer() -> None:
-    bus = EventBus()
-    seen: list[str] = []
-    bus.subscribe(lambda event: seen.append(event.type))
-    await ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus).request_approval(REQUEST)
-    await ApprovalController("interactive", bus=bus).request_approval(REQUEST)
-    assert seen == ["approvalRequired", "approvalResponse", "approvalRequired"]
 
 
 SESSION = ApprovalDecision(True, remember="session")

@@ -6,7 +6,6 @@ Covers forge_cli.engine.gate.outcome.
 import asyncio
 import json
 import re
-import sys
 import threading
 from typing import Any
 
@@ -21,7 +20,7 @@ from forge_cli.errors import BlockedError
 from forge_cli.events import ToolOutcome
 from forge_cli.testing import Project, call, calls
 
-from ..conftest import NO_INPUT, Gate, OpenGate, Recorded
+from ..conftest import Gate, OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio
 
@@ -149,27 +148,6 @@ async def test_the_line_of_the_author_stands_in_the_result(gate: OpenGate, error
     outcome = await outcome_of(gate, act)
     assert (outcome.error or "").endswith(f" (test_guard_execution.py:{line})")
     assert "\n" not in (outcome.error or "")
-
-
-async def test_sys_exit_deep_inside(gate: OpenGate) -> None:
-    def sync() -> None:
-        sys.exit("bye")
-
-    async def not_sync() -> None:
-        await anyio.lowlevel.checkpoint()
-        sys.exit("bye")
-
-    for function in (sync, not_sync):
-        assert without_place((await outcome_of(gate, function)).error) == "SystemExit: bye"
-
-
-async def test_an_execute_that_is_not_async_is_called_in_a_thread(gate: OpenGate) -> None:
-    def sync(args: Any, context: ToolContext) -> str:
-        return "done"
-
-    plain = Tool(name="act", description="", input_schema=NO_INPUT, execute=sync, needs_approval=False)  # type: ignore[arg-type]
-    outcome = await gate(plain)("act")
-    assert (outcome.status, outcome.value.text()) == ("success", "done")
 
 
 # --- timeouts

@@ -1,6 +1,6 @@
 """What a request tells the prompt of its args: which are as by default, and which the preview shows."""
 
-from forge_cli import Preview, Text
+from forge_cli import Text
 from forge_cli.testing import Project, call, calls
 
 TOOLS = '''
@@ -49,7 +49,3 @@ def test_a_preview_that_is_none_is_a_failed_one(project: Project) -> None:
     request = asked(project, "odd")
     assert request.preview.text().startswith("no preview: ")
     assert request.once
-
-
-def test_a_preview_may_have_nothing_to_show() -> None:
-    assert Preview(None).value is None

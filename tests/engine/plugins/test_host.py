@@ -84,12 +84,6 @@ def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
     assert seen.result.response == "Sun in Rome."
 
 
-def test_an_entry_point_may_name_an_object_in_a_module(install: Install) -> None:
-    module = TOOLSET.format(name="weather") + "\nclass holder:\n    forge_toolsets = staticmethod(forge_toolsets)\n"
-    install("forge-tools-weather", {"weather": "weather_plugin:holder"}, weather_plugin=module)
-    assert PluginHost().toolset("weather")[0].name == "weather"
-
-
 @pytest.mark.parametrize(
     ("module", "problem"),
     [
@@ -203,21 +197,6 @@ def test_an_unknown_toolset_like_no_other_may_be_a_package() -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset("zeppelin", WHERE)
     assert caught.value.hint == "if it is a package: forge plugins install forge-tools-zeppelin"
-
-
-def test_what_is_installed_later_is_found_by_the_next_host(install: Install) -> None:
-    assert "late" not in [plugin.name for plugin in PluginHost().plugins]
-    install("forge-tools-late", {"late": "late_plugin"}, late_plugin=TOOLSET.format(name="late"))
-    assert PluginHost().toolset("late")[0].name == "late"
-
-
-def test_what_is_uninstalled_is_gone_from_the_next_host(install: Install) -> None:
-    site = install("forge-tools-brief", {"brief": "brief_plugin"})
-    assert "brief" in [plugin.name for plugin in PluginHost().plugins]
-    for file in (site / "forge_tools_brief-1.0.dist-info").iterdir():
-        file.unlink()
-    (site / "forge_tools_brief-1.0.dist-info").rmdir()
-    assert "brief" not in [plugin.name for plugin in PluginHost().plugins]
 
 
 MODEL = """
@@ -342,16 +321,6 @@ def test_a_broken_renderer_only_costs_its_rendering(install: Install, module: st
     assert PluginHost().renderer(Custom("weather.forecast", {})) is None
 
 
-def test_one_module_may_be_behind_several_names(install: Install) -> None:
-    both = TOOLSET.format(name="weather") + RENDERER
-    install(
-        "forge-tools-weather", {"weather": "weather_plugin", "render.weather": "weather_plugin"}, weather_plugin=both
-    )
-    host = PluginHost()
-    assert host.toolset("weather")[0].name == "weather"
-    assert host.renderer(Custom("weather.forecast", {}))
-
-
 # --- names that are taken
 
 
@@ -459,28 +428,3 @@ def test_a_plugin_for_another_forge_says_so_when_it_cannot_be_loaded(install: In
     with pytest.raises(PluginError) as caught:
         PluginHost().toolset("newer")
     assert caught.value.message.endswith(f"; it is built for forge >= 9, this is {__version__}")
-
-
-HOSTILE_CLASS = """
-class Meta(type):
-    def __getattribute__(cls, name):
-        raise SystemExit(0)
-
-class Odd(metaclass=Meta):
-    pass
-"""
-
-
-@pytest.mark.parametrize("answer", ["[Odd]", "[Odd()]", "Odd", "{Odd: 1}", "[[]]", "['x' * 10**6]", "iter([Odd] * 3)"])
-@pytest.mark.parametrize("hook", ["toolsets", "models", "renderers", "executors"])
-def test_whatever_a_hook_gives_is_a_sentence(install: Install, hook: str, answer: str) -> None:
-    code = f"from forge_cli import hookimpl\n{HOSTILE_CLASS}\n@hookimpl\ndef forge_{hook}():\n    return {answer}\n"
-    points = {"odd": "odd_plugin", "model.odd": "odd_plugin", "render.odd": "odd_plugin", "executor.odd": "odd_plugin"}
-    install("forge-tools-odd", points, odd_plugin=code)
-    host = PluginHost()
-    for ask in (host.toolset, host.model, host.executor):
-        with pytest.raises(PluginError) as caught:
-            ask("odd")
-        assert "of forge-tools-odd 1.0 " in caught.value.message
-        assert len(str(caught.value)) < 3000
-    assert host.renderer(Custom("odd.kind", {})) is None

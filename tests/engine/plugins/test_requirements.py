@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from forge_cli import __version__
-from forge_cli.core.source import canonical
 from forge_cli.engine.plugins.requirements import missing, unfit
 
 
@@ -53,11 +52,3 @@ def test_what_is_not_installed(requiring) -> None:
         "here; os_name != 'x'",
     )
     assert missing(named) == ["no-such-package", "nor-this", "here"]
-
-
-def test_metadata_that_is_not_there_requires_nothing() -> None:
-    assert (unfit("no-such-package"), missing("no-such-package"), unfit("")) == (None, [], None)
-
-
-def test_names_are_compared_as_indexes_do() -> None:
-    assert canonical(" Forge_Tools.Web ") == "forge-tools-web"

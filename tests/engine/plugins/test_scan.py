@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from forge_cli.cli.app import carry_out
 from forge_cli.engine.plugins import scan
-from forge_cli.engine.plugins.scan import Plugin, installed
+from forge_cli.engine.plugins.scan import installed
 from forge_cli.testing import Project
 
 from ...distributions import write_distribution
-from ...rows import each_row
 
 TOOLSET = '''
 from forge_cli import Toolset, hookimpl, tool
@@ -131,13 +128,6 @@ def test_it_is_kept_from_one_process_to_the_next(site: Site, cache: Path) -> Non
     assert look() == ([name for name in first if "test-weather" not in name], True)
 
 
-def test_it_is_looked_through_once(site: Site, cache: Path, searches: list[str]) -> None:
-    site.install("test-weather", "weather = weather_plugin", "render.weather = weather_plugin")
-    for _ in range(3):
-        assert foreign(cache) == ["render.weather of test-weather 1.0", "weather of test-weather 1.0"]
-    assert searches == ["searched"]
-
-
 def test_forges_own_come_first_and_every_list_is_in_order(site: Site, cache: Path) -> None:
     site.install("test-b", "aaa = b_plugin", "zzz = b_plugin")
     site.install("test-a", "aaa = a_plugin")
@@ -145,45 +135,6 @@ def test_forges_own_come_first_and_every_list_is_in_order(site: Site, cache: Pat
         own = [plugin.distribution == scan.OWN for plugin in installed(cache)]
         assert own == sorted(own, reverse=True)
         assert foreign(cache) == ["aaa of test-a 1.0", "aaa of test-b 1.0", "zzz of test-b 1.0"]
-
-
-def test_nothing_is_kept_but_where_plugins_are(site: Site, cache: Path) -> None:
-    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
-    found = installed(cache)
-    kept = json.loads(kept_file(cache).read_text())
-    assert sorted(kept) == ["path", "plugins", "stamps"]
-    assert {frozenset(entry) for entry in kept["plugins"]} == {frozenset(Plugin.__dataclass_fields__)}
-    assert {Plugin(**entry) for entry in kept["plugins"]} == set(found)
-    assert kept["path"] == [os.path.abspath(entry) for entry in sys.path]
-    files = [path for path in kept["stamps"] if path not in kept["path"]]
-    assert str(site.info("test-weather") / "entry_points.txt") in files
-    assert all(path.endswith("entry_points.txt") for path in files)
-    assert "weather_plugin" not in sys.modules
-
-
-def test_another_path_has_a_cache_of_its_own(
-    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searches: list[str]
-) -> None:
-    site.install("test-weather", "weather = weather_plugin")
-    assert foreign(cache) == ["weather of test-weather 1.0"]
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "path", [entry for entry in sys.path if entry != str(site.folder)])
-        assert foreign(cache) == []
-    assert foreign(cache) == ["weather of test-weather 1.0"]
-    assert len(searches) == 2
-
-
-def test_a_relative_entry_of_the_path_means_another_folder_elsewhere(
-    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site.install("test-weather", "weather = weather_plugin")
-    age(site.folder)
-    (tmp_path / "empty").mkdir()
-    age(tmp_path / "empty")
-    monkeypatch.setattr(sys, "path", ["", *[entry for entry in sys.path if entry != str(site.folder)], Path("no text")])
-    for folder, found in [(site.folder, ["weather of test-weather 1.0"]), (tmp_path / "empty", [])] * 2:
-        monkeypatch.chdir(folder)
-        assert foreign(cache) == found
 
 
 # --- what makes it look again
@@ -205,15 +156,6 @@ def test_what_is_uninstalled_is_gone(site: Site, cache: Path) -> None:
     assert foreign(cache) == []
 
 
-def test_another_version(site: Site, cache: Path) -> None:
-    site.install("test-weather", "weather = weather_plugin")
-    age(site.folder)
-    assert foreign(cache) == ["weather of test-weather 1.0"]
-    site.uninstall("test-weather")
-    site.install("test-weather", "weather = weather_plugin", version="1.1")
-    assert foreign(cache) == ["weather of test-weather 1.1"]
-
-
 def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> None:
     entries = site.install("test-weather", "weather = weather_plugin") / "entry_points.txt"
     age(entries)
@@ -226,15 +168,6 @@ def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> Non
     entries.write_text("[forge]\nagain = weather_plugin\n")
     assert foreign(cache) == ["again of test-weather 1.0"]
     assert site.folder.stat().st_mtime_ns == before
-
-
-def test_a_distribution_that_becomes_a_plugin_where_it_is(site: Site, cache: Path) -> None:
-    info = site.install("test-weather")
-    (info / "entry_points.txt").write_text("[console_scripts]\nweather = weather_plugin\n")
-    age(info / "entry_points.txt")
-    assert foreign(cache) == []
-    (info / "entry_points.txt").write_text("[forge]\nweather = weather_plugin\n")
-    assert foreign(cache) == ["weather of test-weather 1.0"]
 
 
 def test_a_folder_of_the_path_that_appears(
@@ -274,20 +207,6 @@ def test_the_first_of_two_distributions_of_one_name_counts(
 
 
 # --- what does no harm
-
-
-@pytest.mark.long
-@example(b"")
-@example(b"[]")
-@example(b"[" * 100_000)
-@example(b"null")
-@example(b"\xff")
-@given(st.binary(max_size=40))
-def test_a_cache_that_holds_something_else_counts_for_nothing(cache: Path, content: bytes) -> None:
-    expected = installed(cache)
-    kept_file(cache).write_bytes(content)
-    assert installed(cache) == expected
-    assert json.loads(kept_file(cache).read_text())["plugins"]
 
 
 @pytest.mark.parametrize(
@@ -335,63 +254,6 @@ def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(site: Site, cache
     entries.write_text("[forge]\nbroken = mended_plugin\n")
     age(entries)
     assert "broken of test-broken 1.0" in foreign(cache)
-
-
-def test_metadata_without_a_name_or_a_version(site: Site, cache: Path) -> None:
-    (site.install("test-nameless", "nameless = x") / "METADATA").unlink()
-    (site.install("test-timeless", "timeless = x") / "METADATA").write_text("Name: test-timeless\n")
-    assert foreign(cache) == ["timeless of test-timeless ?"]
-
-
-def test_a_missing_version_may_be_an_error(site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is with the package importlib_metadata, which replaces what finds distributions once it is imported."""
-
-    def find(self: metadata.Distribution) -> str:
-        return next(line[9:] for line in str(self.read_text("METADATA")).splitlines() if line.startswith("Version: "))
-
-    monkeypatch.setattr(metadata.Distribution, "version", property(find))
-    (site.install("test-timeless", "timeless = x") / "METADATA").write_text("Name: test-timeless\n")
-    site.install("test-weather", "weather = weather_plugin")
-    assert foreign(cache) == ["timeless of test-timeless ?", "weather of test-weather 1.0"]
-
-
-# --- the stamp of a plugin
-
-
-def stamp_of(value: str) -> str:
-    return Plugin("weather", value, "test-weather", "1.0").stamp()
-
-
-def test_a_stamp_changes_with_the_files_of_the_plugin(site: Site) -> None:
-    site.install("test-weather", alone="x = 1\n")
-    package = site.folder / "weather_package" / "inner"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").write_text("1 / 0\n")
-    (package / "module.py").write_text("x = 1\n")
-    (package / "data.txt").write_text("x")
-    importlib.invalidate_caches()
-    values = ["alone", "alone:thing.inner", "weather_package", "weather_package.inner.module:x"]
-    before = [stamp_of(value) for value in values]
-    assert before == [stamp_of(value) for value in values]
-    (package / "data.txt").write_text("other")
-    assert before == [stamp_of(value) for value in values]
-    (site.folder / "alone.py").write_text("x = 12\n")
-    (package / "new.py").write_text("")
-    assert not set(before) & {stamp_of(value) for value in values}
-    assert not {"alone", "weather_package"} & set(sys.modules)
-
-
-@each_row("value", ["", ":x", ".x", "nosuch_module", "nosuch_module.inner:x", "two words", "odd_module"])
-def test_a_stamp_of_what_cannot_be_imported(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "odd_module", type(sys)("odd_module"))
-    assert stamp_of(value) == stamp_of(value)
-
-
-def test_a_stamp_changes_with_the_version_of_the_plugin_and_of_forge(monkeypatch: pytest.MonkeyPatch) -> None:
-    stamps = {Plugin("weather", "x", "test-weather", version).stamp() for version in ("1.0", "1.1")}
-    monkeypatch.setattr(scan, "__version__", "99")
-    stamps.add(stamp_of("x"))
-    assert len(stamps) == 3
 
 
 # --- ``forge tools list``, which keeps its rows
@@ -484,20 +346,6 @@ def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(site:
     assert "nosuch_dependency" not in sys.modules
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "value", [7, None, "rows", [7], [{}], [{"name": "x"}], [{"nosuch": 1}], [{"name": "x", "toolset": 1, "extra": 2}]]
-)
-def test_rows_that_make_no_sense_are_found_out_anew(site: Site, rows: List, project: Project, value: Any) -> None:
-    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
-    first = rows()
-    file = project.home / "cache" / "tools.json"
-    kept = json.loads(file.read_text())
-    kept["weather of test-weather 1.0"]["value"] = value
-    file.write_text(json.dumps(kept))
-    assert rows() == first
-
-
 def test_what_is_kept_decides_nothing(site: Site, rows: List, project: Project) -> None:
     site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
     assert rows()["forecast"]["approval"] == "ask"
@@ -508,20 +356,6 @@ def test_what_is_kept_decides_nothing(site: Site, rows: List, project: Project) 
     seen = project.run({"calls": [{"tool": "forecast", "input": {"city": "Rome"}}]}, "done")
     assert seen.statuses == ["denied"]
     sys.modules.pop("weather_plugin", None)
-
-
-@pytest.mark.long
-def test_plugins_that_shall_not_load_are_not_listed(
-    site: Site, rows: List, monkeypatch: pytest.MonkeyPatch, project: Project
-) -> None:
-    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
-    site.install("test-broken", "broken = broken_plugin", broken_plugin="1 / 0\n")
-    assert list(rows()) == ["broken", "forecast"]
-    for named, listed in {"test-weather": ["forecast"], "Test_Broken": ["broken"], "other": [], "": []}.items():
-        monkeypatch.setenv("FORGE_LOAD_PLUGINS", named)
-        assert list(rows()) == listed
-    monkeypatch.delenv("FORGE_LOAD_PLUGINS")
-    assert list(rows()) == ["broken", "forecast"]
 
 
 @pytest.mark.long

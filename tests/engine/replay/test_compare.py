@@ -26,25 +26,6 @@ def found(
     return [drift.message for drift in differences(turn, told, request, set(came), Likeness("/then", Path("/now")))]
 
 
-def test_the_same_request_has_no_difference() -> None:
-    assert found() == []
-    assert found(told=None) == []
-
-
-def test_tools_come_first_then_the_prompt_then_what_was_said() -> None:
-    other = ModelRequest("You give.", History([Message("user", "stop")]), [replace(PAY, description="Give"), LOOK])
-    assert found(other) == [
-        "other tools are offered: 'look' is new",
-        "the system prompt differs",
-        "the description of 'pay' differs",
-        "the task differs",
-        "the history differs, and the record does not say in what",
-    ]
-
-
-LOOK = ToolSpec("look", "Look", {"type": "object"})
-
-
 def test_a_tool_that_was_made_on_the_way_may_be_missing() -> None:
     made = replace(TURN, request=TurnStart(1, HISTORY.digest("You pay.", [PAY]), ("pay", "made")))
     assert found(turn=made)[0] == "other tools are offered: 'made' is gone"

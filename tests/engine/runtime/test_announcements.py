@@ -71,22 +71,3 @@ def test_the_tools_for_people_are_announced_again_when_they_change() -> None:
     announcer.offer([])
     announced = [event.tools for event in events if isinstance(event, ManualToolsAvailable)]
     assert [[entry["name"] for entry in entries] for entries in announced] == [["push"], []]
-
-
-def test_nothing_is_told_before_the_start_nor_after_the_end() -> None:
-    bus = EventBus()
-    events, announcer = heard(bus), Announcer(bus, is_root=True)
-    announcer.notify("info", "before")
-    assert events == []
-    announcer.start(START, ())
-    announcer.notify("info", "during")
-    announcer.stop()
-    announcer.notify("info", "after")
-    assert events == [START, StatusEvent("info", "before"), StatusEvent("info", "during")]
-
-
-def test_a_child_waits_for_no_start() -> None:
-    bus = EventBus()
-    events = heard(bus)
-    Announcer(bus, is_root=False).notify("info", "at once")
-    assert events == [StatusEvent("info", "at once")]

@@ -1,6 +1,6 @@
 """A worker calls another: what goes down, what comes back, who is asked, and where the tree ends.
 
-Covers forge_cli.files.allowed.
+Covers forge_cli.files.allowed, forge_cli.engine.runtime.children.
 """
 
 import pytest

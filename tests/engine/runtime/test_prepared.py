@@ -18,15 +18,6 @@ def prepared(project: Project) -> PreparedWorker:
     return PreparedWorker(load_worker(project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")), PluginHost())
 
 
-def test_sessions_in_one_folder_share_what_was_found_in_it(prepared: PreparedWorker, tmp_path: Path) -> None:
-    folder = prepared.within(tmp_path)
-    (tmp_path / "link").symlink_to(tmp_path)
-    assert prepared.within(Path(tmp_path)) is folder
-    assert prepared.within(tmp_path / "link") is folder
-    assert prepared.within(tmp_path / "link") is folder
-    assert folder.workspace == Path(tmp_path).resolve()
-
-
 def test_a_link_to_another_folder_is_followed_by_the_next_session(prepared: PreparedWorker, tmp_path: Path) -> None:
     link = tmp_path / "link"
     for name in ("one", "two", "one"):
@@ -45,9 +36,3 @@ def test_a_folder_that_became_a_link_is_followed(prepared: PreparedWorker, tmp_p
     own.symlink_to(other)
     assert prepared.within(own) is not first
     assert prepared.within(own).workspace == other.resolve()
-
-
-def test_a_folder_that_is_not_there(prepared: PreparedWorker, tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-    folder = prepared.within(missing)
-    assert (folder.workspace, prepared.within(missing)) == (missing.resolve(), folder)

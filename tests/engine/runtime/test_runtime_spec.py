@@ -1,11 +1,11 @@
 """What a runtime is made of: the id of its session, and what a resumed task has to answer with."""
 
+from pathlib import Path
+
 import pytest
 
-from forge_cli import WorkerRuntime, load_worker
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime import runtime_spec
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, calls
 
@@ -20,13 +20,6 @@ def test_a_resumed_session_keeps_its_id(project: Project) -> None:
     assert again.result.session_id == seen.result.session_id
     assert {line["session"] for line in again.lines} == {seen.result.session_id}
     assert project.run("hi").result.session_id != seen.result.session_id
-
-
-def test_the_id_that_forge_gives_comes_before_that_of_the_log(project: Project) -> None:
-    worker = load_worker(project.write("worker.yaml", "name: w\n"))
-    resume = Resumed(read_past([]), Line({"seq": 1, "type": "status", "session": "s1"}))
-    assert WorkerRuntime(worker=worker, resume=resume).session_id == "s1"
-    assert WorkerRuntime(worker=worker, resume=resume, wiring=Wiring(session_id="s2")).session_id == "s2"
 
 
 @pytest.mark.parametrize(
@@ -45,3 +38,9 @@ def test_which_schema_a_resumed_task_has_to_fit(
     answer = '"7"' if given else "7"
     again = project.run(answer, task="" if unfinished else "go", resume=resume, output_schema=given)
     assert (again.result.status, again.result.output) == ("completed", output)
+
+
+def test_nothing_that_a_runtime_is_made_of_imports_the_runtime() -> None:
+    """Not even for its types; ``options`` makes one of what a person asked."""
+    modules = Path(runtime_spec.__file__).parent.glob("*.py")
+    assert [path.name for path in modules if "runtime.runtime import" in path.read_text()] == ["options.py"]

@@ -1,6 +1,5 @@
 """The calls of one turn: eight at most side by side, nobody overtakes a call that is not only reading."""
 
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -9,11 +8,9 @@ import pytest
 
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Effect, Tool, ToolContext
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.events import Event, StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.events import Event, StatusEvent, ToolResult
 from forge_cli.core.interrupt import Parked
-from forge_cli.core.phrases import SKIPPED_CALL
 from forge_cli.engine.turns.calls import SIDE_BY_SIDE, Turn
-from forge_cli.errors import BlockedError
 from forge_cli.events import ToolCall
 
 from ..conftest import Gate, OpenGate
@@ -83,18 +80,6 @@ async def test_eight_calls_run_at_once_and_never_nine(gate: OpenGate) -> None:
     assert [outcome.text() for outcome in turn.outcomes] == [str(n) for n in range(32)]
 
 
-async def test_functions_that_are_not_async_run_at_once_too(gate: OpenGate) -> None:
-    barrier = threading.Barrier(SIDE_BY_SIDE)
-
-    def meet(n: int) -> int:
-        barrier.wait(timeout=60)
-        return n
-
-    tool = Tool.from_function(meet, needs_approval=Approval.PRE_APPROVED, effects=READS)
-    turn = await take(gate(tool), numbered(8, "meet"))
-    assert [outcome.text() for outcome in turn.outcomes] == [str(n) for n in range(8)]
-
-
 async def test_results_are_in_the_order_of_the_calls_whoever_ends_first(gate: OpenGate) -> None:
     ended = [anyio.Event() for _ in range(6)]
 
@@ -110,19 +95,6 @@ async def test_results_are_in_the_order_of_the_calls_whoever_ends_first(gate: Op
     assert ids(turn) == [f"read{n}" for n in range(6)]
     happened = [event.tool_call_id for event in opened.events if isinstance(event, ToolResult)]
     assert happened == [f"read{n}" for n in reversed(range(6))]
-
-
-async def test_two_hundred_calls_in_one_turn(gate: OpenGate) -> None:
-    async def read(args: dict[str, Any], context: ToolContext) -> int:
-        await anyio.lowlevel.checkpoint()
-        return int(args["n"])
-
-    opened = gate(reading(read))
-    turn = await take(opened, numbered(200))
-    assert ids(turn) == [f"read{n}" for n in range(200)]
-    assert set(statuses(turn)) == {"success"}
-    for kind in (ToolStarted, ToolResult):
-        assert len({event.tool_call_id for event in opened.events if isinstance(event, kind)}) == 200
 
 
 async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait_for_it(gate: OpenGate) -> None:
@@ -179,23 +151,6 @@ async def test_one_that_fails_does_not_stop_the_others(gate: OpenGate) -> None:
         *("success", "error", "error", "error", "error", "timeout", "success"),
         *("invalid", "not_found", "success", "success"),
     ]
-
-
-async def test_what_the_tool_itself_blocks_ends_the_work_where_a_refusal_does(gate: OpenGate) -> None:
-    async def read(args: dict[str, Any], context: ToolContext) -> str:
-        if args["n"] == 1:
-            raise BlockedError("read", "not this one")
-        return "fine"
-
-    calls = [*numbered(3), *numbered(1, "write")]
-    opened = gate(reading(read), writing(read))
-    turn = await take(opened, calls, stop_on_refusal=True)
-    assert statuses(turn) == ["success", "blocked", "success", "interrupted"]
-    assert turn.refused is turn.outcomes[1]
-    assert turn.outcomes[-1].error == SKIPPED_CALL
-    going_on = await take(opened, calls)
-    assert statuses(going_on) == ["success", "blocked", "success", "success"]
-    assert going_on.refused is None
 
 
 async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(gate: OpenGate) -> None:
@@ -285,7 +240,3 @@ async def test_progress_of_calls_side_by_side_is_told_apart(gate: OpenGate) -> N
     await take(opened, numbered(8, "look"))
     told = {(event.tool_call_id, event.message) for event in opened.events if isinstance(event, StatusEvent)}
     assert told == {(f"look{n}", f"at {n}") for n in range(8)}
-
-
-async def test_no_calls_are_no_trouble(gate: OpenGate) -> None:
-    assert (await take(gate(), [])).outcomes == []

@@ -24,18 +24,6 @@ def history(*messages: Message) -> History:
     return found
 
 
-def test_messages_stay_in_order() -> None:
-    found = history(USER, ASSISTANT, RESULT)
-    assert list(found) == [USER, ASSISTANT, RESULT]
-    assert (len(found), found[0], found[-1], found[1:]) == (3, USER, RESULT, [ASSISTANT, RESULT])
-
-
-def test_the_same_request_has_the_same_digest() -> None:
-    turned = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"b": 2, "a": 1}),), native=object())
-    assert history(USER, ASSISTANT).digest("s", SPECS) == history(USER, turned).digest("s", SPECS)
-    assert history(USER).digest("s", SPECS) == history(USER).digest("s", SPECS)
-
-
 def test_the_digest_is_what_it_was_in_every_record() -> None:
     args = {"b": 2.5, "a": 'größer \u2028 \ud83d\ude00 "x"', "deep": [{"z": None, "y": True}]}
     call = Message("assistant", calls=(ToolCall("c1", "add", args),))
@@ -43,14 +31,6 @@ def test_the_digest_is_what_it_was_in_every_record() -> None:
     spec = ToolSpec("add", "Addiere.", {"type": "object", "properties": {"b": {}, "a": {}}})
     recorded = "6f192ec7e4567917a343669c802af5c29687adcadb13db29c26c70780cded9c4"
     assert found.digest("Sei höflich.", (spec,)) == recorded
-
-
-def test_asking_for_the_digest_changes_nothing() -> None:
-    found = history(USER)
-    first = found.digest("s", SPECS)
-    assert found.digest("s", SPECS) == first
-    found.append(ASSISTANT)
-    assert found.digest("s", SPECS) == history(USER, ASSISTANT).digest("s", SPECS) != first
 
 
 @each_row("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])

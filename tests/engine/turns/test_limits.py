@@ -1,15 +1,13 @@
 """Limits: the smallest counts, budgets add up down a tree of workers, and going in circles ends."""
 
 from dataclasses import astuple
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.messages import Usage
-from forge_cli.engine.turns.limits import Budget, LimitReached, Repeats, merged, tokens_of
+from forge_cli.engine.turns.limits import Budget, LimitReached, merged
 from forge_cli.engine.turns.prices import StatedPrice
 from forge_cli.files.worker import Limits
 
@@ -62,21 +60,7 @@ def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
         assert value == min(stated, default=50 if name == "max_turns" else None)
 
 
-@given(some_limits, some_limits, some_limits)
-def test_merging_has_no_order_and_no_memory(one: Limits, two: Limits, three: Limits) -> None:
-    found = merged(one, two, three).model_dump()
-    assert merged(three, one, two).model_dump() == found
-    assert merged(one, three, two, one).model_dump() == found
-    assert merged(merged(one, two, three)).model_dump() == found
-
-
 # --- one budget
-
-
-def test_as_many_turns_as_allowed_and_not_one_more() -> None:
-    budget = Budget(Limits(max_turns=2), None)
-    assert [reached(budget) for _ in range(3)] == [None, None, "the limit of 2 turns was reached"]
-    assert budget.turns == 2
 
 
 def test_turns_are_limited_even_where_nobody_said_so() -> None:
@@ -124,43 +108,7 @@ def test_time() -> None:
     assert str(budget.out_of_time()) == "the limit of 1.5 seconds was reached"
 
 
-def test_without_a_limit_of_time_there_is_no_deadline() -> None:
-    assert Budget(Limits(), None).seconds_left() is None
-
-
-def test_a_turn_that_is_refused_does_not_count() -> None:
-    budget = Budget(Limits(max_tokens=1), None)
-    budget.spend(Usage(1))
-    assert reached(budget)
-    assert budget.turns == 0
-
-
-def test_counts_below_zero_lift_no_limit() -> None:
-    budget = Budget(Limits(max_tokens=10), DOLLAR)
-    budget.spend(Usage(-1_000, 10, -5, -5))
-    assert (budget.usage, reached(budget)) == (Usage(0, 10), "the limit of 10 tokens was reached")
-
-
 # --- a tree of budgets
-
-
-def test_a_child_spends_what_its_callers_have() -> None:
-    boss = Budget(Limits(max_tokens=100), DOLLAR, worker="boss")
-    middle = Budget(Limits(), DOLLAR, parent=boss, worker="middle")
-    child = Budget(Limits(max_tokens=90), DOLLAR, parent=middle, worker="child")
-    boss.spend(Usage(50))
-    child.spend(Usage(50))
-    assert [tokens_of(each.usage) for each in (boss, middle, child)] == [100, 50, 50]
-    assert reached(child) == reached(middle) == "the limit of 100 tokens of the worker 'boss' was reached"
-    assert reached(boss) == "the limit of 100 tokens was reached"
-
-
-def test_a_limit_of_the_childs_own_does_not_end_the_caller() -> None:
-    boss = Budget(Limits(), DOLLAR)
-    child = Budget(Limits(max_cost=0.01), DOLLAR, parent=boss)
-    child.spend(Usage(10_000))
-    assert reached(child) == "the limit of $0.01 was reached"
-    assert reached(boss) is None
 
 
 def test_a_stated_limit_of_turns_counts_those_below_too() -> None:
@@ -227,73 +175,3 @@ def test_a_tree_adds_up(tree: list[tuple[int, StatedPrice | None, list[Usage]]])
             assert budget.cost is None
         else:
             assert budget.cost == pytest.approx(sum(known))
-
-
-@given(st.lists(usages, max_size=10), st.integers(min_value=1, max_value=10**8), st.booleans())
-def test_no_turn_starts_once_the_tokens_are_used_up(turns: list[Usage], limit: int, below: bool) -> None:
-    boss = Budget(Limits(max_tokens=limit), None)
-    worker = Budget(Limits(), None, parent=boss) if below else boss
-    total = 0
-    for usage in turns:
-        assert (reached(worker) is None) == (total < limit)
-        worker.spend(usage)
-        total += tokens_of(usage)
-
-
-# --- going in circles
-
-
-def ended(
-    status: OutcomeStatus, name: str = "write_file", error: str = "no", unreadable: str | None = None, **args: Any
-) -> Any:
-    return ToolOutcome.failed(ToolCall("c", name, args, unreadable), status, error)
-
-
-def circles(*turns: list[ToolOutcome]) -> tuple[int, str | None]:
-    """After how many turns the work was ended, and why."""
-    repeats = Repeats()
-    for number, outcomes in enumerate(turns, 1):
-        try:
-            repeats.note(outcomes)
-        except LimitReached as limit:
-            return number, str(limit)
-    return len(turns), None
-
-
-def test_the_same_denied_call_three_times() -> None:
-    turns = [[ended("denied", path="a", content="b", error=f"no {n}")] for n in range(5)]
-    turns[1] = [ended("denied", content="b", path="a")]
-    sentence = "write_file was denied three times with the same arguments: no 2"
-    assert circles(*turns) == (3, sentence)
-
-
-def test_a_blocked_call_says_that_it_was_blocked() -> None:
-    sentence = "write_file was blocked three times with the same arguments: never"
-    assert circles(*[[ended("blocked", error="never")]] * 3) == (3, sentence)
-
-
-def test_other_calls_in_between_do_not_hide_the_repetition() -> None:
-    same, other = [ended("denied", path="a")], [ended("success", "look")]
-    assert circles(same, other, same, [], other, same)[0] == 6
-
-
-@each_row("status", ["success", "error", "timeout", "interrupted", "not_found"])
-def test_what_was_not_refused_may_be_repeated(status: OutcomeStatus) -> None:
-    assert circles(*[[ended(status, path="a")]] * 9) == (9, None)
-
-
-def test_other_args_or_another_tool_are_another_call() -> None:
-    turns = [[ended("denied", path=str(n)), ended("denied", f"tool{n}", path="a")] for n in range(9)]
-    assert circles(*turns) == (9, None)
-
-
-def test_three_turns_in_a_row_without_a_valid_call() -> None:
-    turn = [ended("invalid", error="missing field 'path'"), ended("not_found", "nix", "there is no tool", "{")]
-    sentence = "three turns in a row made no valid call; the last: there is no tool"
-    assert circles(turn, turn, turn) == (3, sentence)
-
-
-@each_row("relief", [[], [ended("success")], [ended("invalid"), ended("error")]])
-def test_one_valid_call_or_a_turn_without_calls_breaks_the_row(relief: list[ToolOutcome]) -> None:
-    wrong = [ended("invalid")]
-    assert circles(wrong, wrong, relief, wrong, wrong) == (5, None)
