@@ -163,13 +163,6 @@ def test_a_session_can_be_left_unwritten(keeper, cli) -> None:
     assert [path.read_bytes() for path in sessions(keeper)] == [before]
 
 
-def test_only_the_owner_can_read_it(keeper, cli) -> None:
-    script(keeper, "Done.")
-    cli("run", "worker.yaml", "go")
-    assert (last(keeper).stat().st_mode & 0o777, last(keeper).parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert os.listdir(last(keeper).parent) == [last(keeper).name]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [

@@ -2,7 +2,6 @@
 
 from forge_cli.core.approval import GrantOffer, GrantRule, flow
 from forge_cli.core.wire import read
-from forge_cli.engine.gate.grants import offers_for
 
 
 def rule(pattern: str, **more: object) -> GrantRule:
@@ -10,15 +9,6 @@ def rule(pattern: str, **more: object) -> GrantRule:
 
 
 ADD, COMMIT, GIT, LS = map(rule, ("git add", "git commit", "git", "ls"))
-
-
-def test_each_need_is_met_by_its_first_rule_then_by_its_next() -> None:
-    assert offers_for([[ADD, GIT], [COMMIT, GIT], [LS]]) == [
-        GrantOffer("commands like git add and commands like git commit and commands like ls", (ADD, COMMIT, LS)),
-        GrantOffer("commands like git and commands like ls", (GIT, LS)),
-    ]
-    assert offers_for([[LS], [LS]]) == [GrantOffer("commands like ls", (LS,))]
-    assert offers_for([]) == []
 
 
 def test_a_rule_in_words_is_what_would_be_written() -> None:

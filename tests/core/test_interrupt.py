@@ -1,7 +1,5 @@
 """The signal that stops a turn, from wherever it comes and whenever."""
 
-import threading
-
 import anyio
 import pytest
 from anyio import to_thread
@@ -23,28 +21,10 @@ async def stopped(signal: InterruptSignal) -> bool:
     return scope.cancelled_caught
 
 
-async def test_the_signal_ends_a_scope_that_waits() -> None:
-    signal = InterruptSignal()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stopped, signal)
-        await anyio.wait_all_tasks_blocked()
-        signal.interrupt()
-    assert signal.interrupted
-    assert signal.reason == "interrupted"
-
-
 async def test_a_signal_that_came_before_ends_the_scope_at_once() -> None:
     signal = InterruptSignal()
     signal.interrupt("no time")
     assert await stopped(signal)
-
-
-async def test_the_first_reason_stays() -> None:
-    signal = InterruptSignal()
-    assert (signal.interrupted, signal.reason) == (False, None)
-    signal.interrupt("first")
-    signal.interrupt("second")
-    assert signal.reason == "first"
 
 
 async def test_after_a_reset_it_can_be_used_again() -> None:
@@ -84,11 +64,3 @@ async def test_every_scope_ends_and_none_is_left_behind() -> None:
         await anyio.wait_all_tasks_blocked()
         signal.interrupt()
     assert ended == [True, True, True]
-
-
-def test_without_anybody_waiting_it_is_only_noted() -> None:
-    signal = InterruptSignal()
-    thread = threading.Thread(target=signal.interrupt)
-    thread.start()
-    thread.join()
-    assert signal.interrupted

@@ -2,11 +2,9 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.files import difference
 from forge_cli.files.difference import NO_NEWLINE, unified_diff
 
 from ..rows import each_row
@@ -53,11 +51,3 @@ def test_texts_that_differ_look_different(before: str, after: str) -> None:
     for stop in (4, 8):
         looks = [[(f"+{line}".expandtabs(stop).rstrip(), end) for line, end in changed(lines, s)] for s in "-+"]
         assert (looks[0] != looks[1]) == (before != after)
-
-
-@given(ODD, ODD)
-def test_also_where_they_are_too_long_to_compare(before: str, after: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(difference, "COMPARED", 0)
-        lines = unified_diff(before, after, "x", "x")
-    assert (changed(lines, "-") != changed(lines, "+")) == (before != after)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
@@ -239,11 +239,6 @@ def test_an_escape_that_stands_for_no_character(escape: str) -> None:
     assert error.where is not None
 
 
-@pytest.mark.usefixtures("parser")
-def test_a_tag_that_is_not_even_text() -> None:
-    assert refused("ok: 1\na: !%ED%A0%80 x").where is not None
-
-
 # depth and size
 
 
@@ -289,11 +284,6 @@ def test_hostile_text_is_refused_at_once(text: str) -> None:
     error = refused(text)
     assert time.process_time() - start < 2
     assert len(error.message) < 200
-
-
-def test_a_long_key_is_shortened() -> None:
-    key = "k" * 100_000
-    assert len(refused(f"? {key}\n: 1\n? {key}\n: 2\n").message) < 200
 
 
 # files
@@ -364,23 +354,20 @@ def test_a_body_may_hold_what_yaml_may_not() -> None:
     assert split_front_matter("---\na: 1\n---\nx\u2028y\ufeff", "w.md")[1] == "x\u2028y\ufeff"
 
 
-def test_a_file_that_is_missing(tmp_path: Path) -> None:
-    assert unreadable(tmp_path / "w.yaml") == "w: no such file; check the path"
-    assert unreadable(write(tmp_path, "file", "") / "w.yaml") == "w: no such file; check the path"
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    assert unreadable(tmp_path) == "w: this is a folder; name a file in it"
-
-
-def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "w.yaml")
-    assert unreadable(tmp_path / "w.yaml") == "w: not a regular file; save the text to a file and name that"
-
-
-def test_a_device(tmp_path: Path) -> None:
-    (tmp_path / "w.yaml").symlink_to("/dev/zero")
-    assert unreadable(tmp_path / "w.yaml") == "w: not a regular file; save the text to a file and name that"
+def test_what_is_not_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    write(tmp_path, "file", "")
+    problems = {
+        "missing": "w: no such file; check the path",
+        "file/w.yaml": "w: no such file; check the path",
+        ".": "w: this is a folder; name a file in it",
+        "fifo": "w: not a regular file; save the text to a file and name that",
+        "device": "w: not a regular file; save the text to a file and name that",
+        "loop": "w: cannot be read (Too many levels of symbolic links); check the path",
+    }
+    assert {name: unreadable(tmp_path / name) for name in problems} == problems
 
 
 @pytest.mark.needs("user")
@@ -393,11 +380,6 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 @each_row("name", ["a\0b.yaml", "a\ud800.yaml", "x" * 5000 + ".yaml"])
 def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     assert re.fullmatch(r"w: cannot be read \([^\n]+\); check the path", unreadable(tmp_path / name))
-
-
-def test_a_loop_of_links(tmp_path: Path) -> None:
-    (tmp_path / "w.yaml").symlink_to("w.yaml")
-    assert unreadable(tmp_path / "w.yaml").startswith("w: cannot be read (")
 
 
 def test_the_largest_file(tmp_path: Path) -> None:
@@ -451,13 +433,6 @@ def check(text: str | bytes) -> None:
             assert 1 <= column <= len(lines[line - 1]) + 1
         case other:
             pytest.fail(f"no mark: {other}")
-
-
-@given(st.binary(max_size=200))
-@example(b"\xff\xfea\x00")
-@example(b"a: !%ED%A0%80 x")
-def test_any_bytes(raw: bytes) -> None:
-    check(raw)
 
 
 @pytest.mark.parametrize("loader", PARSERS)
@@ -537,13 +512,3 @@ def test_marks_stand_where_the_keys_do(tree: dict[str, Any], front: bool) -> Non
     assert read == tree
     for mark, key in places(read):
         assert text_at(text, mark).lstrip("'\"").startswith(key)
-
-
-@given(st.text("0123456789+-._eExob:", min_size=1, max_size=12))
-def test_a_number_is_one_in_json_too_or_begins_with_a_point(written: str) -> None:
-    try:
-        read = parse_document(f"a: {written}", "w.yaml").get("a")
-    except WorkerError:
-        return
-    if isinstance(read, int | float):
-        assert read == json.loads(re.sub(r"^(-?)\.", r"\g<1>0.", written))

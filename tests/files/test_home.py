@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.events import StatusEvent
-from forge_cli.files.home import close_home, forge_home, nearest_existing, write_problem
+from forge_cli.files.home import close_home, forge_home
 from forge_cli.testing import Project
 
 from ..rows import each_row
@@ -85,18 +85,6 @@ def test_a_home_of_nobody_is_refused(worker: Project) -> None:
         "  name another user or a folder, or unset FORGE_HOME\n",
     )
     assert not (worker.folder / "~nobody-here").exists()
-
-
-def test_why_nothing_can_be_kept_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert nearest_existing(tmp_path / "a/b") == tmp_path
-    assert write_problem(tmp_path) is None
-    (tmp_path / "file").touch()
-    (tmp_path / "loop").symlink_to("loop")
-    assert write_problem(tmp_path / "file") == "is not a folder"
-    assert write_problem(tmp_path / "loop") == "cannot be entered: Too many levels of symbolic links"
-    room = list(os.statvfs(tmp_path))
-    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result([*room[:4], 0, *room[5:]]))
-    assert write_problem(tmp_path) == "is on a disk that is full"
 
 
 def test_a_home_that_leads_to_itself_costs_the_session_only(worker: Project) -> None:

@@ -52,27 +52,11 @@ def test_a_stored_key_is_found(home: Path) -> None:
     assert SECRET not in repr(find_key("ANTHROPIC_API_KEY"))
 
 
-def test_the_file_and_the_home_are_for_the_user_alone(home: Path) -> None:
-    KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
-    assert home.stat().st_mode & 0o777 == 0o700
-    assert (home / "keys.json").stat().st_mode & 0o777 == 0o600
-
-
 def test_the_environment_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", OTHER)
     found = find_key("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     assert found == ProviderKey("ANTHROPIC_AUTH_TOKEN", OTHER, "environment")
-
-
-def test_a_key_can_be_replaced_and_removed(home: Path) -> None:
-    store = KeyStore(home)
-    store.put("A_KEY", SECRET)
-    store.put("A_KEY", OTHER)
-    assert stored_keys() == {"A_KEY": OTHER}
-    assert store.remove("A_KEY")
-    assert not store.remove("A_KEY")
-    assert stored_keys() == {}
 
 
 def test_a_keyring_keeps_the_value_and_the_file_the_name(home: Path, keyring: dict[tuple[str, str], str]) -> None:
@@ -85,37 +69,16 @@ def test_a_keyring_keeps_the_value_and_the_file_the_name(home: Path, keyring: di
     assert keyring == {}
 
 
-def test_a_keyring_that_gives_nothing_has_no_key(home: Path, keyring: dict[tuple[str, str], str]) -> None:
-    KeyStore(home).put("A_KEY", SECRET)
-    keyring.clear()
-    KeyStore(home).put("B_KEY", OTHER)
-    assert find_key("A_KEY") is None
-    assert [key.value for key in KeyStore(home).all()] == ["", OTHER]
-
-
 def test_a_keyring_that_keeps_nothing_safe_is_not_used(home: Path, keyring: dict[tuple[str, str], str]) -> None:
     sys.modules["keyring"].get_keyring = lambda: type("Backend", (), {"priority": 0})  # type: ignore[attr-defined]
     assert KeyStore(home).put("A_KEY", SECRET).origin == str(home / "keys.json")
     assert keyring == {}
 
 
-@each_row(
-    ("name", "variable"),
-    [("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"), ("MY_KEY", "MY_KEY"), ("Key1", "Key1")],
-)
-def test_names_of_keys(name: str, variable: str) -> None:
-    assert variable_for(name) == variable
-
-
 @each_row("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
 def test_what_is_not_the_name_of_a_key(name: str) -> None:
     with pytest.raises(UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"):
         variable_for(name)
-
-
-def test_little_is_shown_of_a_key_and_nothing_of_a_short_one() -> None:
-    assert ProviderKey("A", SECRET, "").shown == "...wxyz"
-    assert ProviderKey("A", "short-key", "").shown == "..."
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ import errno
 import os
 from pathlib import Path
 
-import anyio
 import pytest
 
 from forge_cli.files.lock import acquire, locked
-from forge_cli.toolsets.executables.golang import acquire_in_turn
 
 
 @pytest.fixture
@@ -28,20 +26,6 @@ def test_one_writer_at_a_time(file: Path) -> None:
 def test_readers_share_and_keep_a_writer_out(file: Path) -> None:
     with locked(file, shared=True), locked(file, shared=True, wait=False), pytest.raises(BlockingIOError):
         acquire(file, wait=False)
-
-
-def test_the_descriptor_is_that_of_the_file(file: Path) -> None:
-    with locked(file) as descriptor:
-        os.write(descriptor, b"one")
-        os.write(descriptor, b" two")
-    assert file.read_bytes() == b"one two"
-
-
-def test_a_file_that_is_not_there_is_made_only_where_that_is_wanted(file: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        acquire(file, create=False)
-    os.close(acquire(file))
-    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_removed_file_is_locked_by_nobody(file: Path) -> None:
@@ -77,22 +61,3 @@ def test_nothing_but_a_file_is_locked(file: Path, kind: str, number: int) -> Non
     with pytest.raises(OSError, match=".") as caught:
         acquire(file)
     assert caught.value.errno == number
-
-
-def test_waiting_in_turn_leaves_the_event_loop_free(file: Path) -> None:
-    order: list[str] = []
-
-    async def second() -> None:
-        os.close(await acquire_in_turn(file))
-        order.append("second")
-
-    async def both() -> None:
-        with anyio.fail_after(60):
-            async with anyio.create_task_group() as group:
-                with locked(file):
-                    group.start_soon(second)
-                    await anyio.wait_all_tasks_blocked()
-                    order.append("first")
-
-    anyio.run(both)
-    assert order == ["first", "second"]

@@ -1,12 +1,9 @@
 """The place of what is wrong in a file, whatever it is read as."""
 
-import json
-import tomllib
-
 import pytest
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.files.places import cannot_read, decode_utf8, parse_json, place_of, whole_file
+from forge_cli.files.places import decode_utf8, parse_json
 
 from ..rows import each_row
 
@@ -30,11 +27,6 @@ def test_a_byte_that_is_not_text_is_named_by_its_place(raw: bytes, where: Mark, 
     assert str(caught.value) == f"{place} is not UTF-8; save the file as UTF-8"
 
 
-def test_text_is_without_a_byte_order_mark() -> None:
-    assert decode_utf8(b"\xef\xbb\xbfa", START) == "a"
-    assert parse_json(b"\xef\xbb\xbf[1]", START) == [1]
-
-
 @each_row(
     ("text", "place"),
     [
@@ -48,20 +40,3 @@ def test_text_is_without_a_byte_order_mark() -> None:
 def test_what_is_not_json_is_named_by_its_place(text: str, place: str) -> None:
     with pytest.raises(WorkerError, match=f"^{place}: this is not a list: "):
         parse_json(text.encode(), START, "this is not a list")
-
-
-def test_a_place_counts_from_where_the_text_begins() -> None:
-    with pytest.raises(json.JSONDecodeError) as broken:
-        json.loads("[1,\n }")
-    assert place_of(broken.value, Mark("f", 10)) == Mark("f", 11, 2)
-    with pytest.raises(tomllib.TOMLDecodeError) as wrong:
-        tomllib.loads("a = 1\nb = = 2")
-    assert place_of(wrong.value, Mark("f", 10)) == Mark("f", 11, 5)
-    assert place_of(ValueError("elsewhere"), Mark("f", 10)) == Mark("f", 10)
-
-
-def test_a_file_as_a_whole_has_no_place() -> None:
-    assert str(whole_file("f", "it is empty", hint="write it")) == "f:1:1: it is empty\n  write it"
-    assert (
-        str(cannot_read("f", PermissionError(13, "Permission denied"))) == "f:1:1: it cannot be read: Permission denied"
-    )

@@ -30,9 +30,3 @@ def test_a_link_is_replaced_and_not_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     replace_file(tmp_path / "link", "new")
     assert ((tmp_path / "file").read_text(), (tmp_path / "link").is_symlink()) == ("kept", False)
-
-
-def test_bytes_and_a_mode(tmp_path: Path) -> None:
-    replace_file(tmp_path / "program", b"\x7fELF\0", mode=0o700)
-    assert (tmp_path / "program").read_bytes() == b"\x7fELF\0"
-    assert stat.S_IMODE((tmp_path / "program").stat().st_mode) == 0o700

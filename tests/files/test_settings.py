@@ -28,13 +28,6 @@ def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
     assert load_settings(tmp_path) == Settings()
 
 
-@each_row("text", ["[]", "# x\n- a\n", "text"])
-def test_one_that_holds_something_else_is_an_error(tmp_path: Path, text: str) -> None:
-    (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(WorkerError, match="the file must hold keys and values"):
-        load_settings(tmp_path)
-
-
 def test_one_that_may_not_be_read_is_not_passed_over(tmp_path: Path, another_user: None) -> None:
     with pytest.raises(WorkerError) as caught:
         load_settings(tmp_path / "locked")

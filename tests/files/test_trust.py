@@ -150,27 +150,3 @@ def test_the_same_content_elsewhere_is_not_trusted_but_a_link_to_it_is(file: Pat
     (file.parent / "link.yaml").symlink_to(file)
     assert not store(tmp_path).holds_file(file.parent / "other.yaml")
     assert store(tmp_path).holds_file(file.parent / "link.yaml")
-
-
-def test_another_home_trusts_nothing(file: Path, tmp_path: Path) -> None:
-    store(tmp_path).add_file(file)
-    assert not TrustStore(tmp_path / "elsewhere").holds_file(file)
-    assert TrustStore(tmp_path / "home").holds_file(file)
-
-
-def test_the_file_is_for_the_user_alone(file: Path, tmp_path: Path) -> None:
-    store(tmp_path).add_file(file)
-    assert (tmp_path / "home/trust.json").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("text", ["", "[]", "nonsense", '{"a": 1}'])
-def test_a_file_of_trust_that_says_something_else_trusts_nothing(file: Path, tmp_path: Path, text: str) -> None:
-    store(tmp_path).add_file(file)
-    (tmp_path / "home/trust.json").write_text(text)
-    assert not store(tmp_path).holds_file(file)
-
-
-def test_what_is_gone_is_not_trusted(file: Path, tmp_path: Path) -> None:
-    store(tmp_path).add_file(file)
-    file.unlink()
-    assert not store(tmp_path).holds_file(file)

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart, SessionUpdate
+from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart
 from forge_cli.events import Message
 from forge_cli.record import overview as record_index
 from forge_cli.record.find import session_files
 from forge_cli.record.log import session_file, sessions_folder
 from forge_cli.record.open import sweep
-from forge_cli.record.overview import FILE, TEXT_MAX, Overview, SessionIndex, forget_removed, read_overview, with_holder
+from forge_cli.record.overview import FILE, Overview, SessionIndex, forget_removed, read_overview, with_holder
 from forge_cli.record.writer import SessionLog
 
 from ..lines import lines_of
@@ -57,14 +56,6 @@ def index_file() -> Path:
     return sessions_folder() / FILE
 
 
-def test_a_log_is_read_once(read: list[str]) -> None:
-    keep("s1", "one", DONE)
-    keep("s2", "two", SessionUpdate(title="Two"))
-    assert seen_by_index() == seen_by_index() == seen_in_logs()
-    assert sorted(read) == ["s1", "s2"]
-    assert index_file().stat().st_mode & 0o777 == 0o600
-
-
 def test_a_log_that_changed_is_read_anew(read: list[str]) -> None:
     keep("s1", "one", DONE)
     path = keep("s2", "two", DONE)
@@ -82,15 +73,6 @@ def test_other_words_in_a_log_of_the_same_size_and_time_are_seen() -> None:
     times = path.stat()
     path.write_text(path.read_text().replace('"one"', '"two"'))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert [seen.task for seen in seen_by_index()] == ["two"]
-
-
-def test_another_log_of_the_same_name_is_read_anew() -> None:
-    path = keep("s1", "one", DONE)
-    seen_by_index()
-    text = path.read_text()
-    path.unlink()
-    path.write_text(text.replace('"one"', '"two"'))
     assert [seen.task for seen in seen_by_index()] == ["two"]
 
 
@@ -128,12 +110,6 @@ def test_a_damaged_index_is_ignored_and_replaced(read: list[str], damage) -> Non
     assert json.loads(index_file().read_text()) == json.loads(whole)
 
 
-def test_a_folder_that_cannot_be_written_only_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep("s1", "one", DONE)
-    index_file().mkdir()
-    assert seen_by_index() == seen_in_logs()
-
-
 def test_nothing_is_kept_of_what_is_gone() -> None:
     keep("s1", "one", DONE)
     path = keep("s2", "a secret plan", DONE)
@@ -142,28 +118,6 @@ def test_nothing_is_kept_of_what_is_gone() -> None:
     path.unlink()
     forget_removed()
     assert list(json.loads(index_file().read_text())) == ["s1.jsonl"]
-
-
-def test_a_long_task_is_not_kept_twice(read: list[str]) -> None:
-    keep("s1", "x" * (TEXT_MAX + 1), DONE)
-    assert seen_by_index() == seen_by_index() == seen_in_logs()
-    assert read == ["s1", "s1"]
-
-
-def test_what_cannot_be_read_is_an_error_each_time() -> None:
-    path = keep("s1", "one", DONE)
-    path.write_text("nonsense\n")
-    for _ in range(2):
-        with SessionIndex() as index, pytest.raises(WorkerError):
-            index.overview(path)
-    path.unlink()
-    with SessionIndex() as index, pytest.raises(WorkerError, match="cannot be read"):
-        index.overview(path)
-
-
-def test_no_folder_is_made_for_it() -> None:
-    assert seen_by_index() == []
-    assert not sessions_folder().exists()
 
 
 @pytest.mark.long

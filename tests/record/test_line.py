@@ -17,11 +17,9 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ACTIONS,
     DISPLAY,
-    ApprovalResponse,
     Event,
     MessageEvent,
     OtherEvent,
-    SessionEnd,
     SessionStart,
     StatusEvent,
     ToolResult,
@@ -29,7 +27,6 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wire import Unreadable
 from forge_cli.events import Attachment, Line, Message, ToolCall
 from forge_cli.record.line import BadLine, beginning, beginning_at_root, line_at
 from forge_cli.results import DisplayHints, FileContent, FileList
@@ -171,28 +168,6 @@ def test_what_is_wrong_with_a_line_is_told_with_its_place(change: dict[str, Any]
         _ = broken.event
 
 
-@each_row("garbage", [b"", b"no json", b"[]", b"{}", b'{"seq": "1", "type": "x"}', b"[" * 100_000])
-def test_what_is_not_a_line_is_told_with_its_place(garbage: bytes) -> None:
-    with pytest.raises(BadLine) as caught:
-        Line.read(garbage, Mark("log.jsonl", 3))
-    assert (caught.value.where, caught.value.exit_code) == (Mark("log.jsonl", 3), 3)
-
-
-@each_row(
-    "event",
-    [
-        StatusEvent("odd", 5, progress="half"),  # type: ignore[arg-type]
-        StatusEvent("info", "x", progress=float("inf")),
-        ApprovalResponse("r", ApprovalDecision(1, note=5)),  # type: ignore[arg-type]
-        SessionEnd({"odd": {1, 2}, 3: b"x"}),  # type: ignore[dict-item]
-    ],
-)
-def test_what_third_party_code_puts_into_an_event_can_be_read_back(event: Event) -> None:
-    (line,) = lines_of(event)
-    again = Line.read(line.text().encode())
-    assert again.event.payload() == event.payload()
-
-
 @pytest.mark.long
 @FEW
 @given(st.data())
@@ -212,11 +187,6 @@ def test_an_overview_is_not_misled_by_words() -> None:
     (line,) = lines_of(StatusEvent("info", words))
     assert beginning(TurnEndEvent) not in line.text().encode()
     assert beginning_at_root(TurnEndEvent) not in line.text().encode()
-
-
-def test_an_event_does_not_read_what_another_wrote() -> None:
-    with pytest.raises(Unreadable, match="^model: missing$"):
-        SessionStart.read(StatusEvent("info", "x").payload())
 
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/tests/*.jsonl"))

@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import WorkerResult, WorkerRuntime, load_worker
-from forge_cli.core.errors import ForgeError, WorkerError
-from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent, Streaming
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
@@ -82,32 +81,6 @@ def test_a_session_is_a_file_of_lines_for_its_owner_only() -> None:
     assert os.listdir(path.parent) == ["s1.jsonl"]
     read = read_session(path)
     assert (read.session, read.dropped, broken_link(read)) == ("s1", False, None)
-
-
-def test_what_is_transient_is_not_kept() -> None:
-    assert len(read_session(keep(START, Streaming("r", "Hel", done=False))).lines) == 1
-
-
-def test_each_line_is_there_before_the_next_thing_happens() -> None:
-    with SessionLog.create(session_file("s1")) as log:
-        recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}))
-        recorder.add_sink(log)
-        for count, event in enumerate(said("a", "b", "c"), 1):
-            recorder(event)
-            assert len(read_session(log.path).lines) == count
-
-
-def test_a_session_without_a_line_leaves_nothing() -> None:
-    path = keep()
-    assert os.listdir(path.parent) == []
-
-
-def test_it_goes_on_with_the_same_chain() -> None:
-    path = keep(*said("a"))
-    go_on(path, StatusEvent("info", "b"))
-    read = read_session(path)
-    assert [line.seq for line in read.lines] == [1, 2, 3]
-    assert (broken_link(read), words(path)) == (None, ["a", "b"])
 
 
 @given(st.data())
@@ -225,22 +198,6 @@ def test_names() -> None:
             find_kept(name)
 
 
-def test_ids_sort_by_time_and_never_meet() -> None:
-    ids = [new_session_id() for _ in range(100)]
-    assert len(set(ids)) == 100
-    assert [id[:15] for id in ids] == sorted(id[:15] for id in ids)
-
-
-def test_there_may_be_no_session_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert session_files() == []
-    (tmp_path / "file").write_text("x")
-    monkeypatch.setenv("FORGE_HOME", str(tmp_path / "file"))
-    with pytest.raises(ForgeError, match="file/sessions cannot be read: Not a directory"):
-        session_files()
-    with pytest.raises(NotADirectoryError):
-        SessionLog.create(session_file("s1"))
-
-
 def test_a_second_writer_is_told_who_has_it() -> None:
     path = keep(*said("a"))
     with SessionLog.resume(path)[0]:
@@ -250,35 +207,6 @@ def test_a_second_writer_is_told_who_has_it() -> None:
         assert overview(path).status == "running"
     assert holder(path) is None
     SessionLog.resume(path)[0].close()
-    assert os.listdir(path.parent) == ["s1.jsonl"]
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from forge_cli.record.writer import SessionLog
-log, read = SessionLog.resume(Path(sys.argv[1]))
-print("mine", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_process_that_was_killed_holds_nothing() -> None:
-    path = keep(*said("a"))
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        assert process.stdout
-        assert process.stdout.readline() == "mine\n"
-        with pytest.raises(SessionBusy, match=f"in use by the process {process.pid}\n"):
-            SessionLog.resume(path)
-        assert (holder(path), overview(path).pid) == (process.pid, process.pid)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert holder(path) is None
-        go_on(path, StatusEvent("info", "b"))
-    assert words(path) == ["a", "b"]
     assert os.listdir(path.parent) == ["s1.jsonl"]
 
 
@@ -411,9 +339,3 @@ def test_a_copy_that_does_not_fit_is_not_there(full_disk) -> None:
         log.copy(lines)
     copy = read_session(log.path)
     assert (broken_link(copy), len(copy.lines)) == (None, 3)
-
-
-def test_secrets_stop_at_the_recorder() -> None:
-    secret, key = "correct horse battery", "sk-ant-" + "a1B2" * 8
-    path = keep(*said(f"use {secret}", f"or {key}"), SHOP_PASSWORD=secret)
-    assert words(path) == ["use [redacted:SHOP_PASSWORD]", "or [redacted:anthropic]"]

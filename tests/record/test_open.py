@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from forge_cli import ForgeError, Worker, WorkerResult, WorkerRuntime, load_worker
-from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart
+from forge_cli.core.events import MessageEvent, SessionStart
 from forge_cli.embedding import open_session
 from forge_cli.events import Message
 from forge_cli.process.signals import in_loop
 from forge_cli.record.find import find_session, session_files
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.lock import SessionBusy
 from forge_cli.record.log import broken_link, read_session, session_file
 from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project, scripted_model
@@ -75,28 +74,6 @@ def test_a_session_is_found_by_any_of_its_names(worker: Worker, tmp_path: Path) 
             find_session(name)
 
 
-def test_the_last_one_of_a_folder_that_is_gone_is_taken_with_a_warning(worker: Worker, tmp_path: Path) -> None:
-    kept("s1", tmp_path / "gone")
-    warned: list[str] = []
-    with open_session(worker, last=True, workspace=tmp_path, warn=warned.append) as session:
-        assert session.id == "s1"
-    assert warned == [f"resuming the session s1 of {tmp_path}/gone, which is no longer there"]
-    (tmp_path / "gone").mkdir()
-    with pytest.raises(ForgeError, match="'w' has no session in"), open_session(worker, last=True, workspace=tmp_path):
-        pass
-
-
-def test_it_is_locked_while_it_is_open(worker: Worker, tmp_path: Path) -> None:
-    kept("s1", tmp_path)
-    with open_session(worker, resume="s1"):
-        with pytest.raises(SessionBusy), open_session(worker, resume="s1"):
-            pass
-        with open_session(worker, resume="s1", fork=True) as copy:
-            assert copy.id != "s1"
-    with open_session(worker, resume="s1"):
-        pass
-
-
 def test_what_stays_as_it_was_begun(worker: Worker, tmp_path: Path) -> None:
     path = kept("s1", tmp_path)
     with open_session(worker, resume="s1") as session:
@@ -118,36 +95,6 @@ def test_a_new_session_without_a_word_leaves_nothing(worker: Worker) -> None:
     assert session_files() == []
 
 
-def test_half_a_line_is_dropped_and_that_is_said(worker: Worker, tmp_path: Path) -> None:
-    with kept("s1", tmp_path).open("ab") as file:
-        file.write(b'{"v": 1, "seq": 3')
-    warned: list[str] = []
-    with open_session(worker, resume="s1", warn=warned.append) as session:
-        assert len(session.lines) == 2
-    assert warned == ["the last line of the session s1 was not finished, and is dropped"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ('"content": "go"', '"content": "stop"', "the session s1 was tampered with: line 2: it was changed"),
-        ('{"v": 1, "seq": 1', '{"v": 2, "seq": 1', "the session s1 is of version 2, which this forge cannot read"),
-        ("", "", "the session s1 is one of the worker 'w', not of 'other'"),
-        (None, None, "there is no session 's1'"),
-    ],
-)
-def test_what_cannot_be_resumed_is_refused(
-    project: Project, tmp_path: Path, old: str | None, new: str | None, problem: str
-) -> None:
-    path = kept("s1", tmp_path)
-    path.write_text("" if old is None or new is None else path.read_text().replace(old, new, 1))
-    other = load_worker(project.write("other.yaml", f"name: {'w' if old != '' else 'other'}\ninstructions: x\n"))
-    for fork in (False, True):
-        with pytest.raises(ForgeError, match=problem), open_session(other, resume="s1", fork=fork):
-            pass
-    assert session_files() == ([] if old is None else [path])
-
-
 def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(worker: Worker, tmp_path: Path) -> None:
     path = kept("s1", tmp_path)
     first, second = read_session(path).lines
@@ -156,29 +103,6 @@ def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(worker: W
     problem = f"^{path}:2:1: this is not a line of a session: message.message.content: missing"
     with pytest.raises(BadLine, match=problem), open_session(worker, resume="s1"):
         pass
-
-
-def test_with_an_empty_task_there_must_be_something_left_to_do(worker: Worker, tmp_path: Path) -> None:
-    kept("s1", tmp_path)
-    with open_session(worker, resume="s1", task=""):
-        pass
-    done = kept("s2", tmp_path, MessageEvent(Message("assistant", "Done.")), SessionEnd({"status": "completed"}))
-    for fork in (False, True):
-        nothing = pytest.raises(ForgeError, match="the session s2 has nothing left to do")
-        with nothing, open_session(worker, resume="s2", fork=fork, task=""):
-            pass
-    assert sorted(path.stem for path in session_files()) == ["s1", done.stem]
-
-
-def test_a_home_that_cannot_be_written_costs_the_session_only(
-    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("x")
-    monkeypatch.setenv("FORGE_HOME", str(tmp_path / "file"))
-    warned: list[str] = []
-    with open_session(worker, warn=warned.append) as session:
-        assert session.log is None
-    assert warned == [f"this session is not kept: {tmp_path}/file/sessions: Not a directory"]
 
 
 def test_a_folder_whose_name_is_not_utf8_is_found_again(worker: Worker, tmp_path: Path) -> None:

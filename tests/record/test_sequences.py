@@ -45,12 +45,6 @@ def found(*runs: tuple[str, str]) -> list[tuple[str, int, int]]:
     return [("".join(each.commands), each.count, each.sessions) for each in repeated]
 
 
-def test_three_times_in_two_sessions() -> None:
-    assert found(("s1", "ab"), ("s1", "ab"), ("s2", "ab")) == [("ab", 3, 2)]
-    assert found(("s1", "ab"), ("s2", "ab")) == []
-    assert found(("s1", "ab"), ("s1", "ab"), ("s1", "ab")) == []
-
-
 def test_the_longest_first_and_parts_only_where_they_are_more_frequent() -> None:
     runs = [("s1", "abc"), ("s2", "abc"), ("s3", "abc"), ("s3", "b"), ("s4", "xc")]
     assert found(*runs) == [("abc", 3, 3), ("b", 4, 3), ("c", 4, 4)]
@@ -58,7 +52,3 @@ def test_the_longest_first_and_parts_only_where_they_are_more_frequent() -> None
 
 def test_five_at_most() -> None:
     assert [each[0] for each in found(*((f"s{n}", "abcdef") for n in range(3)))] == ["abcde", "bcdef"]
-
-
-def test_one_call_counts_once() -> None:
-    assert found(("s1", "aaaa"), ("s2", "aa")) == [("aa", 3, 2), ("a", 6, 2)]

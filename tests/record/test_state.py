@@ -21,9 +21,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Summary
 from forge_cli.events import Message, ToolCall
-from forge_cli.record.calls import past_calls
 from forge_cli.record.decisions import decisions_csv
-from forge_cli.record.pending import open_requests, requests_of
 from forge_cli.record.resume import past_of, read_past
 from forge_cli.record.rewind import calls_since
 from forge_cli.record.state import SessionState, fold
@@ -97,18 +95,6 @@ def test_a_way_back_leads_to_what_was_there_before_room_was_made() -> None:
     assert texts(*talk, *after, ContextUsage(0, 9, rewound=9)) == ["abcd", "e", "f"]
     assert texts(*talk, *after, ContextUsage(0, 9, rewound=6)) == ["a", "b", "c", "d"]
     assert texts(*talk, *after, ContextUsage(0, 9, rewound=6), said("i"), ContextUsage(0, 9, rewound=4)) == ["a", "b"]
-
-
-def test_all_views_know_what_waits() -> None:
-    lines = lines_of(*story())
-    answered = next(at for at, line in enumerate(lines, 1) if line.type == "approvalResponse")
-    (waiting,) = requests_of(lines[:answered])
-    assert (waiting.path, waiting.answer) == (("w", "child"), YES)
-    assert [each.id for each in open_requests(lines[: answered - 1])] == ["r"]
-    assert [open_requests(lines[:end]) for end in range(answered, len(lines) + 1)] == [[]] * (len(lines) - answered + 1)
-    (paid,) = past_calls(lines[:answered], "task_1")
-    assert (paid.call, paid.by_model, paid.answer) == (PAY, True, True)
-    assert requests_of(lines) == []
 
 
 def test_an_id_that_comes_again_is_another_call() -> None:

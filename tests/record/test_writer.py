@@ -117,15 +117,6 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
     assert types(place)[-1] == "sessionEnd"
 
 
-def test_the_results_of_a_turn_wait_together(keeper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int] = []
-    keeper.write("disk", "")
-    monkeypatch.setattr(SYNC, counts.append)
-    with keeper.environment(), SessionLog.create(session_file("s1")) as log:
-        keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
-    assert len(counts) == 8, "two turns begun and ended, three calls approved, the end"
-
-
 @pytest.mark.anyio
 async def test_the_log_of_an_item_waits_for_the_disk_only_where_somebody_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,15 +180,6 @@ def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
     sentence = f"the session's log was {what} while it was written: {log.path}\n  not everything"
     assert (seen.result.error or "").startswith(sentence)
     assert keeper.read("spoilt") == how
-
-
-def test_a_log_is_there_with_its_first_line() -> None:
-    with SessionLog.create(session_file("s1")) as log:
-        assert not log.path.exists()
-        recorder(log)(START)
-        assert len(read_session(log.path).lines) == 1
-        assert sorted(os.listdir(log.path.parent)) == [os.path.basename(lock_file(log.path)), log.path.name]
-    assert os.listdir(log.path.parent) == ["s1.jsonl"]
 
 
 def test_a_session_of_that_name_is_never_written_over() -> None:
@@ -293,20 +275,3 @@ def test_the_last_words_of_another_thread_are_the_last() -> None:
         over.set()
         watching.join()
         assert [line.type for line in read_session(log.path).lines] == ["sessionStart", "sessionEnd"]
-
-
-def test_who_records_right_now_is_waited_for_and_no_longer() -> None:
-    inside, leave = threading.Event(), threading.Event()
-
-    def stuck(line: Any) -> None:
-        inside.set()
-        leave.wait(20)
-
-    write = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}))
-    write.add_sink(stuck)
-    working = threading.Thread(target=write, args=[START])
-    working.start()
-    assert inside.wait(20)
-    assert write.take_over([SessionEnd({})], wait=0.01) is False
-    leave.set()
-    working.join()

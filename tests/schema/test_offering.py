@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from forge_cli.core.errors import SchemaError
 from forge_cli.schema.offering import tools_from
 from forge_cli.schema.tool import Tool, tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv, is_toolset
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 from ..rows import each_row
 
@@ -130,27 +130,6 @@ def test_what_may_be_offered(thing: Any, names: list[str] | str) -> None:
     assert [each.name for each in offered(thing)] == (names.split() if isinstance(names, str) else names)
 
 
-def test_what_a_decorator_said_is_kept_under_another_name() -> None:
-    (found,) = offered({"other": marked})
-    assert (found.name, found.description, found.needs_approval) == ("other", "Marked with a name of its own.", True)
-
-
-def test_a_tool_object_is_offered_as_it_is() -> None:
-    assert offered(READY) == [READY]
-
-
-def test_a_toolset_is_opened_for_its_worker_and_closed_by_the_stack() -> None:
-    Box.seen.clear()
-    offered([Box, add])
-    assert Box.seen == ["open", "closed"]
-
-
-def test_a_schema_decides_where_hints_are_missing() -> None:
-    for schema in (Shape, {"type": "object", "properties": {"a": {"type": "integer"}}}):
-        (found,) = offered(bare, "bare", schema)
-        assert found.schema.json_schema["properties"]["a"]["type"] == "integer"
-
-
 @each_row(
     ("thing", "schema", "problem"),
     [
@@ -173,16 +152,3 @@ def test_what_may_not(thing: Any, schema: Any, problem: str) -> None:
     with pytest.raises(SchemaError) as caught:
         offered(thing, schema=schema)
     assert str(caught.value).startswith(problem)
-
-
-def test_what_was_opened_is_closed_when_something_else_is_wrong() -> None:
-    Box.seen.clear()
-    with pytest.raises(SchemaError):
-        offered([Box, 7])
-    assert Box.seen == ["open", "closed"]
-
-
-def test_a_toolset_is_a_class() -> None:
-    assert is_toolset(Box)
-    assert not is_toolset(Box(ToolsetConfig(), ENV))
-    assert not is_toolset(add)

@@ -13,7 +13,6 @@ import pytest
 from anyio import from_thread
 
 from forge_cli import Args, Text, Tool, ToolContext, Toolset, tool
-from forge_cli.core.bounds import run_in_thread
 from forge_cli.schema.own_thread import OwnThread
 from forge_cli.testing import Project, value_of
 
@@ -76,39 +75,6 @@ def test_calls_in_it_keep_their_order_and_a_cancelled_one_ends_first() -> None:
         return done
 
     assert asyncio.run(work()) == ["first", "second"]
-
-
-def test_what_is_raised_in_it_is_raised_to_the_caller() -> None:
-    def stop() -> None:
-        raise StopIteration("end")
-
-    async def work() -> None:
-        thread = OwnThread("t")
-        with pytest.raises(ZeroDivisionError):
-            await thread.run(lambda: 1 / 0)
-        with pytest.raises(RuntimeError, match="StopIteration"):
-            await thread.run(stop)
-        thread.stop()
-
-    asyncio.run(work())
-
-
-def test_every_call_has_a_thread() -> None:
-    async def work() -> None:
-        together = threading.Barrier(60)
-        with anyio.fail_after(60):
-            await asyncio.gather(*[run_in_thread(together.wait, 20) for _ in range(60)])
-
-    asyncio.run(work())
-
-
-def test_an_own_thread_that_nobody_stops_ends_with_its_loop() -> None:
-    async def work() -> threading.Thread:
-        return await OwnThread("t").run(threading.current_thread)
-
-    thread = asyncio.run(work())
-    thread.join(20)
-    assert not thread.is_alive()
 
 
 class Returning(Toolset):

@@ -3,14 +3,11 @@
 Covers forge_cli.core.notify.
 """
 
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
-from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.files.document import parse_document
 from forge_cli.schema.config import parse_config
@@ -70,48 +67,6 @@ def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
         ("renamed", "First in the alphabet."),
         ("third", "Only here."),
     ]
-
-
-def test_a_toolset_says_nothing_to_the_model_of_itself() -> None:
-    assert Base(ToolsetConfig(), ENV).instructions() is None
-
-
-def test_what_is_entered_into_the_stack_is_closed_with_the_toolset() -> None:
-    seen: list[str] = []
-
-    @asynccontextmanager
-    async def connection() -> Any:
-        seen.append("open")
-        yield
-        seen.append("closed")
-
-    class Connected(Base):
-        async def __aenter__(self) -> "Connected":
-            await super().__aenter__()
-            await self.stack.enter_async_context(connection())
-            return self
-
-    async def live() -> None:
-        async with Connected(ToolsetConfig(), ENV):
-            seen.append("at work")
-
-    anyio.run(live)
-    assert seen == ["open", "at work", "closed"]
-
-
-def test_the_keys_that_every_toolset_takes() -> None:
-    text = "approval: {default: ask, tools: {push: blocked}}\ntools: [push, pull]\nprefix: git\n"
-    config = parse_config(ToolsetConfig, parse_document(text, "worker.yaml"))
-    assert config.model_dump() == {
-        "approval": {"default": Approval.ASK, "tools": {"push": Approval.BLOCKED}},
-        "tools": ["push", "pull"],
-        "prefix": "git",
-    }
-    assert parse_config(ToolsetConfig, {}).model_dump() == {
-        "approval": {"default": None, "tools": {}},
-        "tools": None,
-        "prefix": None,
-    }
 
 
 @each_row(
