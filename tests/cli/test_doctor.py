@@ -135,48 +135,6 @@ def test_a_plugin_that_works(cli, plugin) -> None:
     }
 
 
-@pytest.mark.long
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("code", "detail", "remedy"),
-    [
-        (
-            "raise RuntimeError('no such library\\x1b[2J')",
-            "cannot be loaded: RuntimeError: no such library\x1b[2J",
-            "ask its author, or forge plugins uninstall forge-tools-weather",
-        ),
-        (
-            WEATHER.replace('"weather"', '"whether"'),
-            "offers no toolset of its own name (offered: 'whether')",
-            "the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
-        ),
-        (
-            WEATHER.replace('name = "weather"', 'name = "weather"; Config = dict'),
-            "has a Config that is not a ToolsetConfig, but <class 'dict'>",
-            "the Config of a Toolset class must derive from ToolsetConfig",
-        ),
-    ],
-)
-def test_a_plugin_that_is_broken(cli, plugin, code: str, detail: str, remedy: str) -> None:
-    plugin("forge-tools-weather", code, "weather")
-    done = cli("doctor", "--json")
-    found = checks(done)
-    assert done.code == 1
-    assert found["toolset.weather"] == {
-        "id": "toolset.weather",
-        "ok": False,
-        "detail": f"the plugin 'weather' of forge-tools-weather 1.2 {detail}",
-        "remedy": remedy,
-    }
-    assert found["toolset.filesystem"]["ok"]
-    done = cli("doctor")
-    assert done.code == 1
-    shown = detail.replace("\x1b", "\\x1b")
-    said = f"FAILED  toolset.weather: the plugin 'weather' of forge-tools-weather 1.2 {shown}\n        {remedy}\n"
-    assert said in done.out
-    assert "\n1 check failed; " in done.out
-
-
 def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
     plugin("forge-tools-one", WEATHER, "weather")
     plugin("forge-tools-two", WEATHER, "weather")
@@ -217,11 +175,6 @@ def test_a_home_that_is_a_file(cli, project: Project, monkeypatch: pytest.Monkey
     assert project.home.read_text() == "in the way"
 
 
-def test_a_home_that_is_there(cli, project: Project) -> None:
-    project.home.mkdir()
-    assert checks(cli("doctor", "--json"))["home"]["detail"] == str(project.home)
-
-
 @pytest.mark.needs("user")
 def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
     project.home.mkdir(mode=0o500)
@@ -247,13 +200,6 @@ def test_a_config_that_is_broken(cli, project: Project, text: str, problem: str)
     assert config["detail"].startswith(f"{file}{problem}")
     assert "\n" not in config["detail"]
     assert checks(done)["toolset.filesystem"]["ok"]
-
-
-def test_a_config_that_is_a_folder(cli, project: Project) -> None:
-    (project.home / "config.yaml").mkdir(parents=True)
-    done = cli("doctor")
-    assert done.code == 1
-    assert f"FAILED  config: {project.home / 'config.yaml'}" in done.out
 
 
 def test_in_a_process_of_its_own(project: Project, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """``forge run``: what goes to standard output, what to standard error, and how it ends.
 
-Covers forge_cli.cli.output.
+Covers forge_cli.cli.output, forge_cli.ui.jsonl.
 """
 
 import json
@@ -249,14 +249,6 @@ def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli,
     assert not (tester.folder / "notes").exists()
 
 
-@pytest.mark.parametrize("flag", ["-C", "--cd"])
-def test_a_directory_that_is_not_there(cli, tester, flag: str) -> None:
-    done = cli("run", "worker.yaml", "go", flag, "nowhere")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("forge: -C nowhere: there is no such folder\n  check the path")
-    assert cli("run", "worker.yaml", "go", flag, "worker.yaml").code == 2
-
-
 def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(cli, tester, monkeypatch) -> None:
     for name in ("flag", "worker", "environment", "user"):
         tester.write(f"by_{name}.yaml", f"turns: [{{text: from the {name}}}]")
@@ -270,15 +262,6 @@ def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(c
     tester.write("worker.yaml", bare + "model: script:by_worker.yaml\n")
     assert cli("run", "worker.yaml", "go", "-p").out == "from the worker\n"
     assert cli("run", "worker.yaml", "go", "-p", "-m", "script:by_flag.yaml").out == "from the flag\n"
-
-
-def test_no_model_at_all(cli, tester) -> None:
-    tester.write("worker.yaml", tester.read("worker.yaml").replace("model: script:script.yaml\n", ""))
-    done = cli("run", "worker.yaml", "go")
-    assert (done.code, done.out) == (3, "")
-    assert done.err.startswith(
-        "forge: no model is named for the worker 'tester'\n  name one in any of three ways: -m PROVIDER:MODEL"
-    )
 
 
 TRACES = {
@@ -444,19 +427,6 @@ def test_what_is_wrong_is_said_in_a_line_or_three(cli, tester, words: list[str],
     assert len(done.err.splitlines()) <= 3
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("home", ["missing", "a file", "read-only"])
-def test_a_home_that_is_of_no_use_does_not_matter(cli, tester, monkeypatch, home: str) -> None:
-    folder = tester.folder.parent / "odd home"
-    if home == "a file":
-        folder.write_text("")
-    elif home == "read-only":
-        folder.mkdir(mode=0o500)
-    monkeypatch.setenv("FORGE_HOME", str(folder))
-    assert cli("run", "worker.yaml", "go", "-p").out == "Last words: go\n"
-    assert cli("tools", "list").code == 0
-
-
 def test_a_bad_config_of_the_user_is_named(cli, tester) -> None:
     tester.home.mkdir()
     (tester.home / "config.yaml").write_text("modle: script:x")
@@ -464,24 +434,3 @@ def test_a_bad_config_of_the_user_is_named(cli, tester) -> None:
     assert (done.code, done.out) == (3, "")
     assert f"forge: {tester.home}/config.yaml:1:1: " in done.err
     assert "model" in done.err
-
-
-@pytest.mark.long
-def test_a_reader_that_leaves_early_is_no_news(tester) -> None:
-    command = f"{sys.executable} -m forge_cli run worker.yaml go --json 2>err | head -n 1"
-    env = {**os.environ, "FORGE_HOME": str(tester.home)}
-    done = subprocess.run(["sh", "-c", command], cwd=tester.folder, env=env, capture_output=True, text=True, timeout=60)
-    assert json.loads(done.stdout)["type"] == "sessionStart"
-    assert "Traceback" not in tester.read("err")
-    assert "internal error" not in tester.read("err")
-
-
-@pytest.mark.parametrize("form", ["json", "stream-json"])
-def test_work_that_cannot_begin_is_told_as_json_too(cli, tester: Project, form: str) -> None:
-    done = cli("run", "nowhere.yaml", "go", "--output-format", form)
-    assert done.code == 3
-    (line,) = [json.loads(line) for line in done.out.splitlines()]
-    result = line if form == "json" else line["result"]
-    assert (result["status"], result["exit_code"], result["tool_calls"]) == ("failed", 3, 0)
-    assert "nowhere.yaml" in result["error"]
-    assert done.err.startswith("forge: ")

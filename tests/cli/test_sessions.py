@@ -157,15 +157,6 @@ def test_a_list_says_what_is_broken(writer, cli) -> None:
     assert "\x1b" not in done.out
 
 
-def test_a_thousand_sessions_are_listed_without_reading_them_line_by_line(writer, cli) -> None:
-    script(writer, "Done.")
-    cli("run", "worker.yaml", "go")
-    (path,) = sessions(writer)
-    for number in range(999):
-        (path.parent / f"20260101-000000-{number:08x}.jsonl").write_bytes(path.read_bytes())
-    assert len(json.loads(cli("sessions", "list", "--json").out)) == 1000
-
-
 # ---- show
 
 
@@ -498,11 +489,6 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
         )
     first.write_text("")
     assert cli("sessions", "verify", first.stem).err.startswith(f"forge: there is no session '{first.stem}'\n")
-
-
-def test_nothing_to_verify(cli) -> None:
-    done = cli("sessions", "verify")
-    assert (done.code, done.out, done.err) == (0, "", "")
 
 
 def test_a_log_from_somewhere_else_can_be_looked_at(writer, cli, story) -> None:

@@ -3,8 +3,6 @@
 Covers forge_cli.record.search.
 """
 
-import json
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forge_cli import Text
-from forge_cli.core.events import Event, MessageEvent, StatusEvent, ToolResult
+from forge_cli.core.events import Event, MessageEvent, ToolResult
 from forge_cli.events import Message
 from forge_cli.record.find import session_files
 from forge_cli.record.log import sessions_folder
@@ -77,27 +75,3 @@ def test_the_same_is_found_as_by_reading_every_line(logs: list[list[str]], text:
             write(f"s{number}", *events, end=odd[number % 2])
         for wanted in {text.casefold(), text[1:].casefold(), text[:2].casefold()} - {""}:
             assert search(wanted) == plain_search(wanted)
-
-
-def test_odd_names_and_files_do_no_harm(tmp_path: Path) -> None:
-    for name in ("a\nb", ".hidden", "-e", "\udcff"):
-        write(name, StatusEvent("info", "needle"))
-    linked = write("other", StatusEvent("info", "needle")).rename(tmp_path / "elsewhere")
-    (sessions_folder() / "link.jsonl").symlink_to(linked)
-    (sessions_folder() / "notes.txt").write_text("needle")
-    (sessions_folder() / "folder.jsonl").mkdir()
-    names = {"a\nb", ".hidden", "-e", "\udcff", "link"}
-    assert {row["session"] for row in search("needle")} == names
-    (sessions_folder() / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
-    os.mkfifo(sessions_folder() / "pipe.jsonl")
-    assert {row["session"] for row in search("needle")} == names
-
-
-def test_no_session_at_all() -> None:
-    assert search("needle") == []
-
-
-def test_a_line_is_as_the_record_writes_it() -> None:
-    """What is looked for is spelled as JSON spells it here."""
-    (line,) = lines_of(StatusEvent("info", 'é"\n\x1b'))
-    assert json.dumps('é"\n\x1b', ensure_ascii=False) in line.text()

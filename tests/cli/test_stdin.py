@@ -4,8 +4,6 @@ Covers forge_cli.process.stdin.
 """
 
 import os
-import socket
-import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -62,15 +60,6 @@ def test_a_file_is_as_good_as_a_pipe(given, tmp_path) -> None:
     assert task_from("read") == "read\n\n<stdin>\nfrom a file\n</stdin>"
 
 
-def test_a_socket_is_as_good_as_a_pipe(given) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.sendall(b"from a socket")
-        ours.shutdown(socket.SHUT_WR)
-        given(os.dup(theirs.fileno()))
-        assert task_from("read") == "read\n\n<stdin>\nfrom a socket\n</stdin>"
-
-
 def test_nothing_is_read_from_dev_null(given) -> None:
     given(os.open(os.devnull, os.O_RDONLY))
     assert task_from("just this") == "just this"
@@ -82,13 +71,6 @@ def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None
     assert task_from("go on") == "go on"
     assert "nothing came from standard input, continuing without it" in capsys.readouterr().err
     os.close(write)
-
-
-@pytest.mark.long
-def test_a_silent_pipe_does_not_hang_the_whole_thing(tester, start) -> None:
-    started = start("run", "worker.yaml", "hello", "-p", stdin=subprocess.PIPE)
-    assert started.process.wait(timeout=60) == 0
-    assert started.process.stdout.read() == "Last words: hello\n"
 
 
 def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> None:
@@ -113,18 +95,6 @@ def test_an_endless_input_is_given_up(given, argument: str | None) -> None:
     given(os.open("/dev/zero", os.O_RDONLY))
     with deadline(), pytest.raises(UsageError, match="standard input brings more than 16777216 bytes"):
         task_from(argument)
-
-
-def test_as_much_as_is_allowed_is_read(given, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(stdin, "LARGEST", 10)
-    for size, fits in ((10, True), (11, False)):
-        (tmp_path / "data").write_text("x" * size)
-        given(os.open(tmp_path / "data", os.O_RDONLY))
-        if fits:
-            assert task_from("-") == "x" * size
-        else:
-            with pytest.raises(UsageError, match="more than 10 bytes"):
-                task_from("-")
 
 
 def test_bytes_that_are_no_text_are_shown_as_such(pipe) -> None:

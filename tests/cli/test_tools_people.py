@@ -1,6 +1,6 @@
 """``forge tools new``, ``build``, ``diff`` and ``remove``: tools of one's own, made and looked after by hand.
 
-Covers forge_cli.cli.tools.own, forge_cli.toolsets.executables.toolchain,
+Covers forge_cli.cli.tools.own, forge_cli.toolsets.executables.manage, forge_cli.toolsets.executables.toolchain,
 forge_cli.toolsets.executables.scaffold.
 """
 

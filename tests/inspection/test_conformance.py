@@ -11,8 +11,6 @@ from forge_cli.inspection.conformance import examine
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 
-from ..rows import each_row
-
 SOUND: JsonObject = {
     "type": "object",
     "properties": {
@@ -45,16 +43,6 @@ def test_a_sound_tool() -> None:
     assert failed(make({"type": "object"}, timeout=3600)) == {}
 
 
-@each_row("text", ["", " \n", "Custom tool: say"])
-def test_a_description_is_needed(text: str) -> None:
-    assert failed(make(description=text)).keys() == {"description"}
-
-
-def test_every_parameter_is_described() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "description": " "}}}
-    assert failed(make(schema)) == {"parameters": "a, b: no description; say what it means"}
-
-
 def test_a_description_may_stand_where_a_reference_leads() -> None:
     schema = {
         "type": "object",
@@ -62,10 +50,6 @@ def test_a_description_may_stand_where_a_reference_leads() -> None:
         "$defs": {"A": {"type": "object", "description": "An A"}},
     }
     assert failed(make(schema)) == {}
-
-
-def test_a_timeout_is_sensible() -> None:
-    assert failed(make(timeout=3601)).keys() == {"timeout"}
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Message, ModelRequest
-from forge_cli.core.text import visible
 from forge_cli.models.anthropic.access import Credentials
-from forge_cli.models.failures import read_error, wait_wanted
+from forge_cli.models.failures import wait_wanted
 from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server
 
@@ -212,24 +209,3 @@ def test_waits_that_servers_want() -> None:
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, 0, 0),
     ]
     assert [(said, low) for said, low, high in waits if not low <= (wait_wanted(said) or 0) <= high] == []
-
-
-@given(st.text())
-def test_a_wait_of_any_text(text: str) -> None:
-    wait = wait_wanted({"retry-after": text})
-    assert wait is None or wait >= 0
-
-
-KEYS = st.sampled_from(["error", "message", "code", "type", "detail"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda item: st.lists(item) | st.dictionaries(KEYS, item),
-    max_leaves=6,
-)
-
-
-@given(JSON.map(json.dumps) | st.text())
-def test_any_body_becomes_one_short_line(body: str) -> None:
-    message, _ = read_error(body)
-    assert visible(message) == message
-    assert len(message) <= 10 * 303

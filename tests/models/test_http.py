@@ -20,7 +20,7 @@ from forge_cli.models.http import HttpClient, Timeouts
 from .anthropic.server import say, tool_use
 from .openai.server import calls
 from .providers import KEY, MAKERS
-from .wire import CLOSE, FINE, HOLD, OK, Piece, Wire, chunked, cut, wire
+from .wire import FINE, HOLD, OK, Piece, Wire, chunked, cut, wire
 
 TEXT, ARGS = "Grüße, 世界 🌍!", {"a": 1, "b": "ü"}
 _ANTHROPIC = b"".join(say(TEXT, tool_use("toolu_1", "add", **ARGS)).encoded())
@@ -196,44 +196,6 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     anyio.run(bounded)
 
 
-BODIES: dict[str, list[Piece]] = {
-    "length": [OK, b"content-length: 5\r\n\r\nab", b"cde"],
-    "chunks": [OK + b"transfer-encoding: chunked\r\n\r\n", b"3\r\nabc\r\n", b"2;more=1\r\nde\r\n", b"0\r\n\r\n"],
-    "until it closes": [OK + b"\r\nabc", b"de", CLOSE],
-    "early hints": [b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK + b"content-length: 5\r\n\r\nabcde"],
-    "HTTP/1.0": [b"HTTP/1.0 200 OK\r\n\r\nabcde", CLOSE],
-}
-BROKEN: dict[str, list[Piece]] = {
-    "nothing": [CLOSE],
-    "half a head": [OK, CLOSE],
-    "half a body": [OK + b"content-length: 5\r\n\r\nab", CLOSE],
-    "half a chunk": [OK + b"transfer-encoding: chunked\r\n\r\n3\r\nab", CLOSE],
-    "not HTTP": [b"SSH-2.0-OpenSSH_9.9\r\n\r\n", CLOSE],
-    "a head without end": [OK + b"x: " + b"y" * 200_000, CLOSE],
-    "not gzip": [OK + b"content-encoding: gzip\r\ncontent-length: 5\r\n\r\nabcde"],
-}
-
-
-def test_every_way_to_send_a_body_is_read_and_a_broken_one_is_cut_off() -> None:
-    failures = []
-
-    async def story() -> None:
-        for name, answer in {**BODIES, **BROKEN}.items():
-            with wire(answer, FINE) as server:
-                client = client_at(server.url)
-                try:
-                    found = await ask(client)
-                except ProviderFailure as failure:
-                    found = 0, failure.problem
-                wanted = (200, "abcde") if name in BODIES else (0, endpoint_at(server.url).cut_off().problem)
-                if found != wanted or await ask(client) != (200, "ok"):
-                    failures.append((name, found))
-                await client.aclose()
-
-    run(story)
-    assert failures == []
-
-
 @contextmanager
 def deaf() -> Iterator[str]:
     """An address at which no connection comes about: as many wait there as may."""
@@ -261,37 +223,6 @@ def test_a_time_limit_names_the_address_and_what_to_do() -> None:
         ]
 
     run(story)
-
-
-def test_clients_share_connections_until_the_last_one_is_closed() -> None:
-    async def story(server: Wire) -> None:
-        first, second, other = (client_at(url) for url in (server.url, server.url, f"{server.url}/other"))
-        assert await ask(first) == await ask(second) == await ask(other) == (200, "ok")
-        await first.aclose()
-        assert await ask(second) == (200, "ok")
-        await second.aclose()
-        assert (server.connections, server.open) == (1, 1)
-        await other.aclose()
-        while server.open:
-            await anyio.lowlevel.checkpoint()
-        assert await ask(first) == (200, "ok")
-        await first.aclose()
-
-    with wire(FINE) as server:
-        run(lambda: story(server))
-    assert server.connections == 2
-
-
-def test_two_requests_at_once_have_a_connection_each() -> None:
-    async def story(server: Wire) -> None:
-        client = client_at(server.url)
-        async with client.request("POST", body=b"{}") as one, client.request("POST", body=b"{}") as other:
-            assert (await one.read_beginning(), await other.read_beginning()) == ("ok", "ok")
-        await client.aclose()
-
-    with wire(FINE) as server:
-        run(lambda: story(server))
-    assert server.connections == 2
 
 
 def test_cookies_are_not_kept() -> None:

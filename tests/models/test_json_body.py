@@ -35,14 +35,3 @@ def test_plain_data_is_written_as_it_is() -> None:
 def test_what_a_strict_parser_refuses_becomes_text(value: object, sent: object) -> None:
     assert json.loads(json_bytes(value), parse_constant=strict) == sent
     assert json.loads(json_within(value).encode(), parse_constant=strict) == sent
-
-
-def test_text_that_is_json_within_a_request_is_as_strict() -> None:
-    request = json.loads(json_bytes({"arguments": json_within({"half": "\ud83d", "most": float("inf")})}))
-    assert json.loads(request["arguments"], parse_constant=strict) == {"half": "\\ud83d", "most": "inf"}
-
-
-def test_a_value_that_holds_itself_is_cut() -> None:
-    value: list[object] = [1]
-    value.append(value)
-    assert json.loads(json_bytes(value)) == [1, "[the same value again]"]

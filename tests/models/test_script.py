@@ -95,10 +95,6 @@ def test_what_a_result_says_is_not_filled_in_again(worker: Project) -> None:
     assert response(seen) == "{x}{x}"
 
 
-def test_the_task_is_the_last_one(worker: Project) -> None:
-    assert response(worker.run("{task}", task="only this")) == "only this"
-
-
 def failure(seen: Seen) -> str:
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
     return str(seen.result.error)
@@ -119,11 +115,6 @@ def test_an_expectation_that_fails_is_loud(worker: Project) -> None:
 def test_an_expectation_without_results_fails_too(worker: Project) -> None:
     seen = worker.run({"expect": {"result": "x"}, "text": "fine"})
     assert failure(seen) == "turn 1 of script:test expected a result with 'x', got no results"
-
-
-def test_an_expectation_is_met_by_any_of_the_last_results(worker: Project) -> None:
-    turn = calls(call("echo", text="one"), call("echo", text="two"))
-    assert response(worker.run(turn, {"expect": {"result": "on"}, "text": "fine"})) == "fine"
 
 
 def test_the_last_result_is_known_also_when_somebody_has_spoken_since(worker: Project) -> None:
@@ -197,9 +188,3 @@ def test_ids_are_used_once_in_a_session(worker: Project) -> None:
     shown = worker.forge("sessions", "show", "last", "--json").stdout
     started = [line for line in map(json.loads, shown.splitlines()) if line["type"] == "toolStarted"]
     assert [line["toolCallId"] for line in started] == ["call_1_1", "call_2_1", "call_3_1"]
-
-
-def test_every_session_starts_at_the_top(worker: Project) -> None:
-    worker.write("script.yaml", "turns: [{text: first}, {text: second}]")
-    assert response(worker.run(model="script:script.yaml")) == "first"
-    assert response(worker.run(model="script:script.yaml")) == "first"

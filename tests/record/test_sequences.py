@@ -52,3 +52,7 @@ def test_the_longest_first_and_parts_only_where_they_are_more_frequent() -> None
 
 def test_five_at_most() -> None:
     assert [each[0] for each in found(*((f"s{n}", "abcdef") for n in range(3)))] == ["abcde", "bcdef"]
+
+
+def test_one_call_counts_once() -> None:
+    assert found(("s1", "aaaa"), ("s2", "aa")) == [("aa", 3, 2), ("a", 6, 2)]

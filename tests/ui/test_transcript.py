@@ -11,7 +11,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any, Literal
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -40,14 +39,13 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.core.phrases import command_of_user
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import local_time, readable, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.record.line import Line
 from forge_cli.results import DisplayHints, FileContent
-from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript, words_and_commands
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw
@@ -227,15 +225,6 @@ def test_what_a_command_did_is_told_and_a_warning_is_marked_as_one() -> None:
     assert told(StatusEvent("error", "no")).entries == [Noted("error: no", level="error")]
 
 
-def test_input_that_answers_a_prompt_is_told() -> None:
-    assert told(InputPrompt("r", "Who?"), UserInput("r", "Me")).entries == [Noted("asks: Who?"), Noted("answers: Me")]
-
-
-def test_an_event_of_a_newer_forge_is_passed_over() -> None:
-    (line,) = lines_of(StatusEvent("warning", "hm"))
-    assert read_transcript([Line({**line.data, "type": "invented later"})]).entries == []
-
-
 JSON = (
     st.none()
     | st.booleans()
@@ -259,13 +248,6 @@ def test_a_line_that_somebody_broke_is_named_and_the_rest_is_told(data: st.DataO
     page(transcript)
 
 
-def test_a_broken_line_is_named_with_its_problem() -> None:
-    (line,) = lines_of(StatusEvent("warning", "hm"))
-    broken = Line({**line.data, "message": 5}, Mark("log", 7))
-    named = "line 7: this is not a line of a session: status.message: not a text"
-    assert read_transcript([broken]).entries == [Noted(named)]
-
-
 def test_a_session_that_is_resumed_says_what_is_new() -> None:
     first, second, third = lines_of(START, START, replace(START, workspace="/other", model="n", forked_from="old"))
     entries = read_transcript([first, second, third]).entries
@@ -274,11 +256,6 @@ def test_a_session_that_is_resumed_says_what_is_new() -> None:
         Noted(f"resumed at {times[0]}"),
         Noted(f"resumed at {times[1]}, as a copy of old, in /other, with n"),
     ]
-
-
-@pytest.mark.parametrize("time", ["", "yesterday"])
-def test_a_time_that_is_none_is_left_as_it_is(time: str) -> None:
-    assert local_time(time) == time
 
 
 def told_result(value: ResultValue) -> Transcript:
@@ -380,10 +357,3 @@ def test_on_a_terminal_reads_are_folded_and_words_are_drawn() -> None:
     assert "Some \x1b[1mbold\x1b[0m words." in file.getvalue()
     assert "success · 2 lines" in file.getvalue()
     assert "two" not in file.getvalue()
-
-
-def test_commands_of_the_user_are_told_from_their_words() -> None:
-    ran = command_of_user("ls", "a\n")
-    assert words_and_commands(f"Look.\n\n{ran}\n\n{ran}") == ("Look.", f"{ran}\n\n{ran}")
-    assert words_and_commands(ran) == ("", ran)
-    assert words_and_commands("Look at <command-run-by-user>") == ("Look at <command-run-by-user>", "")

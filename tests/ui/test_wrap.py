@@ -1,7 +1,5 @@
 """Text in the width of a terminal."""
 
-import io
-import os
 import unicodedata
 from itertools import repeat
 
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 from rich import cells
 
 from forge_cli.core.text import visible
-from forge_cli.ui.wrap import cell_len, fit, pad, rows, terminal_width, wrap
+from forge_cli.ui.wrap import cell_len, fit, rows, wrap
 
 from ..rows import each_row
 
@@ -76,17 +74,3 @@ def test_what_is_cut_is_marked() -> None:
 def test_no_fewer_cells_are_counted_than_a_terminal_may_need(text: str) -> None:
     shown = visible(text)
     assert cell_len(shown) >= cells.cell_len(shown) or not all(map(unicodedata.name, shown, repeat("")))
-
-
-def test_padding_counts_cells() -> None:
-    assert [pad(text, 6) + "|" for text in ("ab", "日本", "too long")] == ["ab    |", "日本  |", "too long|"]
-
-
-def test_only_a_terminal_has_a_width() -> None:
-    assert terminal_width(io.StringIO()) is None
-    reader, writer = os.pipe()
-    with open(reader), open(writer, "w") as pipe:
-        assert terminal_width(pipe) is None
-    ours, theirs = os.openpty()
-    with open(ours), open(theirs, "w") as terminal:
-        assert terminal_width(terminal)

@@ -108,15 +108,6 @@ def test_nothing_drifts_when_nothing_has_changed(adder: Project, tools: Tools) -
     assert course.taken == (tools is Tools.RECORDED)
 
 
-def test_the_first_difference_is_told_with_its_place_in_the_record(adder: Project) -> None:
-    record = recording(adder.run(*SUM))
-    rewrite(adder, "tools.py", "a + b", "a + b + 1")
-    found = drift(adder, record)
-    assert (found.kind, found.turn, found.recorded, found.now) == ("result", 1, "5", "6")
-    assert str(found).startswith('record.jsonl:8:1: drift in turn 1: add {"a": 2, "b": 3} gives another result\n')
-    assert found.exit_code == 9
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "kind", "told"),
     [
@@ -190,15 +181,6 @@ def test_the_result_of_what_does_not_only_read_comes_from_the_record(adder: Proj
     course = replay(adder, recording(seen))
     assert (course.ran, course.taken) == (0, 1)
     assert adder.read("noted.txt") == "x"
-
-
-def test_live_makes_every_call_again_and_asks_again(adder: Project) -> None:
-    record = recording(adder.run(calls(call("note", text="x")), "Done.", answers=[True]))
-    found = drift(adder, record, Tools.LIVE)
-    assert 'note {"text": "x"} was approved then, and is not now' in str(found)
-    assert adder.read("noted.txt") == "x"
-    replay(adder, record, Tools.LIVE, mode=ApprovalMode.APPROVE_ALL)
-    assert adder.read("noted.txt") == "xx"
 
 
 @pytest.mark.parametrize("tools", Tools)

@@ -208,30 +208,6 @@ def test_an_answer_in_the_last_turn_is_no_limit(worker: Project) -> None:
     assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_turns=2))) == ("completed", 0, "done", None)
 
 
-@pytest.mark.parametrize(
-    ("given", "in_the_worker", "of_the_user", "limit"),
-    [
-        (None, None, None, 50),
-        (2, None, None, 2),
-        (None, 2, None, 2),
-        (None, None, 2, 2),
-        (2, 3, 4, 2),
-        (4, 2, 3, 2),
-        (4, 3, 2, 2),
-    ],
-)
-def test_the_smallest_limit_counts(
-    worker: Project, given: int | None, in_the_worker: int | None, of_the_user: int | None, limit: int
-) -> None:
-    if in_the_worker:
-        worker.write("worker.yaml", f"{WORKER}limits: {{max_turns: {in_the_worker}}}\n")
-    if of_the_user:
-        worker.home.mkdir()
-        (worker.home / "config.yaml").write_text(f"limits: {{maxTurns: {of_the_user}}}\n")
-    seen = worker.run(*[calls(call("look"))] * (limit + 1), limits=Limits(max_turns=given))
-    assert ended(seen) == ("limit", ExitCode.LIMIT, "", f"the limit of {limit} turns was reached")
-
-
 # --- interruption
 
 

@@ -4,7 +4,7 @@ Covers forge_cli.models.anthropic.access, forge_cli.models.anthropic.provider, f
 """
 
 import os
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -12,12 +12,10 @@ import pytest
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
-from forge_cli.models.anthropic import AnthropicModel, forge_models, make
-from forge_cli.models.anthropic.access import Credentials
-from forge_cli.models.anthropic.sdk import SdkTransport
+from forge_cli.models.anthropic import forge_models, make
 
 from ...deadline import deadline
-from .server import Api, Cut, Deaf, Fails, Raw, Stall, say, thinking, tool_use
+from .server import Api, Cut, Fails, Raw, Stall, say, thinking, tool_use
 from .talk import Talk
 
 ANSWER = say(thinking("Let me see."), "Here is the answer.", tool_use("toolu_1", "add", a=1))
@@ -107,12 +105,6 @@ def test_garbage_is_tried_again_and_never_believed(api: Api, talk: Talk) -> None
     assert failures == []
 
 
-def test_a_line_that_breaks_before_the_answer(api: Api, talk: Talk) -> None:
-    api.will(Deaf(), say("Hello."))
-    assert talk.turn("Hi").text == "Hello."
-    assert f"{api.url} broke off before its answer was complete" in talk.notes[0][1]
-
-
 def test_silence_is_a_cut(api: Api, talk: Talk) -> None:
     talk.silence = 0.2
     api.will(Stall(ANSWER, 9), say("Hello."))
@@ -151,24 +143,6 @@ def test_a_server_that_only_pings_is_given_up(api: Api, talk: Talk) -> None:
             assert "said nothing for 0.3 s (tried 2 times)" in failure(talk)
 
 
-def test_pings_between_events_do_no_harm(api: Api, talk: Talk) -> None:
-    talk.silence = 5
-    pieces = [piece for event in say("Hello.").encoded() for piece in (PING, event)]
-    api.will(Raw(pieces))
-    assert talk.turn("Hi").text == "Hello."
-
-
-def test_a_bug_is_no_failure() -> None:
-    class Broken:
-        def post(self, *_: object, **__: object) -> None:
-            raise ZeroDivisionError
-
-    endpoint = Credentials("ANTHROPIC_API_KEY", "x").endpoint
-    model = AnthropicModel("anthropic:m", SdkTransport(endpoint, lambda http: cast(Any, Broken()), 1), ENV.notify)
-    with pytest.raises(ZeroDivisionError):
-        anyio.run(exhaust, model)
-
-
 def test_a_proxy_is_used(api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", api.url)
     talk.url = "http://api.example.org"
@@ -189,13 +163,6 @@ def test_a_gateway_may_stand_at_a_path_of_its_own(api: Api, talk: Talk) -> None:
     talk.url = f"{api.url}/gateway/"
     api.will(say("Hello."))
     assert talk.turn("Hi").text == "Hello."
-
-
-def test_the_server_says_how_long_to_wait(api: Api, talk: Talk) -> None:
-    api.will(Fails(429, headers={"retry-after": "0.25"}), Fails(429, headers={"retry-after-ms": "120"}), say("Hello."))
-    assert talk.turn("Hi").text == "Hello."
-    assert "in 0.25 s (2 of 5)" in talk.notes[0][1]
-    assert "in 0.12 s (3 of 5)" in talk.notes[1][1]
 
 
 def test_a_secret_that_the_server_repeats_is_not_repeated(api: Api, talk: Talk) -> None:
@@ -301,13 +268,6 @@ def test_a_token_will_do(api: Api, transport: str, monkeypatch: pytest.MonkeyPat
 
     anyio.run(story)
     assert api.received[0].headers["authorization"] == "Bearer a-token"
-
-
-def test_the_config_may_know_the_window(api: Api) -> None:
-    env = ModelEnv(folders=(), notify=lambda level, message: None, options={"context": 8192})
-    (factory,) = forge_models()
-    assert factory.missing() is None
-    assert factory.make("claude-haiku-5-5", env).context_window == 8192
 
 
 def test_a_schema_cannot_be_forced(api: Api) -> None:

@@ -29,18 +29,6 @@ def test_a_call_comes_whole_and_after_the_text(api: Api, talk: Talk) -> None:
     assert turn.stop == "tool_use"
 
 
-def test_many_calls_keep_their_order(api: Api, talk: Talk) -> None:
-    api.will(say(*(tool_use(f"toolu_{number}", "add", a=number) for number in range(9))), say("Done."))
-    first, second = talk.turns(2)
-    assert [call.args for call in first.calls] == [{"a": number} for number in range(9)]
-    assert (second.text, second.stop) == ("Done.", "end")
-
-
-def test_a_call_without_input(api: Api, talk: Talk) -> None:
-    api.will(say(tool_use("toolu_1", "now"), raw=""))
-    assert talk.turn("When?").calls == (ToolCall("toolu_1", "now", {}),)
-
-
 @pytest.mark.few(4)
 @pytest.mark.parametrize("raw", ['{"a": 1', "[1, 2]", '"a"', "{'a': 1}", '{"a": NaN}', "nonsense", "[" * 10_000])
 def test_input_that_is_no_object_is_handed_over_as_it_is(api: Api, talk: Talk, raw: str) -> None:
@@ -171,16 +159,6 @@ def test_a_full_window_is_an_error(api: Api, talk: Talk) -> None:
     with pytest.raises(ModelError, match="no longer fits into the model's context window") as caught:
         talk.turn("Read all this.")
     assert caught.value.exit_code is ExitCode.PROVIDER
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("size", [1, 2, 3, 1000])
-def test_chunks_may_be_cut_anywhere(api: Api, talk: Talk, size: int) -> None:
-    wire = b"".join(say("Grüße 👋", tool_use("toolu_1", "add", a="é")).encoded())
-    api.will(Raw([wire[start : start + size] for start in range(0, len(wire), size)]))
-    turn = talk.turn("Hi")
-    assert turn.text == "Grüße 👋"
-    assert turn.calls == (ToolCall("toolu_1", "add", {"a": "é"}),)
 
 
 @pytest.mark.few(1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
-from forge_cli.core.messages import ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.messages import ModelEnv, ModelRequest, Restart, TextDelta
 from forge_cli.files.settings import Settings
 from forge_cli.models import openai
 from forge_cli.models.http import Timeouts
@@ -109,12 +109,6 @@ def test_what_is_tried_five_times(server, make, told) -> None:
     assert failures == []
 
 
-def test_after_a_while_it_works(server, make) -> None:
-    for reply, sentence in TRANSIENT.values():
-        server.will(reply, says("hi"))
-        assert (sentence, turn(make())) == (sentence, [TextDelta("hi"), TurnEnd("end", Usage(11, 7))])
-
-
 def test_an_event_that_does_not_end(server, make, told) -> None:
     server.will(Reply((b"data: " + b"x" * 2**20,) * 17), says("hi"))
     assert turn(make())[0] == TextDelta("hi")
@@ -185,13 +179,6 @@ def test_what_was_said_before_a_silence_is_void(server, make) -> None:
     server.will(Reply((chunk(content="hm"),), end="silence"), says("hi"))
     heard = turn(make(read=1))
     assert heard[:3] == [TextDelta("hm"), Restart(f"{server.url} said nothing for 1 s"), TextDelta("hi")]
-
-
-def test_a_certificate_that_nobody_signed_or_none_at_all(server, told) -> None:
-    secure = Server.at(server.url.replace("http:", "https:"))
-    model = OpenAIModel("tiny", secure, NativeDialect(), lambda _, text: told.append(text), delays=(0,))
-    with pytest.raises(ModelError, match="cannot be reached: .*SSL.*tried 5 times"):
-        turn(model)
 
 
 def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:

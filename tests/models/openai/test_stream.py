@@ -17,12 +17,6 @@ def test_text_comes_as_it_is_streamed(server, make) -> None:
     assert turn(make()) == [TextDelta("Hel"), TextDelta("lo"), TurnEnd("end", Usage(11, 7))]
 
 
-def test_space_around_a_chunk_is_no_part_of_it(server, make) -> None:
-    spaced = [piece.replace(b"data: ", b"data: \t ").replace(b"\n\n", b" \n\n") for piece in says("hi").pieces]
-    server.will(Reply(tuple(spaced)))
-    assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]
-
-
 def test_two_calls_whose_arguments_take_turns(server, make) -> None:
     server.will(calls(("call_a", "add", {"a": 1}), ("call_b", "add", {"a": 2, "b": 3}), text="Adding."))
     assert turn(make(), tools=(ADD,)) == [
@@ -138,13 +132,6 @@ def test_usage(server, make, last, expected) -> None:
 def test_halves_of_a_character_are_joined_and_a_lone_one_is_replaced(server, make) -> None:
     server.will(says("a\ud83c", "\udf0db", "\udf0dc", "d\ud83c"))
     assert text_of(turn(make())) == "a🌍b\ufffdcd"
-
-
-def test_data_in_several_lines_other_fields_and_a_missing_last_blank_line(server, make) -> None:
-    stream = b'event: message\nid: 7\nretry: 1\ndata: {"choices": [{"delta":\ndata:{"content": "hi"},\n'
-    stream += b'data: "finish_reason": "stop"}]}\n\ndata: [DONE]\n'
-    server.will(Reply((stream,)))
-    assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage())]
 
 
 @pytest.mark.parametrize("end", ["well", "cut"])

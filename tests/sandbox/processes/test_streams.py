@@ -2,7 +2,6 @@
 
 import os
 import re
-import tracemalloc
 
 import anyio
 import pytest
@@ -98,23 +97,6 @@ def test_bytes_that_are_no_text_are_replaced(data: list[bytes], limit: int) -> N
         assert told == b"".join(data).decode(errors="replace")
 
 
-def test_what_is_above_the_bound_comes_with_later_polls() -> None:
-    output = Output()
-    output.add("one äther two".encode())
-    assert [output.take(5), output.take(3), output.take(0), output.pending] == ["one ", "äth", "", True]
-    assert [output.take(), output.take(), output.pending] == ["er two", "", False]
-
-
-def test_half_a_character_waits_for_the_rest_or_for_the_end() -> None:
-    output = Output()
-    output.add(b"a\xe2\x82")
-    assert output.take() == "a"
-    output.add(b"\xacb\xe2")
-    assert output.take() == "€b"
-    output.close()
-    assert [output.take(), output.take()] == ["\ufffd", ""]
-
-
 def test_what_is_in_a_pipe_is_read_without_waiting_for_its_end() -> None:
     reading, writing = os.pipe()
     output = Output()
@@ -125,44 +107,6 @@ def test_what_is_in_a_pipe_is_read_without_waiting_for_its_end() -> None:
     output.drain(reading)
     os.close(reading)
     assert output.take() == "left behind, and more"
-
-
-def test_memory_is_bounded_at_any_size() -> None:
-    output, piece = Output(), b"x" * 65536
-    tracemalloc.start()
-    try:
-        for _ in range(4096):
-            output.add(piece)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 8 * 1024 * 1024
-    assert len(output.take()) < 1024 * 1024 + 100
-    assert output.dropped == 4096 * 65536 - 1024 * 1024
-
-
-@pytest.mark.anyio
-async def test_somebody_who_waits_for_news_is_told() -> None:
-    output = Output()
-    heard = []
-
-    async def listen() -> None:
-        while True:
-            await output.wait_for_output()
-            if not (text := output.take()):
-                return
-            heard.append(text)
-            await anyio.lowlevel.checkpoint()
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as listening:
-            listening.start_soon(listen)
-            for text in (b"one", b"two"):
-                await anyio.wait_all_tasks_blocked()
-                output.add(text)
-            await anyio.wait_all_tasks_blocked()
-            output.close()
-    assert heard == ["one", "two"]
 
 
 @pytest.mark.anyio

@@ -6,8 +6,6 @@ Covers forge_cli.toolsets.executables.manifest.
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forge_cli.core.errors import InvalidInput, WorkerError
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT, Arguments, Parameter, read_manifest
@@ -137,18 +135,3 @@ def test_values_become_words(kind: str, given: object, word: str) -> None:
 def test_what_no_program_can_be_given_is_refused(kind: str, given: object, problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         schema(kind).validate({"x": given})
-
-
-def test_the_longest_word_that_fits_is_taken() -> None:
-    value = "x" * (ITEM_LIMIT - len("--x="))
-    assert schema("string").validate({"x": value}) == {"x": value}
-
-
-@given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
-def test_text_is_never_changed(text: str) -> None:
-    assert schema("string").validate({"x": text}) == {"x": text}
-
-
-@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())
-def test_plain_values_are_good_for_a_string(value: float) -> None:
-    assert isinstance(schema("string").validate({"x": value})["x"], str)

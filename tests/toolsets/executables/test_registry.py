@@ -27,11 +27,6 @@ def long_ago(folder: Path) -> None:
         os.utime(path, (1e9, 1e9))
 
 
-def test_no_folder_means_no_tools(registry: Registry) -> None:
-    assert names(registry) == []
-    assert registry.problems == {}
-
-
 def test_tools_come_change_and_go(registry: Registry, write_tool: WriteTool) -> None:
     folder = write_tool("b", "echo 1")
     write_tool("a", "echo 2")
@@ -106,37 +101,6 @@ def test_the_entrypoint_is_a_file_in_the_folder(
     assert problem in registry.problems["a"]
 
 
-def test_a_link_inside_the_folder_is_fine(registry: Registry, write_tool: WriteTool) -> None:
-    folder = write_tool("a", "echo 1")
-    (folder / "main.sh").symlink_to("a.sh")
-    (folder / "tool.yaml").write_text("name: a\ndescription: d\nentrypoint: main.sh\n")
-    [program] = registry.scan()
-    assert program.entrypoint == folder / "a.sh"
-
-
-@pytest.mark.parametrize("name", ["run_custom_tool", "create_custom_tool"])
-def test_the_names_of_forge_are_taken(registry: Registry, write_tool: WriteTool, name: str) -> None:
-    write_tool(name, "echo 1")
-    assert names(registry) == []
-    assert "forge's own" in registry.problems[name]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs fifos")
-def test_a_fifo_blocks_nobody(registry: Registry, write_tool: WriteTool) -> None:
-    os.mkfifo(write_tool("a", "echo 1") / "pipe")
-    assert names(registry) == []
-    assert "neither a file nor a folder" in registry.problems["a"]
-
-
-def test_what_did_not_change_is_the_same_program(registry: Registry, write_tool: WriteTool) -> None:
-    for index in range(5):
-        write_tool(f"t{index}", "echo 1")
-    before = registry.scan()
-    write_tool("t4", "echo 2")
-    after = registry.scan()
-    assert [one is other for one, other in zip(before, after, strict=True)] == [True, True, True, True, False]
-
-
 @pytest.mark.parametrize(
     ("place", "mode"), [("", 0o775), ("", 0o757), ("", 0o777), ("lib", 0o775), ("lib/a.sh", 0o666), ("open.sh", 0o757)]
 )
@@ -152,14 +116,6 @@ def test_what_others_can_write_is_not_a_tool(registry: Registry, write_tool: Wri
     assert f"{(folder / place)}: others can write there; take that away: chmod go-w" in registry.problems["open"]
     (folder / place).chmod(before)
     assert names(registry) == ["open", "sound"]
-
-
-def test_what_cannot_be_followed_is_one_row(registry: Registry, write_tool: WriteTool) -> None:
-    write_tool("a", "echo 1")
-    (registry.root / "loop").symlink_to("loop")
-    assert names(registry) == ["a"]
-    problem = f"{registry.root}/loop: cannot be read: Too many levels of symbolic links"
-    assert registry.problems == {"loop": problem}
 
 
 @pytest.mark.parametrize(("suffix", "broken"), [("", True), (".sh", False)])

@@ -1,6 +1,5 @@
 """The file in which the life of tools is kept: shared, bounded, and never in the way."""
 
-import json
 import os
 import stat
 import subprocess
@@ -8,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables import stats
@@ -19,33 +16,6 @@ from forge_cli.toolsets.executables.stats import FILE, Creations, Stats, ToolSta
 from ...rows import each_row
 
 BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
-
-
-def lines(root: Path) -> list[dict]:
-    return [json.loads(line) for line in (root / FILE).read_text().splitlines()]
-
-
-def test_one_line_for_every_creation_and_call(tmp_path: Path) -> None:
-    kept = Stats(tmp_path)
-    kept.created("a")
-    kept.called("a", ok=True, duration_ms=10)
-    kept.called("a", ok=False, duration_ms=30)
-    kept.called("a", ok=False)
-    assert [(line["tool"], line["event"]) for line in lines(tmp_path)] == [("a", "created")] + [("a", "called")] * 3
-    usage = kept.read()["a"]
-    assert (usage.calls, usage.failures, usage.sessions, usage.mean_ms) == (3, 2, 1, 20)
-    assert usage.created is not None
-    assert usage.last_use is not None
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
-
-
-def test_a_tool_that_is_made_again_begins_again(tmp_path: Path) -> None:
-    kept = Stats(tmp_path)
-    kept.called("a", ok=False)
-    kept.created("a")
-    assert kept.read()["a"].calls == 0
-    kept.called("a", ok=True)
-    assert (kept.read()["a"].calls, kept.read()["a"].sessions) == (1, 1)
 
 
 def test_a_large_file_becomes_a_small_one_that_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,28 +78,6 @@ def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) ->
     kept.called("a", ok=True)
     assert kept.read() == {}
     assert outside.read_text() == "mine"
-
-
-@given(
-    st.lists(st.binary(max_size=40) | st.sampled_from([b'{"tool": "a"}', b"[1]", b'{"event": "called"}']), max_size=5)
-)
-def test_lines_that_nobody_can_read_are_left_out(tmp_path_factory: pytest.TempPathFactory, junk: list[bytes]) -> None:
-    root = tmp_path_factory.mktemp("tools")
-    wrong = {"tool": "a", "event": "total", "calls": "many", "created": 7, "timed": 2}
-    counts = {"event": "creations", "created": 2, "denied": "many"}
-    (root / FILE).write_bytes(
-        b"\n".join([*junk, json.dumps(counts).encode(), json.dumps(wrong).encode(), b'{"tool": "a", "eve', b""])
-    )
-    kept = Stats(root)
-    kept.called("a", ok=True)
-    assert kept.read()["a"].calls == 1
-    assert kept.creations() == Creations(created=2)
-
-
-def test_a_home_that_cannot_be_written_is_no_failure(worker: Project, write_tool, monkeypatch) -> None:
-    write_tool("say", "echo hi")
-    (worker.home / "tools" / FILE).mkdir()
-    assert worker.run(calls(call("say")), "done").statuses == ["success"]
 
 
 def test_a_failure_to_compile_is_one_and_a_refusal_is_none(worker: Project, write_tool, monkeypatch) -> None:

@@ -148,13 +148,6 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
     )
 
 
-def test_an_empty_file_is_no_error(worker: Project) -> None:
-    worker.write("src/empty", "")
-    empty = FileContent("src/empty", "", 0, first_line=1, total_lines=0, numbered=True)
-    assert outcome(worker, "read_file", path="/src/empty").value == empty
-    assert outcome(worker, "read_file", path="/src/empty", offset=1, limit=5).status == "success"
-
-
 def test_secrets_are_read_only_after_asking(worker: Project) -> None:
     worker.write("src/.env", "KEY=1")
     seen = worker.run(calls(call("read_file", path="/src/.env")), "done", answers=[False])

@@ -243,18 +243,6 @@ def test_status_tells_everything(screen: Screen) -> None:
     ]
 
 
-def test_nothing_was_spent_before_the_first_turn(screen: Screen) -> None:
-    assert "cost       $0" in [line.rstrip() for line in screen.type("/status").splitlines()]
-    screen.bus.emit(TurnEndEvent(1, "end", Usage(1200, 30), 0.000042))
-    assert "cost       $0.000042" in screen.type("/status")
-
-
-def test_a_cost_that_is_unknown_once_stays_unknown(screen: Screen) -> None:
-    screen.bus.emit(TurnEndEvent(1, "end", Usage()))
-    screen.bus.emit(TurnEndEvent(2, "end", Usage(), 0.5))
-    assert "cost       unknown" in screen.type("/status")
-
-
 def test_grants_are_numbered_with_their_rules(screen: Screen) -> None:
     assert screen.type("/approvals") == "nothing has been allowed for this session\n"
     rule = "toolsets.shell.rules: [{pattern: git status, approval: preApproved}]"
@@ -365,7 +353,3 @@ def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project)
     written = project.read(f"{screen.facts.session}.md")
     assert written.startswith(f"# {screen.facts.session}\n")
     assert "> Pay the tax" in written
-
-
-def test_a_worker_without_other_sessions_has_none_to_pick(screen: Screen) -> None:
-    assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"

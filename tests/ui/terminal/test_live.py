@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from forge_cli.core.notify import RetryNotice
 from forge_cli.ui.terminal.calls import OpenCall
 from forge_cli.ui.terminal.cells import cell_width, fit
-from forge_cli.ui.terminal.live import LiveLines, column_after
+from forge_cli.ui.terminal.live import LiveLines
 from forge_cli.ui.terminal.status import Status, compact, dim, duration
 
-from ...rows import each_row
 from ..screen import Screen
 
 
@@ -132,29 +131,10 @@ def test_ctrl_z_leaves_a_clean_terminal_and_continuing_draws_again(terminal: Ter
     assert terminal.lines == ["text", "one", "two"]
 
 
-def test_lines_that_fail_are_given_up(terminal: Terminal) -> None:
-    terminal.live.lines = lambda seconds: [str(1 / 0)]
-    terminal.live.start()
-    terminal.live._thread.join(20)
-    assert not terminal.live._thread.is_alive()
-
-
-@each_row(
-    ("text", "column", "after"),
-    [("abc", 0, 3), ("abc", 4, 7), ("abc\n", 4, 0), ("abc\nde", 4, 2), ("\x1b[2mab\x1b[0m", 0, 2), ("日本", 1, 5)],
-)
-def test_where_the_cursor_is(text: str, column: int, after: int) -> None:
-    assert column_after(text, column) == after
-
-
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"])), st.integers(1, 40))
 def test_what_is_fitted_has_room(text: str, width: int) -> None:
     assert cell_width(fit(text, width)) <= width
     assert fit(text, max(1, cell_width(text))) == text
-
-
-def test_what_is_fitted_keeps_its_colours() -> None:
-    assert fit("\x1b[2mabcdef\x1b[0m", 4) == "\x1b[2mabc…\x1b[0m"
 
 
 def test_numbers() -> None:

@@ -12,15 +12,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 from rich.console import Console
 
 from forge_cli import Custom, Diff, Json, Text
 from forge_cli.core.results import ResultValue
 from forge_cli.results import DisplayHints, FileContent, FileList
-from forge_cli.ui.terminal.render import Indented, plain, render
-from forge_cli.ui.views import View, view_of
-from forge_cli.ui.wrap import rows
+from forge_cli.ui.terminal.render import Indented, render
+from forge_cli.ui.views import view_of
 
 from ...rows import each_row
 
@@ -95,18 +93,6 @@ def test_no_end_of_a_line_is_lost_in_a_narrow_terminal(value: ResultValue, inden
     assert all(line.startswith(" " * indent) for line in text.splitlines() if line)
 
 
-@given(st.text(alphabet="ab 漢字é👍", min_size=1, max_size=200))
-def test_on_a_terminal_long_lines_go_on_under_themselves_with_nothing_lost(text: str) -> None:
-    file = io.StringIO()
-    console = Console(file=file, width=30, soft_wrap=True, force_terminal=True, color_system=None)
-    console.print(Indented(plain(text), 2, hang=2), end="")
-    first, *others = file.getvalue().splitlines()
-    assert first.startswith("  ")
-    assert all(line.startswith("    ") for line in others)
-    assert [first[2:], *(line[4:] for line in others)] == rows(text, 28, 2)
-    assert all(cell_len(line) <= 30 for line in (first, *others))
-
-
 def test_a_diff() -> None:
     assert shown(Diff.of("/a", "one\ntwo\nthree\n", "one\n2\nthree\n")).splitlines() == [
         "--- /a",
@@ -118,21 +104,6 @@ def test_a_diff() -> None:
         " three",
     ]
     assert shown(Diff.of("/a", None, "new\n")).splitlines() == ["--- /dev/null", "+++ /a", "@@ -0,0 +1 @@", "+new"]
-
-
-@each_row(
-    ("before", "after", "expected"),
-    [
-        ("a\n", "a", ["-a", "+a", "\\ No newline at end of file"]),
-        ("a", "a\n", ["-a", "\\ No newline at end of file", "+a"]),
-        ("a\r\nb\n", "a\nb\n", ["-a\\r", "+a", " b"]),
-        ("a\u2028b\n", "a\nb\n", ["-a\\u2028b", "+a", "+b"]),
-        ("a\x0cb\n", "a\x1eb\n", ["-a\\x0cb", "+a\\x1eb"]),
-        ("a\n", "", ["-a"]),
-    ],
-)
-def test_no_change_hides_in_a_line_break(before: str, after: str, expected: list[str]) -> None:
-    assert shown(Diff.of("/a", before, after)).splitlines()[3:] == expected
 
 
 def test_diffs_with_nothing_to_compare() -> None:
@@ -277,11 +248,6 @@ def test_text_that_holds_data_has_its_views_too() -> None:
     assert shown(Text("no data", DisplayHints("tree"))) == "no data\n"
 
 
-def test_a_language_alone_means_code() -> None:
-    assert view_of(Text("x = 1", DisplayHints(language="python"))) == View("code", "x = 1", language="python")
-    assert view_of(Json({"a": 1}, DisplayHints("code"))).language == "json"
-
-
 @each_row(
     ("mime", "data", "expected"),
     [
@@ -336,26 +302,12 @@ def test_every_kind_can_be_bounded(value: ResultValue, hints: DisplayHints) -> N
     assert bounded[-1].startswith("...")
 
 
-def test_height_and_collapse_bound_what_is_bounded_anyway() -> None:
-    text = "\n".join(map(str, range(9)))
-    assert shown(Text(text, DisplayHints(max_height=2))) == "0\n1\n... 7 more lines\n"
-    assert shown(Text(text, DisplayHints(collapsed=True))) == "0\n... 8 more lines\n"
-    assert shown(Text(text, DisplayHints(collapsed=True)), lines=None) == text + "\n"
-
-
 @each_row("view", ["table", "tree", "code", "markdown"])
 def test_every_view_is_bounded(view: str) -> None:
     rows = [{"n": n} for n in range(5000)]
     text = shown(Json(rows if view in ("table", "tree") else "x\n\n" * 5000, DisplayHints(view)))
     assert len(text.splitlines()) <= 25
     assert "..." in text.splitlines()[-1]
-
-
-@each_row(
-    "hints", [DisplayHints("nonsense"), DisplayHints("code", language=5), DisplayHints(max_height="x", collapsed="no")]
-)  # type: ignore[arg-type]
-def test_hints_that_make_no_sense_are_not_followed(hints: DisplayHints) -> None:
-    assert shown(Custom("a.b", "data", display=hints)) == "data\n"
 
 
 def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
@@ -374,11 +326,6 @@ def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
     text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: renderer)
     assert text.startswith("(the renderer of a.b failed: ")
     assert text.endswith("summary\ndata\n")
-
-
-@given(st.text())
-def test_plain_text_is_never_obeyed(text: str) -> None:
-    assert not OBEYED & set(map(unicodedata.category, plain(text).plain.replace("\n", "").replace("\t", "")))
 
 
 def coloured(value: ResultValue, **options: object) -> str:
@@ -405,14 +352,6 @@ def test_a_file_is_coloured_by_its_hint_then_by_its_name(name: str, hints: Displ
     assert bool(re.search(r"\x1b\[(?!49m|0m)", text)) is has_colours
     assert re.sub(r"\x1b\[[\d;]*m", "", text).rstrip() == "if: 'x' # 1"
     assert "\x1b[" not in coloured(FileContent(name, "if: 'x' # 1\n", 12, hints), exact=True) or hints is not None
-
-
-def test_code_that_is_very_long_is_shown_without_colours() -> None:
-    assert "\x1b[" not in coloured(FileContent("a.py", "if x: pass\n" * 20_000, 1), lines=None)
-
-
-def test_json_is_coloured() -> None:
-    assert re.search(r'\x1b\[[\d;]*m"a"', coloured(Json({"a": [1, None]})))
 
 
 def test_data_of_an_unknown_kind_is_a_tree_below_its_summary() -> None:

@@ -11,7 +11,6 @@ from forge_cli.core.errors import UsageError
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.terminal import classify_command, is_command, parse_command
 from forge_cli.ui.terminal.slash import (
-    BUILTINS,
     CommandError,
     args_from,
     boolean_options,
@@ -44,11 +43,6 @@ def test_what_is_said_to_the_model(text: str) -> None:
     assert not is_command(text)
 
 
-def test_the_command_of_the_handbook() -> None:
-    parsed = parse_command("/tool git_push --branch main")
-    assert (parsed.name, parsed.args, parsed.options) == ("tool", ("git_push",), {"branch": "main"})
-
-
 @each_row(
     ("text", "args", "options"),
     [
@@ -77,13 +71,6 @@ def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object])
     assert (parsed.name, parsed.args, parsed.options) == ("x", args, options)
 
 
-@each_row("text", ["/", "", "   ", "/ ", "/''", "/x 'open", '/x "open', "/x \\"])
-def test_what_cannot_be_read_is_a_usage_error(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_command(text)
-    assert caught.value.hint
-
-
 @each_row(
     ("text", "column", "says"),
     [
@@ -101,12 +88,6 @@ def test_an_error_says_where(text: str, column: int, says: str) -> None:
     assert (caught.value.column, caught.value.message) == (column, f"column {column}: {says}")
 
 
-def test_options_know_where_they_stand() -> None:
-    parsed = parse_command("/undo  a=b --list -k v")
-    assert parsed.columns == {"a": 8, "list": 12, "k": 19}
-    assert parsed.argv == ("a=b", "--list", "-k", "v")
-
-
 @given(st.text(st.sampled_from("ab \t\n\\'\"=-/é")))
 def test_tokens_are_those_of_a_shell(text: str) -> None:
     try:
@@ -119,12 +100,6 @@ def test_tokens_are_those_of_a_shell(text: str) -> None:
     tokens = list(split_tokens(text))
     assert [token.text for token in tokens] == known
     assert all(text[token.column - 1 : token.column].strip() for token in tokens)
-
-
-@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
-def test_numbers_are_values_and_not_options(number: float) -> None:
-    typed = f"{number}"
-    assert parse_arguments(["--n", typed, "-k", typed, typed]) == ([typed], {"n": typed, "k": typed})
 
 
 @given(st.text())
@@ -140,19 +115,6 @@ def test_parsing_raises_nothing_else(text: str) -> None:
         assert parsed.name
         assert classify_command(parsed, TOOLS).type in ("builtin", "tool", "unknown")
     is_command(text)
-
-
-WORDS = st.text(min_size=1).filter(lambda word: word.isprintable() and not word.startswith("-") and "=" not in word)
-NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
-
-
-@given(st.lists(WORDS), st.dictionaries(NAMES, st.text()))
-def test_what_is_quoted_comes_back(words: list[str], options: dict[str, str]) -> None:
-    typed = [*words, *(f"{name}={value}" for name, value in options.items())]
-    parsed = parse_command(f"/x {shlex.join(typed)}")
-    assert (list(parsed.args), parsed.options) == (words, options)
-    typed = [*words, *(f"--{name}={value}" for name, value in options.items())]
-    assert parse_arguments(typed) == (words, options)
 
 
 @each_row(
@@ -178,10 +140,6 @@ def test_what_a_command_means(text: str, type: str, name: str | None) -> None:
     assert found.parsed == parse_command(text)
 
 
-def test_the_commands_of_the_handbook_are_there() -> None:
-    assert set(BUILTINS) >= {"help", "model", "clear", "status", "tools", "exit"}
-
-
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -197,10 +155,6 @@ SCHEMA = {
     },
     "$defs": {"Flag": {"type": "boolean"}},
 }
-
-
-def test_flags_are_booleans_however_they_are_declared() -> None:
-    assert boolean_options(SCHEMA) == {"plain", "maybe", "named"}
 
 
 def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:

@@ -182,16 +182,6 @@ def test_results() -> None:
     assert "    +new" in traced("normal", result(Diff.of("/a", None, "new")))
 
 
-def test_a_failure_that_brought_a_value_shows_it() -> None:
-    value = Custom("executable.run", "output", summary="exit code 3")
-    assert traced("normal", result(value, "error", "it failed")) == "✗ echo · it failed\n    exit code 3\n    output\n"
-
-
-def test_an_interruption_has_no_words() -> None:
-    sentence = '{"type": "interrupted"}'
-    assert traced("normal", result(Text(sentence), "interrupted", sentence)) == "✗ echo · interrupted\n"
-
-
 @each_row(
     "event",
     [
@@ -207,16 +197,6 @@ def test_lines_below_the_first_are_indented(event: Event) -> None:
     _, *below = text.splitlines()
     assert [line for line in below if not line.startswith("    " if isinstance(event, ToolResult) else "  ")] == []
     assert "\\n" not in text or isinstance(event, ToolStarted)
-
-
-def test_long_lines_are_not_cropped() -> None:
-    assert "TAIL" in traced("normal", StatusEvent("info", "word " * 40 + "TAIL"), width=30)
-    assert "TAIL" in traced("normal", result(Text("word " * 40 + "TAIL")), width=30)
-
-
-def test_a_level_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="trace must be one of quiet, summary, normal, debug, not 'loud'"):
-        trace_formatter("loud")  # type: ignore[arg-type]
 
 
 def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
