@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from forge_cli.core.errors import SchemaError
@@ -199,66 +197,3 @@ def test_coerce(declared: Any, given: Any, expected: Any) -> None:
     schema = {"type": "object", "properties": {"v": declared}, "$defs": DEFINITIONS}
     coerced = coerce({"v": given}, schema)["v"]
     assert (coerced, type(coerced)) == (expected, type(expected))
-
-
-def test_coerce_leaves_unknown_fields_and_the_original_alone() -> None:
-    args = {"n": "1", "m": "2", "list": ["3"]}
-    schema = {"type": "object", "properties": {"n": INTEGER, "list": {"type": "array", "items": INTEGER}}}
-    assert coerce(args, schema) == {"n": 1, "m": "2", "list": [3]}
-    assert args == {"n": "1", "m": "2", "list": ["3"]}
-
-
-scalars = st.sampled_from(["integer", "number", "boolean", "null", "string"])
-schemas = st.recursive(
-    st.one_of(
-        scalars.map(lambda kind: {"type": kind}),
-        st.lists(scalars, min_size=1, unique=True).map(lambda kinds: {"type": kinds}),
-        st.lists(st.sampled_from(["a", "1", 1, 2, True, None, "null"]), min_size=1).map(
-            lambda values: {"enum": values}
-        ),
-        st.sampled_from(list(DEFINITIONS)).map(lambda name: {"$ref": f"#/$defs/{name.replace('/', '~1')}"}),
-        st.just({}),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options}),
-        inner.map(lambda items: {"type": "array", "items": items}),
-        st.dictionaries(st.sampled_from("ab"), inner).map(lambda named: {"type": "object", "properties": named}),
-        inner.map(lambda value: {"type": "object", "additionalProperties": value}),
-    ),
-    max_leaves=6,
-)
-texts = st.sampled_from(
-    ["1", "007", "1.5", "true", "t", "null", "", "[]", '["1"]', '[["1"]]', '{"a": "1"}', "a", '"1"']
-)
-values = st.recursive(
-    texts | st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(schemas, values)
-def test_coerce_twice_is_coerce_once(declared: Any, value: Any) -> None:
-    schema = {"type": "object", "properties": {"v": declared}, "$defs": DEFINITIONS}
-    once = coerce({"v": value}, schema)
-    assert repr(coerce(once, schema)) == repr(once)
-
-
-@given(schemas, values)
-def test_coerce_changes_strings_only(declared: Any, value: Any) -> None:
-    schema = {"type": "object", "properties": {"v": declared}, "$defs": DEFINITIONS}
-    assert _same_but_for_strings(value, coerce({"v": value}, schema)["v"])
-
-
-def _same_but_for_strings(before: Any, after: Any) -> bool:
-    match before:
-        case str():
-            return True
-        case dict():
-            same = isinstance(after, dict) and list(before) == list(after)
-            return same and all(_same_but_for_strings(before[key], after[key]) for key in before)
-        case list():
-            same = isinstance(after, list) and len(before) == len(after)
-            return same and all(map(_same_but_for_strings, before, after))
-        case _:
-            return type(before) is type(after) and before == after

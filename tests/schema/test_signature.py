@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
-from forge_cli.core.errors import InvalidInput, SchemaError
+from forge_cli.core.errors import SchemaError
 from forge_cli.schema.input_schema import InputSchema
-from forge_cli.schema.signature import describe, keyword_args, signature_model, typed_args
+from forge_cli.schema.signature import describe, signature_model, typed_args
 
 from ..rows import each_row
 
@@ -59,28 +59,6 @@ def call(function: Any, args: dict[str, Any]) -> dict[str, Any]:
 def fibonacci(n: Annotated[int, Field(ge=0, description="Position in sequence")]) -> int:
     """Calculate the nth Fibonacci number."""
     return n
-
-
-def test_what_the_model_sees() -> None:
-    assert schema_of(fibonacci) == {
-        "type": "object",
-        "properties": {"n": {"type": "integer", "minimum": 0, "description": "Position in sequence"}},
-        "required": ["n"],
-        "additionalProperties": False,
-    }
-
-
-def test_a_function_has_one_model_and_each_description_another() -> None:
-    class Files:
-        def read(self, path: str = ".") -> None: ...
-
-    read = signature_model(Files().read)
-    assert signature_model(Files().read) is read
-    assert signature_model(Files.read, skip={"self"}) is not read
-    described = signature_model(Files().read, texts={"path": "Where"}, defaults={"path": "/a"})
-    assert described is not read
-    assert InputSchema.of(described).json_schema is InputSchema.of(described).json_schema
-    assert InputSchema.of(described).json_schema["properties"]["path"]["default"] == "/a"
 
 
 def test_no_parameters() -> None:
@@ -228,17 +206,6 @@ def test_typed_values_arrive_typed() -> None:
     assert plain["colour"] == 2
 
 
-def test_a_property_called_title_is_no_generated_title() -> None:
-    def show(options: Options, title: str) -> None: ...
-
-    schema = schema_of(show)
-    assert schema["properties"]["title"] == {"type": "string"}
-    assert schema["$defs"]["Options"] == {
-        "type": "object",
-        "properties": {"depth": {"type": "integer", "default": 1}, "title": {"type": "string", "default": "untitled"}},
-    }
-
-
 def test_none_as_default_makes_the_type_optional() -> None:
     def find(name: str = None, depth: Annotated[int, Field(ge=1)] = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013
 
@@ -351,15 +318,6 @@ def test_a_root_model_is_refused() -> None:
 
     with pytest.raises(SchemaError, match="Names: a RootModel has no named fields"):
         InputSchema.of(Names)
-
-
-def test_keyword_args_of_a_plain_model() -> None:
-    assert keyword_args(Options(depth=4)) == {"depth": 4, "title": "untitled"}
-
-
-def test_typed_args_refuses_what_no_longer_fits() -> None:
-    with pytest.raises(InvalidInput, match="n: must be an integer >= 0, got -1"):
-        typed_args(signature_model(fibonacci), {"n": -1})
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

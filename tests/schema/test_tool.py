@@ -4,22 +4,18 @@ Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors, forg
 """
 
 import functools
-import threading
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from pydantic import BaseModel
 
-from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.approval import Approval, Effect
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import VALUE_LIMIT, Text
-from forge_cli.core.source import Source
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Preview, Validated
 from forge_cli.schema.tool import Tool, is_manual_tool, llm_tools, manual_tools, tool
@@ -50,26 +46,11 @@ def executed(subject: Tool, **args: Any) -> Any:
     return anyio.run(subject.execute, subject.schema.validate(args), CONTEXT)
 
 
-@each_row("name", ["a", "read_file", "Read-File2", "x" * 64])
-def test_names_that_every_provider_takes(name: str) -> None:
-    assert made(name=name).name == name
-
-
 @each_row("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(SchemaError) as caught:
         made(name=name)
     assert str(caught.value) == f"{name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
-
-
-@each_row("word", [None, True, False, Approval.BLOCKED, Verdict(Approval.ASK, "why"), lambda args: True])
-def test_words_that_a_tool_can_say(word: Any) -> None:
-    assert made(needs_approval=word).needs_approval == word
-
-
-def test_a_tool_is_frozen() -> None:
-    with pytest.raises(FrozenInstanceError):
-        made().name = "other"  # type: ignore[misc]
 
 
 @each_row(
@@ -99,35 +80,6 @@ def test_who_may_call_what() -> None:
     assert manual_tools(everything) == [manual, both]
     assert [is_manual_tool(each) for each in everything] == [False, False, True, True]
     assert silent.mode == "llm"
-
-
-def test_a_source_is_shown_in_words() -> None:
-    assert str(Source("package", "forge-tools-web 1.2")) == "package forge-tools-web 1.2"
-
-
-def greet(name: str, *, shout: bool = False) -> str:
-    """Greet somebody.
-
-    Args:
-        name: Whom to greet.
-    """
-    return name.upper() if shout else name
-
-
-def test_a_typed_function_is_a_tool() -> None:
-    subject = Tool.from_function(greet)
-    assert (subject.name, subject.description) == ("greet", "Greet somebody.")
-    assert subject.schema.json_schema == {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "description": "Whom to greet."},
-            "shout": {"type": "boolean", "default": False},
-        },
-        "required": ["name"],
-        "additionalProperties": False,
-    }
-    assert (subject.needs_approval, subject.manual, subject.effects, subject.timeout) == (None, None, None, None)
-    assert executed(subject, name="ann", shout=True) == "ANN"
 
 
 def test_a_function_without_a_docstring_is_still_described() -> None:
@@ -172,15 +124,6 @@ def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
     assert Tool.from_function(git_push, name="other", needs_approval=False).name == "other"
 
 
-def test_at_tool_without_words_changes_nothing() -> None:
-    @tool
-    def plain(n: int) -> int:
-        return n
-
-    subject = Tool.from_function(plain)
-    assert (plain(3), subject.name, subject.mode, subject.effects) == (3, "plain", "llm", None)
-
-
 @each_row(
     ("said", "effects"),
     [
@@ -206,62 +149,11 @@ def test_an_unknown_option_is_an_error() -> None:
         assert str(caught.value) == f"{owner} has no option 'need_approval'; did you mean 'needs_approval'?"
 
 
-class Place(BaseModel):
-    city: str
-    zip: int = 0
-
-
-def test_a_model_as_schema_decides_and_gives_typed_values() -> None:
-    def visit(city, zip):  # type: ignore[no-untyped-def]
-        return f"{city}/{zip + 1}"
-
-    assert executed(Tool.from_function(visit, schema=Place), city="Rome") == "Rome/1"
-
-
-def test_a_dict_as_schema_decides_and_gives_plain_values() -> None:
-    def add(a, b=1):  # type: ignore[no-untyped-def]
-        return a + b
-
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    assert executed(Tool.from_function(add, schema=schema), a=2) == 3
-
-
-def with_context(n: int, *, where_am_i: ToolContext) -> str:
-    return f"{where_am_i.worker}{n}"
-
-
-def with_quoted_context(n: int, here: "ToolContext") -> str:
-    return f"{here.worker}{n}"
-
-
-async def async_with_context(ctx: ToolContext, n: int) -> str:
-    return f"{ctx.worker}{n}"
-
-
-@each_row("function", [with_context, with_quoted_context, async_with_context])
-def test_the_context_is_found_by_its_type_whatever_its_name(function: Any) -> None:
-    subject = Tool.from_function(function)
-    assert list(subject.schema.json_schema["properties"]) == ["n"]
-    assert executed(subject, n=1) == "w1"
-
-
 def test_a_plain_context_parameter_is_an_argument_like_any_other() -> None:
     def explain(context: str) -> str:
         return context
 
     assert executed(Tool.from_function(explain), context="all of it") == "all of it"
-
-
-def test_sync_functions_run_in_threads_and_async_ones_do_not() -> None:
-    def sync() -> int:
-        return threading.get_ident()
-
-    async def not_sync() -> int:
-        return threading.get_ident()
-
-    here = threading.get_ident()
-    assert executed(Tool.from_function(sync)) != here
-    assert executed(Tool.from_function(not_sync)) == here
 
 
 def test_a_sync_function_may_return_an_awaitable() -> None:
@@ -273,23 +165,6 @@ def test_a_sync_function_may_return_an_awaitable() -> None:
 
     assert executed(Tool.from_function(now), n=1) == 2
     assert executed(Tool.from_function(functools.partial(later)), n=1) == 2
-
-
-def test_progress_that_nobody_follows_is_no_error() -> None:
-    def act(context: ToolContext) -> str:
-        context.progress("half", 0.5)
-        return "done"
-
-    assert executed(Tool.from_function(act)) == "done"
-
-
-def test_a_failed_outcome_reads_the_same_to_everybody() -> None:
-    call = ToolCall("c1", "t", {})
-    assert ToolOutcome.failed(call, "denied", "the user said no", by="user") == ToolOutcome(
-        call, "denied", Text("the user said no"), error="the user said no", by="user"
-    )
-    assert ToolOutcome(call, "success", Text("x")).ok
-    assert not ToolOutcome.failed(call, "timeout", "late").ok
 
 
 def test_a_huge_failure_is_bounded_too() -> None:

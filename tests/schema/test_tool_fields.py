@@ -4,7 +4,6 @@ Covers forge_cli.schema.tool_fields, forge_cli.schema.tool_fields.
 """
 
 import functools
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -153,12 +152,6 @@ def test_the_rest_is_a_sentence_that_names_tool_and_field() -> None:
     assert failures == []
 
 
-def test_a_name_that_is_not_text_is_refused() -> None:
-    for name in (None, 3, b"push"):
-        with pytest.raises(SchemaError, match="is not a name for a tool"):
-            made(name=name)
-
-
 def test_one_field_under_two_names_is_an_error() -> None:
     for make in (made, marked):
         with pytest.raises(TypeError, match="manual is given twice"):
@@ -213,11 +206,6 @@ def test_execute_and_preview_of_every_shape_can_be_called() -> None:
             if found != "1 here":
                 failures.append((shape, found))
     assert failures == []
-
-
-def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
-    subject = made(execute=lambda args, context: threading.current_thread() is threading.main_thread())
-    assert anyio.run(subject.execute, {}, None) is False
 
 
 def test_a_generator_is_not_a_result() -> None:

@@ -313,32 +313,6 @@ def test_a_link_that_leads_to_another_file_is_followed_by_the_next_session(proje
         assert outcome(project, "version").value == Json(version)
 
 
-def test_a_file_that_was_moved_behind_its_link_is_found_by_the_next_session(project: Project) -> None:
-    worker(project, "", "version")
-    link = project.folder / "tools.py"
-    first = project.write("first.py", "def version() -> int: return 1\n")
-    link.unlink()
-    link.symlink_to(first)
-    assert outcome(project, "version").value == Json(1)
-    moved = first.rename(project.folder / "second.py")
-    link.unlink()
-    link.symlink_to(moved)
-    assert outcome(project, "version").value == Json(1)
-    moved.write_text("def version() -> int: return 2\n")
-    assert outcome(project, "version").value == Json(2)
-
-
-def test_a_folder_that_leads_elsewhere_is_followed_by_the_next_session(project: Project) -> None:
-    file = worker(project, "", "version")
-    file.write_text(file.read_text().replace("./tools.py", "./now/tools.py"))
-    link = project.folder / "now"
-    for version in (1, 2, 1):
-        project.write(f"v{version}/tools.py", f"def version() -> int: return {version}\n")
-        link.unlink(missing_ok=True)
-        link.symlink_to(project.folder / f"v{version}")
-        assert outcome(project, "version").value == Json(version)
-
-
 # --- what is said when it is wrong
 
 
@@ -453,12 +427,6 @@ def test_a_full_tool_object_that_makes_no_sense_is_a_sentence_at_its_line(projec
         if not found.startswith(f"TOOLS:5:1: cannot be imported: {problem}"):
             failures.append((options, found))
     assert failures == []
-
-
-def test_a_module_that_fails_leaves_nothing_behind(project: Project) -> None:
-    before = set(sys.modules)
-    problem_of(project, "raise RuntimeError('at import')\n", "f")
-    assert not [name for name in set(sys.modules) - before if name.startswith("forge_local_")]
 
 
 @pytest.mark.parametrize(

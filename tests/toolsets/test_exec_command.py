@@ -163,13 +163,6 @@ async def test_one_that_ends_in_time_never_becomes_a_session(opened: Open) -> No
         assert "open are: none" in (await hands.write()).text()
 
 
-async def test_a_failure_is_an_error_that_carries_the_output(opened: Open) -> None:
-    async with opened() as hands:
-        ended = await hands.start("echo why; exit 3", ENOUGH)
-        assert (ended.status, ended.error, ended.text()) == ("error", "exit code: 3", "exit code: 3\nwhy\n")
-        assert (ended.value.kind, ended.value.data["exitCode"]) == ("shell.session", 3)
-
-
 async def test_what_is_unread_comes_exactly_once(opened: Open) -> None:
     async with opened() as hands:
         await hands.start("cat")
@@ -497,14 +490,6 @@ async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
         assert len(hands.asked) == asked
         ended = await hands.write("exit 5\n", ENOUGH)
         assert ended.error == "exit code: 5"
-
-
-async def test_a_program_may_catch_the_interrupt(opened: Open) -> None:
-    async with opened() as hands:
-        await hands.start("trap 'echo caught' INT; echo up; while :; do sleep 0.01; done")
-        await hands.hear("up\n")
-        await hands.write("\x03")
-        await hands.hear("caught\n")
 
 
 # --- the end

@@ -1,4 +1,7 @@
-"""The toolset ``external``: whatever a package offers as tools, named in the worker file and nowhere else."""
+"""The toolset ``external``: whatever a package offers as tools, named in the worker file and nowhere else.
+
+Covers forge_cli.schema.offering.
+"""
 
 import json
 import sys

@@ -167,11 +167,6 @@ def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, 
     assert offered(worker, toolsets) == names
 
 
-def test_a_worker_without_toolsets_has_no_tools(project: Project) -> None:
-    project.write("worker.yaml", "name: w\n")
-    assert project.run("hi").of(TurnStart)[0].tools == ()
-
-
 @pytest.mark.parametrize(
     ("toolsets", "problem"),
     [
@@ -337,23 +332,3 @@ def test_zones_that_cannot_be_are_refused_at_load(worker: Project) -> None:
     with pytest.raises(WorkerError) as caught:
         worker.run("hi")
     assert str(caught.value) == f"{file}:2:37: sandbox.zones[0].mode: must be 'ro' or 'rw', not 'rx'"
-
-
-ODD = """
-from forge_cli import Toolset
-
-
-class Odd(Toolset):
-    name = "odd"
-
-    async def tools(self):
-        return {given}
-"""
-
-
-@pytest.mark.parametrize("given", ["None", "[1]", "['read_file']"])
-def test_tools_that_are_none_are_a_sentence(project: Project, given: str) -> None:
-    project.write("tools.py", ODD.format(given=given))
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Odd]}}\n")
-    with pytest.raises(WorkerError, match="toolsets.custom"):
-        project.run("hi")

@@ -218,15 +218,6 @@ def test_a_broken_edit_keeps_the_worker_and_says_where(worker: Project, file: st
     assert place in error
 
 
-def test_an_edited_module_is_loaded_before_the_next_turn(worker: Project) -> None:
-    bus = EventBus()
-    ui = UI(bus)
-    after_answers(bus, edit(worker, bus, "tools.py", TOOLS.replace('"thought"', '"more"')))
-    think = calls(call("think"))
-    converse(worker, bus, think, "{result}", think, "{result}", begin=lambda: say(bus, "one"))
-    assert ui.answers == ["thought", "more"]
-
-
 def test_the_model_in_an_edited_worker_takes_the_next_turn(worker: Project) -> None:
     worker.write("a.yaml", "turns: [{text: a}]\n")
     worker.write("b.yaml", "turns: [{text: b}]\n")
@@ -453,25 +444,6 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     assert said[-1] == "nothing to undo: no change is kept"
 
 
-def test_what_changes_after_an_undo_is_undone_as_well(worker: Project) -> None:
-    worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
-    worker.write("old.txt", "before\n")
-    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
-    write = calls(call("write_file", path="old.txt", content="y\n"))
-    steps = [lambda: say(bus, "go"), lambda: command(bus, "undo")]
-    with open_session(loaded) as session:
-        converse(
-            worker,
-            bus,
-            *(write, "done", write, "done"),
-            begin=in_turn(bus, *steps, *steps),
-            session=session,
-            approval_mode="approve_all",
-            workspace=worker.folder,
-        )
-    assert worker.read("old.txt") == "before\n"
-
-
 def test_one_undo_goes_back_one_message(worker: Project) -> None:
     worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
@@ -511,24 +483,3 @@ def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:
     ui = UI(bus)
     converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "undo")))
     assert statuses(ui, "error") == ["this session is not kept, so nothing of it can be undone"]
-
-
-@pytest.mark.parametrize(("tool", "mode"), [("add", "both"), ("think", "llm"), ("deploy", "manual")])
-def test_who_may_call_a_tool_is_decided_at_the_gate(worker: Project, tool: str, mode: str) -> None:
-    worker.write("worker.yaml", WORKER.replace("[add, think]", "[add, think, deploy]"))
-    bus = EventBus()
-    ui = UI(bus)
-    args = {"a": 1} if tool == "add" else {}
-
-    def by_hand() -> None:
-        bus.emit("manualToolInvoke", {"toolName": tool, "args": args})
-
-    def begin() -> None:
-        by_hand()
-        say(bus, "go")
-        leave(bus)
-
-    converse(worker, bus, calls(call(tool, **args)), "done", begin=begin, approval_mode="approve_all")
-    by_person = {event.tool_call_id.startswith("manual"): event.status for event in ui.of("toolResult")}
-    assert (by_person[True] == "success") is (mode in ("both", "manual"))
-    assert (by_person[False] == "success") is (mode in ("both", "llm"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, EventBus, WorkerRuntime, load_worker
+from forge_cli import EventBus, WorkerRuntime, load_worker
 from forge_cli.embedding import open_session
 from forge_cli.testing import Project, call, calls, scripted_model
 from tests.engine.talk import UI, converse, leave, say
@@ -81,17 +81,6 @@ def test_invoke_is_the_same_and_not_answered_twice(worker: Project) -> None:
     assert len(ui.of("toolResult")) == 1
     (invoked,) = ui.of("manualToolInvoke")
     assert invoked.tool_call_id == ui.of("toolResult")[0].tool_call_id
-
-
-def test_a_question_is_answered_on_the_bus(worker: Project) -> None:
-    bus = EventBus()
-    ui = UI(
-        bus,
-        answers=True,
-        approvalRequired=lambda event: bus.answer(event.request.request_id, ApprovalDecision(True)),  # type: ignore[attr-defined]
-    )
-    converse(worker, bus, calls(call("ask")), "{result}", begin=lambda: say(bus, "go") or leave(bus))
-    assert ui.answers == ["asked"]
 
 
 def test_an_interrupt_ends_the_task_and_not_the_conversation(worker: Project) -> None:

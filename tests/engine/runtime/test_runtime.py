@@ -9,10 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, EventBus, ForgeError, WorkerResult, WorkerRuntime, load_worker
+from forge_cli import EventBus, ForgeError, WorkerResult, WorkerRuntime, load_worker
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import (
-    ApprovalRequired,
     Event,
     ManualToolInvoke,
     SessionEnd,
@@ -20,7 +19,6 @@ from forge_cli.core.events import (
     ToolStarted,
 )
 from forge_cli.core.messages import Delta
-from forge_cli.core.results import Json
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.events import Usage
@@ -112,26 +110,6 @@ async def test_a_child_never_ends_the_session(worker: Project) -> None:
     assert {line["depth"] for line in seen.lines} == {1}
 
 
-async def test_the_root_is_at_depth_0(worker: Project) -> None:
-    async with runtime_of(worker, "hi") as runtime:
-        assert (runtime.depth, runtime.is_root) == (0, True)
-
-
-async def test_the_tools_of_a_runtime(worker: Project) -> None:
-    async with runtime_of(worker, "hi") as runtime:
-        assert [tool.name for tool in runtime.tools] == ["add", "push", "deploy"]
-
-
-@pytest.mark.parametrize("toolset", ["custom: {module: ./tools.py, tools: [add]}", "filesystem: {}"])
-async def test_a_tool_is_made_once_and_not_in_every_turn(worker: Project, toolset: str) -> None:
-    worker.write("worker.yaml", f"name: w\ntoolsets: {{{toolset}}}\n")
-    async with runtime_of(worker, "one", "two") as runtime:
-        before = runtime.tools
-        await runtime.run("go")
-        await runtime.run("go on")
-        assert [id(tool) for tool in runtime.tools] == [id(tool) for tool in before]
-
-
 async def test_a_runtime_that_is_not_open_says_how_to_open_it(worker: Project) -> None:
     runtime = runtime_of(worker, "hi")
     with pytest.raises(UsageError) as caught:
@@ -175,27 +153,6 @@ async def test_what_a_person_calls_is_not_told_to_the_model(worker: Project) -> 
         await runtime.invoke("push", {})
         result = await runtime.run("go")
     assert (result.response, result.tool_calls) == ("2", 1)
-
-
-async def test_somebody_on_the_bus_answers(worker: Project) -> None:
-    bus = EventBus()
-    asked: list[ApprovalRequired] = []
-
-    def answer(event: Event) -> None:
-        if isinstance(event, ApprovalRequired):
-            asked.append(event)
-            bus.answer(event.request.request_id, ApprovalDecision(True))
-
-    bus.subscribe(answer, answers=True)
-    seen = Seen()
-    options = {"bus": bus, "wiring": Wiring(sinks=(seen.take,)), "on_event": seen.events.append}
-    with anyio.fail_after(60):
-        async with runtime_of(worker, calls(call("add", a=1)), "{result}", **options) as runtime:
-            await runtime.run("go")
-    assert seen.outcomes[0].value == Json(2)
-    assert len(asked) == 1
-    order = [kind for kind in seen.types if kind.startswith(("tool", "approval"))]
-    assert order == ["toolStarted", "approvalRequired", "approvalResponse", "approvalDecided", "toolResult"]
 
 
 async def test_a_bus_outlives_the_runtime_that_used_it(worker: Project) -> None:

@@ -87,10 +87,6 @@ def test_the_time_ends_a_tool_that_would_wait_for_ever(worker: Project) -> None:
     assert ended(seen) == ("limit", ExitCode.LIMIT, "the limit of 0.3 seconds was reached")
 
 
-def test_a_time_that_is_not_used_up_changes_nothing(worker: Project) -> None:
-    assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_time=25)))[0] == "completed"
-
-
 class Talker:
     """A model that never stops calling, and says what it uses."""
 

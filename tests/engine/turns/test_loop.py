@@ -262,12 +262,6 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
     ]
 
 
-def test_interrupted_before_it_began(worker: Project) -> None:
-    signal = InterruptSignal()
-    signal.interrupt()
-    assert ended(worker.run("never said", interrupt_signal=signal))[0] == "interrupted"
-
-
 def test_the_operating_system_wants_the_process_to_end(worker: Project) -> None:
     signal = InterruptSignal()
     signal.interrupt("terminated")

@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.messages import Delta, Restart
-from forge_cli.events import Message, ToolCall
+from forge_cli.core.messages import Delta
+from forge_cli.events import Message
 from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project
@@ -64,15 +64,6 @@ def test_a_model_that_declines_is_an_error_of_the_provider(project: Project) -> 
     assert (seen.result.status, seen.result.exit_code) == ("failed", ExitCode.PROVIDER)
     assert "speaker declined to answer" in seen.result.error
     assert seen.result.response == "I cannot."
-
-
-def test_a_turn_that_starts_again_leaves_nothing_of_the_first_try(project: Project) -> None:
-    project.write("worker.yaml", WORKER)
-    project.write("tools.py", TOOLS)
-    half = [TextDelta("the ans"), ToolCall("a", "count", {"n": 1}), Restart("the line was cut")]
-    seen = project.run(model=Speaker([*half, TextDelta("the answer"), TurnEnd()]))
-    assert seen.result.response == "the answer"
-    assert seen.outcomes == []
 
 
 def test_a_provider_that_breaks_is_a_sentence_and_the_session_still_ends(project: Project) -> None:

@@ -17,8 +17,7 @@ from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
 from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.engine.turns.room import ROOMY, WHOLE_TURNS, turns_back
-from forge_cli.engine.turns.window import CROWDED
+from forge_cli.engine.turns.room import ROOMY, WHOLE_TURNS
 from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
@@ -553,13 +552,3 @@ def test_the_past_is_valid_wherever_it_is_cut(worker: Project) -> None:
         check([*past.messages, Message("user", "and?")] if past.messages[-1].role == "assistant" else past.messages)
         assert TASK in past.messages[0].text
         assert past.counted is None or past.counted[1] <= len(past.messages)
-
-
-# --- parts
-
-
-def test_where_turns_begin() -> None:
-    talk = [Message("user"), Message("assistant"), Message("tool"), Message("assistant"), Message("user")]
-    assert [turns_back(talk, turns) for turns in range(4)] == [5, 3, 1, 1]
-    assert turns_back(talk[:1], 3) == 0
-    assert CROWDED > ROOMY
