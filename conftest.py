@@ -114,6 +114,12 @@ def require(name: str) -> None:
         pytest.skip(reason)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop that forge runs in."""
+    return "asyncio"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep as many rows of a table as its mark ``few`` says, from the first to the last; the others are ``long``."""

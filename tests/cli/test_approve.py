@@ -184,14 +184,6 @@ def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> Non
     assert forge.wait(timeout=60) == 0
 
 
-@pytest.mark.long
-def test_thousands_of_lines_are_answered_in_order(cli, tester) -> None:
-    lines = [json.dumps({"tool": "echo", "input": {"text": str(n)}}) if n % 2 else f"bad {n}" for n in range(3_000)]
-    tester.write("calls", "\n".join(lines))
-    found = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
-    assert [answer["verdict"] for answer in found] == ["refused", "ask"] * 1_500
-
-
 def test_the_module_of_a_worker_cannot_spoil_the_answers(tester) -> None:
     tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
     done = tester.forge("approve", "worker.yaml", "peek", "--json")

@@ -90,29 +90,11 @@ def test_a_worker_that_is_wrong_says_where(cli, project, case: str) -> None:
     assert len(done.err.splitlines()) <= 3
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("body", ["def f(:\n", "import nosuch_module\n", "1 / 0\n", "raise SystemExit(3)\n"])
-def test_a_module_that_cannot_be_imported(cli, project, body: str) -> None:
-    project.write("w.yaml", CUSTOM % "good")
-    project.write("t.py", f"x = 1\n{body}")
-    done = cli("worker", "check", "w.yaml")
-    assert (done.code, done.out) == (3, "")
-    assert "t.py:2" in done.err
-    assert "Traceback" not in done.err
-
-
 @pytest.mark.parametrize("words", [["nosuch.yaml"], ["src"], ["src/a.txt"]])
 def test_a_worker_that_is_not_there(cli, tester, words: list[str]) -> None:
     done = cli("worker", "check", *words)
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith(f"forge: {words[0]}")
-
-
-def test_bytes_that_are_no_text(cli, project) -> None:
-    (project.folder / "w.yaml").write_bytes(b"name: \xff\n")
-    done = cli("worker", "check", "w.yaml")
-    assert (done.code, done.out) == (3, "")
-    assert done.err.startswith("forge: w.yaml")
 
 
 def test_warnings_go_to_standard_error_and_do_not_fail_it(cli, project) -> None:

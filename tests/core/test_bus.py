@@ -35,11 +35,6 @@ DENIED = ApprovalDecision(False, note=NO_ONE_TO_ANSWER, by="headless")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def bus() -> EventBus:
     return EventBus()
 

@@ -9,11 +9,6 @@ from forge_cli.core.interrupt import InterruptSignal
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def stopped(signal: InterruptSignal) -> bool:
     """Wait for ever inside the scope; did the signal end it?"""
     with anyio.fail_after(60), signal.scope() as scope:

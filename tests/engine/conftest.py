@@ -22,15 +22,9 @@ from forge_cli.testing import Project
 
 from .tree import Tree
 
-NO_INPUT = {"type": "object", "properties": {}}
 ANY_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 Callback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Gate:

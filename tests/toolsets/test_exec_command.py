@@ -51,11 +51,6 @@ ENOUGH = 60_000
 """Milliseconds to wait for the end of what does end."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Hands:
     """Calls tools the way a model would; whoever is asked says yes, or what ``answers`` say."""
 

@@ -27,11 +27,6 @@ from forge_cli.testing import Project, check_executor
 from .conftest import Sorter, running_cluster
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def wait_for(condition: Callable[[], object], what: str) -> None:
     end = time.monotonic() + 60
     while not condition():

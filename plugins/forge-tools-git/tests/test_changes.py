@@ -40,13 +40,6 @@ class TestStage:
         assert repo.git("diff", "--cached", "--name-only").split() == ["a", "c"]
 
     @pytest.mark.long
-    def test_stages_what_was_deleted(self, repo: Repo) -> None:
-        repo.commit(a="1\n")
-        (repo.folder / "a").unlink()
-        assert repo.call("git_stage", paths=["."], answers=[True]).value.data["deleted"] == ["a"]
-        assert repo.git("diff", "--cached", "--name-status").split() == ["D", "a"]
-
-    @pytest.mark.long
     @pytest.mark.parametrize("path", ["--patch", "-n", "*", ":/a", ":(glob)**"])
     def test_a_path_is_never_an_option_nor_a_pattern(self, repo: Repo, path: str) -> None:
         repo.write("a")
@@ -114,24 +107,12 @@ class TestCommit:
         assert ready.git("log", "--format=%s").split() == ["start"]
 
     @pytest.mark.long
-    def test_a_worker_can_block_it(self, ready: Repo) -> None:
-        ready.worker("{approval: {tools: {git_commit: blocked}}}")
-        assert ready.call("git_commit", message="x", answers=[]).status == "blocked"
-
-    @pytest.mark.long
     def test_with_nothing_staged_nobody_is_asked(self, repo: Repo) -> None:
         repo.commit(a="1\n")
         repo.write("a", "2\n")
         seen = repo.seen(call("git_commit", message="x"), answers=[])
         assert seen.asked == []
         assert seen.outcomes[0].error.startswith("nothing is staged, so there is nothing to commit")
-
-    @pytest.mark.long
-    def test_the_first_commit(self, repo: Repo) -> None:
-        repo.write("a")
-        repo.git("add", "a")
-        assert repo.call("git_commit", message="first", answers=[True]).status == "success"
-        assert repo.git("log", "--format=%s").split() == ["first"]
 
     @pytest.mark.long
     def test_what_changes_while_somebody_thinks_is_shown_again(self, ready: Repo) -> None:
@@ -201,11 +182,6 @@ class TestCommit:
         watcher.join(20)
         assert not watcher.is_alive()
         assert seen.statuses == ["interrupted"]
-
-    @pytest.mark.long
-    def test_an_empty_message_is_refused(self, ready: Repo) -> None:
-        assert ready.call("git_commit", message="").status == "invalid"
-        assert "empty commit message" in ready.call("git_commit", message=" \n", answers=[True]).error
 
     def test_a_missing_identity_is_told(self, ready: Repo) -> None:
         Path(os.environ["HOME"], ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")

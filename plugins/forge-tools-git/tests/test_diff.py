@@ -41,11 +41,6 @@ def test_the_model_reads_the_patch_as_it_is(changed: Repo) -> None:
 
 
 @pytest.mark.long
-def test_a_person_sees_the_patch(changed: Repo) -> None:
-    assert changed.by_hand("git_diff").stdout.strip() == f"1 file changed, 1 insertion(+)\n\n{PATCH}".strip()
-
-
-@pytest.mark.long
 def test_what_is_staged(changed: Repo) -> None:
     assert changed.call("git_diff", staged=True).value.summary == "no changes (staged)"
     changed.git("add", "a")
@@ -150,23 +145,3 @@ def test_files_that_are_no_text(repo: Repo) -> None:
     patch = repo.call("git_diff", staged=True).value.data
     assert "Binary files /dev/null and b/blob differ" in patch
     assert "+gr\ufffdn" in patch
-
-
-@pytest.mark.long
-def test_an_index_that_nobody_could_copy_is_told(repo: Repo) -> None:
-    repo.commit(a="1\n")
-    with (repo.folder / ".git/index").open("wb") as index:
-        index.truncate(1 << 40)
-    outcome = repo.call("git_diff")
-    assert outcome.status == "error"
-    assert str(outcome.error).endswith("and git_diff copies an index of at most 536870912")
-
-
-@pytest.mark.long
-def test_an_index_that_is_a_pipe_is_told_and_never_waited_for(repo: Repo) -> None:
-    repo.commit(a="1\n")
-    (repo.folder / ".git/index").unlink()
-    os.mkfifo(repo.folder / ".git/index")
-    outcome = repo.call("git_diff")
-    assert outcome.status == "error"
-    assert str(outcome.error).endswith(".git/index is not a regular file, so there is no index to compare with")

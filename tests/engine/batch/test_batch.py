@@ -29,11 +29,6 @@ ITEMS = 30
 KEYS = [f"i{number}" for number in range(ITEMS)]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tuple[ExitCode, BatchCounts]:
     items = folder / "items.jsonl"
     items.write_text("".join(f'{{"id": "{key}", "task": "go"}}\n' for key in KEYS))

@@ -117,11 +117,6 @@ def test_files_are_those_of_the_beginning(tmp_path: Path) -> None:
         (tmp_path / "b.md").unlink()
 
 
-def test_a_field_of_a_table_may_be_long(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(f"task\n{'x' * 300_000}\n")
-    assert tasks(tmp_path / "a.csv") == {"1": "x" * 300_000}
-
-
 def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.md", "b/c.md", "b/d/e.md", "b/.f/g.md", "other/h.md"):
@@ -135,23 +130,6 @@ def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, mon
     assert list(tasks(f"{tmp_path}/**/e.md", "{path}")) == [f"{tmp_path}/notes/b/d/e.md"]
     assert list(tasks("**/b/**/e.md", "{path}")) == ["notes/b/d/e.md"]
     assert list(tasks("notes/[d]/*.md", "{path}")) == ["notes/d/e.md"]
-
-
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    for name in ("a.jsonl", "a.csv", "a"):
-        with pytest.raises(ForgeError, match="no such file"):
-            tasks(tmp_path / name)
-    with pytest.raises(ForgeError, match="nothing in it"):
-        tasks(f"{tmp_path}/*.md", "{path}")
-
-
-def test_an_unknown_field_is_a_usage_error(tmp_path: Path) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"title": "x"}\n')
-    with pytest.raises(UsageError, match="no field 'titel'.*\n.*did you mean 'title'"):
-        tasks(file, "{titel}")
-    with pytest.raises(UsageError, match="no field 'task'"):
-        tasks(file)
 
 
 @each_row(

@@ -26,11 +26,6 @@ from forge_cli.testing import Project, check_executor
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_it_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     await check_executor(PluginHost().executor("local"), Project(tmp_path / "project"))

@@ -14,11 +14,6 @@ from forge_cli.models.failures import ProviderFailure, Retry
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Traffic:
     """Requests that end when they are told to."""
 
@@ -98,14 +93,6 @@ async def test_those_that_wait_go_on_after_a_pause_though_nobody_is_under_way_an
     assert sorted(sent) == [0, 1, 2, 3, 4]
 
 
-async def test_what_a_busy_provider_asks_for_counts_more() -> None:
-    pace = SharedPace(4)
-    async with pace.request():
-        pace.hold(60)
-        pace.go_ahead()
-        assert (pace.limit, pace.pause > 50) == (1, True)
-
-
 async def test_a_busy_provider_slows_everybody_down_together() -> None:
     pace, clock, told = SharedPace(8), anyio.current_time, list[str]()
     retry = Retry("m", lambda level, message: told.append(message), str)
@@ -138,16 +125,6 @@ async def test_a_busy_provider_slows_everybody_down_together() -> None:
     assert len(sent) == 6
     assert min(sent) - started >= 0.29
     assert pace.limit == 8
-
-
-async def test_what_went_wrong_is_known_until_a_request_succeeds() -> None:
-    pace = SharedPace(8)
-    current_pace.set(pace)
-    async with pace.request():
-        await Retry("m", lambda *_: None, str, delays=[0.01]).wait(1, ProviderFailure("it failed"))
-        assert pace.problem.startswith("m: it failed; trying again in 0.01")
-        assert not pace.pause
-    assert pace.problem == ""
 
 
 async def test_others_wait_as_well_for_a_provider_that_one_has_given_up() -> None:

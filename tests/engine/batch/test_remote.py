@@ -28,11 +28,6 @@ from forge_cli.testing import Project, check_executor
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Hosted:
     """The smallest executor of another process: what an ItemHost says goes straight to RemoteWork, and back."""
 

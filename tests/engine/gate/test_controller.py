@@ -45,18 +45,6 @@ async def test_a_callback_cannot_pass_for_somebody_else() -> None:
     assert await controller.request_approval(REQUEST) == ApprovalDecision(True, by="user")
 
 
-async def test_a_grant_is_for_its_fingerprint_only() -> None:
-    yes, no = ApprovalDecision(True, remember="session"), ApprovalDecision(False)
-    controller = ApprovalController("interactive", callback(yes, no, yes, no, no))
-    remembered = ApprovalDecision(True, note="approved earlier in this session", by="memory", grant=THIS_CALL)
-    assert await controller.request_approval(REQUEST, "f1") == replace(yes, grant=THIS_CALL)
-    assert await controller.request_approval(REQUEST, "f1") == remembered
-    assert await controller.request_approval(REQUEST, "f2") == no
-    assert await controller.request_approval(replace(REQUEST, once=True)) == yes
-    assert await controller.request_approval(REQUEST) == no
-    assert await controller.request_approval(REQUEST, "f2") == no
-
-
 async def test_the_second_of_two_identical_requests_waits_for_the_first_answer() -> None:
     asked: list[ApprovalRequest] = []
 

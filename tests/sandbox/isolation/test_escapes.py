@@ -136,11 +136,6 @@ NOT_HELD = {
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def furnished(world: World) -> World:
     for name in ("outside/empty", "project/ro", "project/rw/.git/hooks", "project/rw/own", "other/.ssh"):
         (world.root / name).mkdir(parents=True)

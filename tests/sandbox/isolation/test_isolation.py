@@ -52,11 +52,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 PYTHON = (Path(sys.prefix), Path(sys.base_prefix))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_zone_is_written_and_the_rest_of_the_host_is_read(world: World) -> None:
     (world.outside / "file").write_text("readable\n")
     done = await world.run(f"echo new >file; cat {world.outside}/file; pwd")

@@ -51,11 +51,6 @@ FLAGS = (0x01200011, 0x10000000, 0x40000000)
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield Path(os.path.realpath(folder))

@@ -53,11 +53,6 @@ SECRETS = (
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with a project, toolchains on PATH, and secrets; not in /tmp, which is private to a confined process."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:

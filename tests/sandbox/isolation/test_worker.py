@@ -31,11 +31,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with a project in it, not in /tmp, which a confined process has for itself."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp")).resolve()

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.anyio
 YES = ApprovalDecision(True)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextmanager
 def clock() -> Iterator[None]:
     yield

@@ -27,11 +27,6 @@ pytestmark = pytest.mark.anyio
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextmanager
 def clock() -> Iterator[None]:
     yield

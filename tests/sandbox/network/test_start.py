@@ -46,11 +46,6 @@ for url in sys.argv[1:]:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def place() -> Iterator[Path]:
     """Not in /tmp, which a confined process has for itself."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp")).resolve()

@@ -24,11 +24,6 @@ MANY, MUCH = (
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @each_row(
     ("files", "contained", "exceeded"),
     [

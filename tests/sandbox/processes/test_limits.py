@@ -36,11 +36,6 @@ HOG = f"{sys.executable} -c 'x = []\nwhile True: x.append(bytearray(4 << 20))'"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield Path(os.path.realpath(folder))

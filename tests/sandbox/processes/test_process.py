@@ -32,11 +32,6 @@ SOON = 30.0
 """Seconds within which everything is stopped, whatever it is."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def run(line: str, folder: Path, **options: object) -> Finished:
     settings = {"cwd": folder, "env": clean_environment(), "timeout": 20.0, **options}
     async with ChildProcesses() as processes:

@@ -16,11 +16,6 @@ CUT = re.compile(r"\n\[\.\.\. (\d+) bytes cut \.\.\.\]\n")
 TEXT = st.text(st.sampled_from("aé€😀\n"), max_size=200)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
     found = []
     for size in sizes:

@@ -20,11 +20,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def out(tmp_path: Path) -> Iterator[Gate]:
     with gate(tmp_path) as opened:
         yield opened

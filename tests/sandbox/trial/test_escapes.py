@@ -40,11 +40,6 @@ class CopiedWorld(World):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def world() -> Iterator[World]:
     cage = next(found for found in mechanisms() if found.name == "bwrap")
     with new_world(cage) as found:

@@ -25,11 +25,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
 AT_ONCE = 50
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 UNDONE_NAMES = [name for name in NAMES if name.isprintable()]
 UNDONE_STEPS = [step for step in STEPS if step not in ("pipe", "hard")]
 """What forge undo restores: no pipes, no second names of a file, and no names that the file tools refuse."""

@@ -224,14 +224,6 @@ def test_zones_that_come_from_elsewhere_are_held_to_the_same_rules(workspace: Pa
         open_zone(Zone("home", home, ZoneMode.RW), user_home=home)
 
 
-def test_the_path_of_a_zone_that_cannot_be_a_path(workspace: Path, home: Path) -> None:
-    zone = Zone("z", Path("a\0b"), ZoneMode.RW, where=Mark("worker.yaml"))
-
-    with pytest.raises(WorkerError) as caught:
-        open_zone(zone, user_home=home)
-    assert os.linesep not in caught.value.message
-
-
 UNMADE = """
 zones:
   - {name: scratch, path: deep/scratch, mode: rw, approval: {write: preApproved}}

@@ -151,11 +151,6 @@ def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mod
     assert project.forge("worker", "check", "worker.yaml").returncode == 0
 
 
-def test_a_server_that_is_required_and_there(project: Project) -> None:
-    worker(project, "plain", ", required: true")
-    assert run(project, "s__echo").statuses == ["success"]
-
-
 def test_what_is_not_a_message_is_told_once(project: Project) -> None:
     worker(project, "garbage")
     seen = run(project, "s__echo")
@@ -171,12 +166,6 @@ def test_a_bad_tool_is_left_out_by_name_and_the_others_work(project: Project, mo
     seen = run(project, "s__echo", f"s__{left_out}")
     assert seen.statuses == ["success", "not_found"]
     assert any(f"the tool {left_out} of the MCP server s is left out" in said for said in told(seen))
-
-
-@pytest.mark.long
-def test_thousands_of_tools(project: Project) -> None:
-    worker(project, "many")
-    assert run(project, "s__tool_0", "s__tool_1999", timeout=60).statuses == ["success", "success"]
 
 
 def test_no_key_of_a_provider_reaches_a_server(project: Project, monkeypatch) -> None:
@@ -195,12 +184,6 @@ def test_a_variable_that_is_not_set(project: Project) -> None:
     done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml")
     assert done.returncode == 3
     assert "NO_SUCH" in done.stderr
-
-
-def test_without_servers_there_is_nothing_to_use(project: Project) -> None:
-    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {}}\n")
-    done = project.forge("worker", "check", "worker.yaml")
-    assert (done.returncode, "toolsets.mcp.servers" in done.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("named", ["{s: null}", "[s]"])

@@ -146,32 +146,6 @@ def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
     ]
 
 
-def test_on_a_terminal_what_was_typed_before_the_prompt_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    master, slave = os.openpty()
-    bus, seen = EventBus(), b""
-    os.write(master, b"y\n")
-
-    async def type_no() -> None:
-        nonlocal seen
-        while CHOICES.rstrip().encode() not in seen:
-            await anyio.wait_readable(master)
-            seen += os.read(master, 4096)
-        os.write(master, b"n\n")
-
-    async def both(tty: io.TextIOWrapper) -> ApprovalDecision:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(type_no)
-            return await asked(TerminalUI(bus, output=tty, input=tty), bus)
-
-    try:
-        with open(slave, "r+b", buffering=0) as raw:
-            assert in_loop(both, io.TextIOWrapper(raw, write_through=True)) == ApprovalDecision(False)
-    finally:
-        os.close(master)
-    assert b"w wants to call push" in seen
-
-
 def test_an_output_of_its_own_leaves_standard_error_alone(capfd: pytest.CaptureFixture[str]) -> None:
     async def show(**streams: io.StringIO) -> None:
         bus = EventBus()
