@@ -97,13 +97,6 @@ def test_help_lists_every_command(forge, args: tuple[str, ...]) -> None:
     assert any(line[:1] == ["--debug"] for line in lines)
 
 
-def test_an_unknown_command_suggests_the_nearest(forge) -> None:
-    done = forge("rnu")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Usage: forge [OPTIONS] COMMAND [ARGS]...\nTry 'forge --help' for help.\n")
-    assert done.stderr.endswith("forge: No such command 'rnu'. Did you mean 'run'?\n")
-
-
 def test_a_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
     done = probe("pass", "--nonsense")
     assert (done.returncode, done.stdout) == (2, "")

@@ -3,7 +3,6 @@
 Covers forge_cli.cli.find_worker, forge_cli.cli.trusted_workers.
 """
 
-import json
 import shlex
 
 import pytest
@@ -80,11 +79,6 @@ def test_a_task_in_the_place_of_the_worker_says_what_to_type(cli) -> None:
     assert cli("run", "what is $HOME?").err.endswith("  forge run coder 'what is $HOME?'\n")
     done = cli("run", "two words", "go")
     assert (done.code, done.err) == (3, f"forge: there is no worker 'two words'\n  {KNOWN}")
-
-
-def test_the_result_object_of_an_unknown_name(cli) -> None:
-    result = json.loads(cli("run", "codr", "go", "--output-format", "json").out)
-    assert (result["status"], result["exit_code"], result["worker"]) == ("failed", 3, "codr")
 
 
 def test_a_path_wins_over_a_name_and_says_so(cli, project) -> None:

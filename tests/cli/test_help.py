@@ -61,12 +61,6 @@ def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: 
             assert read_invocation(context.meta["forge.argv"]).tool
 
 
-def test_help_of_what_is_not_there(cli) -> None:
-    done = cli("help", "rnu")
-    assert (done.code, done.out) == (2, "")
-    assert "Did you mean 'run'?" in done.err
-
-
 def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
     done = cli("tools", "call", "echo", "--worker", "worker.yaml", "--help")
     assert (done.code, done.err) == (0, "")

@@ -5,8 +5,6 @@ Covers forge_cli.process.report.
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -161,19 +159,3 @@ def test_secrets_are_redacted(tester, cli, monkeypatch) -> None:
     done = cli("run", "worker.yaml", "go", "--output-format", "json", "-C", "hunter2hunter2")
     assert done.code == 2
     assert "hunter2" not in done.out + done.err
-
-
-@pytest.mark.long
-def test_a_process_prints_it_too(tester) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "forge_cli", "run", "--json"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "FORGE_HOME": str(tester.home)},
-    )
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["result"]["error"] == "Missing argument 'WORKER'."
-    assert done.stderr.startswith("Usage: forge run")

@@ -8,12 +8,9 @@ import json
 import random
 import re
 import string
-import threading
 from time import process_time
-from typing import Any, ClassVar
 from urllib.parse import quote, quote_plus
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -454,53 +451,3 @@ def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
     assert "".join(stream([text])) == told
     assert "".join(stream([text[at : at + 50] for at in range(0, len(text), 50)])) == told
     assert process_time() - began < 5
-
-
-def test_a_large_text_is_looked_at_in_a_thread_and_once() -> None:
-    """What it costs is not paid by the event loop, and only once for all who ask."""
-
-    class Watched(Redactor):
-        looks: ClassVar[list[tuple[int, int]]] = []
-
-        def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
-            if len(text) > 60_000:
-                self.looks.append((len(text), threading.get_ident()))
-            return super().settle(text, start, whole=whole)
-
-    redactor = Watched({"MY_API_KEY": "correct-horse"})
-    large = "x correct-horse " * 6000
-
-    async def main() -> None:
-        await redactor.redact_ahead({"stdout": large, "parts": ["small", 1, None]})
-        assert redactor.redact_text(large) == "x [redacted:MY_API_KEY] " * 6000
-
-    anyio.run(main)
-    ((length, thread),) = redactor.looks
-    assert length == len(large)
-    assert thread != threading.get_ident()
-
-
-@each_row("length", [10, 5_000, 60_000])
-def test_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    looked: list[str] = []
-    settle = Redactor.settle
-
-    def count(self: Redactor, text: str, *args: Any, **named: Any) -> tuple[str, int]:
-        looked.append(text)
-        return settle(self, text, *args, **named)
-
-    monkeypatch.setattr(Redactor, "settle", count)
-    redactor, more = Redactor({"API_KEY": "abcdefgh12345678"}), "x " * (length // 2)
-    for _ in range(3):
-        assert redactor.redact({"type": f"{more}abcdefgh12345678"}) == {"type": f"{more}[redacted:API_KEY]"}
-    assert sorted(looked) == sorted(["type", f"{more}abcdefgh12345678"])
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("length", [5, 500, 60_000, 1_000_000])
-def test_what_is_remembered_of_texts_has_its_bounds(length: int) -> None:
-    redactor = Redactor({})
-    for number in range(5_000_000 // (length + 100)):
-        redactor.redact_text(f"{number:{length}}")
-        assert len(redactor._known) * length <= 4_000_000
-    assert len(redactor._known) < 40_000

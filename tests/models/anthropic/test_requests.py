@@ -109,11 +109,6 @@ def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
     ]
 
 
-def test_an_interrupted_turn_is_plain_text() -> None:
-    history = [Message("user", "Go."), Message("assistant", "[Interrupted]"), Message("user", "Again.")]
-    assert contents(*history)[1] == ("assistant", [text("[Interrupted]")])
-
-
 def test_what_another_provider_kept_is_its_own_affair() -> None:
     said = Message("assistant", "Hi", native={"model": "gpt-4", "content": [{"type": "weird"}]})
     assert contents(Message("user", "a"), said, Message("user", "b"))[1] == ("assistant", [text("Hi")])

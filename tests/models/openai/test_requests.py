@@ -49,12 +49,6 @@ def test_a_whole_conversation(server, make) -> None:
     assert "authorization" not in request.headers
 
 
-def test_the_turns_of_a_session_share_a_connection(server, make) -> None:
-    server.will(says("1"), says("2"), says("3"))
-    turns(make(), *(ModelRequest("", (USER,), ()) for _ in range(3)))
-    assert (len(server.requests), server.connections) == (3, 1)
-
-
 def test_a_key_goes_into_its_header_only(server, make) -> None:
     server.will(says("hi"))
     turn(make(key="local-key-12345678"))
@@ -105,26 +99,6 @@ def test_files(server, make) -> None:
 
 def unseen(what: str) -> dict[str, str]:
     return {"type": "text", "text": f"[The attached file {what} cannot be shown to this model.]"}
-
-
-class Counted(NativeDialect):
-    def __init__(self) -> None:
-        self.encoded: list[Message] = []
-
-    def encode(self, message: Message) -> list[dict[str, object]]:
-        self.encoded.append(message)
-        return super().encode(message)
-
-
-def test_each_message_is_encoded_once_and_requests_only_grow(server, make) -> None:
-    history = [USER, CALLED, GAVE, Message("assistant", "1"), Message("user", "more"), Message("assistant", "2")]
-    server.will(*[says("hi")] * len(range(1, 6, 2)))
-    dialect = Counted()
-    turns(make(dialect), *(ModelRequest("Count.", history[:end], [ADD]) for end in (1, 3, 5)))
-    assert dialect.encoded == history[:5]
-    first, second, third = [request.raw.removesuffix(b"]}") for request in server.requests]
-    assert second.startswith(first + b",")
-    assert third.startswith(second + b",")
 
 
 @pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])

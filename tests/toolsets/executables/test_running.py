@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,6 @@ from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Re
 from forge_cli.embedding import InterruptSignal
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
-from forge_cli.toolsets.executables import registry
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
 from forge_cli.toolsets.executables.results import own_result
 
@@ -101,16 +99,6 @@ def test_the_longest_word_arrives_and_a_longer_one_is_refused(worker: Project, w
     assert seen.statuses == ["success", "invalid", "invalid"]
     assert value(seen, 0).data["stdout"].strip() == str(ITEM_LIMIT)
     assert "131071 is the most; write it to a file and pass the path" in (seen.outcomes[1].error or "")
-
-
-def test_half_a_character_is_refused_and_a_whole_one_arrives(worker: Project, write_tool: WriteTool) -> None:
-    write_tool("show", SHOW, "parameters: [{name: s}]")
-    seen = worker.run(
-        calls(call("show", s="\ud83d"), call("show", s="a\udcffb"), call("show", s="\U0001f600é")), "done"
-    )
-    assert seen.statuses == ["invalid", "invalid", "success"]
-    assert "surrogate" in (seen.outcomes[0].error or "")
-    assert value(seen).data["stdout"] == "[--s=\U0001f600é]\n"
 
 
 def test_more_than_a_command_line_takes_is_an_error_of_the_call(worker: Project, write_tool: WriteTool) -> None:
@@ -313,19 +301,3 @@ def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(worker: Project, 
     assert "is gone" in (seen.outcomes[1].error or "")
     assert "there is no tool 'slow'" in (seen.outcomes[2].error or "")
     assert "there is no tool 'slow'" in (seen.outcomes[3].error or "")
-
-
-def test_what_has_changed_is_hashed_off_the_event_loop(
-    worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads, real = set[int](), registry.digest
-
-    def digest(*args: Any) -> str:
-        threads.add(threading.get_ident())
-        return real(*args)
-
-    monkeypatch.setattr(registry, "digest", digest)
-    write_tool("hello", "echo hi")
-    assert worker.run(calls(call("hello")), "done").statuses == ["success"]
-    assert threads
-    assert threading.get_ident() not in threads
