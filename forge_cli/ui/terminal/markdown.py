@@ -158,9 +158,11 @@ class DrawnMarkdown:
                 rows.pop()
             while rows and not rows[0]:
                 rows.pop(0)
+            if not rows:
+                continue
             for row in rows if first else [[], *rows]:
                 yield from (*row, Segment.line())
-            first = first and not rows
+            first = False
 
 
 def draw_code(code: str, language: str, name: str = "") -> RenderableType:
@@ -283,11 +285,18 @@ class _LeftHeading(Heading):
 class _Code(CodeBlock):
     """Code with the colours of the terminal; where there are none, between its fences."""
 
+    info = ""
+    """The words behind the first fence."""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _Code:
+        made = cast(_Code, super().create(markdown, token))
+        made.info = readable(token.info, keep="")
+        return made
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        fence = Styled("" if console.color_system else "```")
-        yield from (fence,) if fence else ()
-        yield draw_code(str(self.text).rstrip(), self.lexer_name)
-        yield from (fence,) if fence else ()
+        code = draw_code(str(self.text).rstrip(), self.lexer_name)
+        yield from (code,) if console.color_system else (Styled(f"```{self.info}"), code, Styled("```"))
 
 
 class _Table(TableElement):

@@ -3,7 +3,7 @@
 import re
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forge_cli.ui.terminal.cells import cell_width
@@ -60,6 +60,7 @@ def drawn(*deltas: str, width: int = 80, styled: bool = True) -> str:
     return "".join(map(stream.feed, deltas)) + stream.end()
 
 
+@example("word\n\n- \nword\n\n", [], False, 12)
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20), st.booleans(), WIDTHS)
 def test_it_does_not_matter_how_the_text_is_cut_into_pieces(
     text: str, cuts: list[int], styled: bool, width: int
@@ -71,6 +72,7 @@ def test_it_does_not_matter_how_the_text_is_cut_into_pieces(
     assert drawn(*text, width=width, styled=styled) == whole
 
 
+@example("```word", 12)
 @given(TEXTS, WIDTHS)
 def test_no_word_is_lost_and_all_of_it_has_room(text: str, width: int) -> None:
     shown = drawn(text, width=width, styled=False)
@@ -125,7 +127,7 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
     assert re.sub(r"\x1b\[[\d;]*m", "", drawn(code)) == "def one():\n    return 1\n"
     assert drawn(code).count("\x1b[") > 4
     assert re.findall(r"\x1b\[(?:\d;)?(?:9\d|34)m", drawn(code)) == []  # they cannot be read on every background
-    assert drawn(code, styled=False) == "```\ndef one():\n    return 1\n```\n"
+    assert drawn(code, styled=False) == code
     marked = "**bold** *leaning* ~~struck~~ `code`"
     assert drawn(marked, styled=False) == f"{marked}\n"
 

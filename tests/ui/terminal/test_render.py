@@ -372,7 +372,8 @@ def test_a_checklist_marks_what_is_done_and_what_is_being_done() -> None:
 
 
 def test_headings_stand_on_the_left_and_code_has_no_box() -> None:
-    assert shown(Text("# Title\n\n```python\nx = 1\n```\n", DisplayHints("markdown"))) == "# Title\n\n```\nx = 1\n```\n"
+    text = "# Title\n\n```python\nx = 1\n```\n"
+    assert shown(Text(text, DisplayHints("markdown"))) == text
 
 
 def test_the_output_of_a_command_is_shown_as_a_terminal_leaves_it() -> None:
