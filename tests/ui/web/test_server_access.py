@@ -9,10 +9,9 @@ import httpx2
 import pytest
 
 from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
-from forge_cli.apps.web.files import STATIC, read_page
+from forge_cli.apps.web.files import read_page
 from forge_cli.core.errors import ForgeError
 from forge_cli.testing import Project
-from forge_cli.ui.html.code import style_sheet
 from forge_cli.ui.http import open_socket
 
 from ...rows import each_row
@@ -129,10 +128,6 @@ def test_only_the_files_of_the_page_are_served() -> None:
     assert (index.media_type, b"<!doctype html>" in index.data) == ("text/html", True)
     for name in ("", "..", "../access.py", "access.py", "no.css", "/etc/passwd"):
         assert read_page(name) is None
-
-
-def test_the_colours_of_code_are_those_that_were_made() -> None:
-    assert (STATIC / "pygments.css").read_text() == style_sheet()
 
 
 def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
