@@ -173,15 +173,6 @@ def test_what_is_not_a_message_is_answered_as_such(server: Callable[..., Started
     assert "Traceback" not in err
 
 
-def test_a_message_that_is_too_long_is_refused_and_the_next_one_is_read(server: Callable[..., Started]) -> None:
-    long = json.dumps(request(5, "session/new", cwd="x" * (33 << 20)))
-    text = f"{long}\n{json.dumps(request(6, 'initialize', protocolVersion=1))}\n"
-    out, _ = server().process.communicate(text, timeout=60)
-    refused, answered = (json.loads(line) for line in out.splitlines())
-    assert (refused["id"], refused["error"]["code"]) == (5, -32600)
-    assert answered["id"] == 6
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("script", [WAITS, ASKS], ids=["in a tool", "at a question"])
 def test_an_editor_that_vanishes_leaves_an_interrupted_session(

@@ -11,10 +11,8 @@ from acp import RequestError
 from anyio import create_memory_object_stream
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.process.client_lines import ClientLines, OverlongLine, is_lost
+from forge_cli.process.client_lines import ClientLines, is_lost, request_id
 
-MESSAGE_MAX = 32 * 1024 * 1024
-"""Bytes of one message: an attachment of the largest size has room in it."""
 LAST_ANSWERS = 2.0
 """Seconds that an editor has to read what is left to tell it."""
 MOST_MESSAGES = float("inf")
@@ -37,7 +35,7 @@ class EditorChannel:
                     try:
                         message = read_message(line)
                     except RequestError as error:
-                        self.post({"jsonrpc": "2.0", "id": _id_of(line), "error": error.to_error_obj()})
+                        self.post({"jsonrpc": "2.0", "id": request_id(line), "error": error.to_error_obj()})
                     else:
                         await self._arriving.send(message)
 
@@ -79,10 +77,8 @@ class EditorChannel:
             await self._written.wait()
 
 
-def read_message(line: bytes | OverlongLine) -> JsonObject:
+def read_message(line: bytes) -> JsonObject:
     """The message that a line is; a RequestError says what is wrong with it."""
-    if isinstance(line, OverlongLine):
-        raise _invalid(f"a message has {MESSAGE_MAX >> 20} MiB at most")
     try:
         message: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -102,14 +98,3 @@ def read_message(line: bytes | OverlongLine) -> JsonObject:
 
 def _invalid(details: str) -> RequestError:
     return RequestError.invalid_request({"details": details})
-
-
-def _id_of(line: bytes | OverlongLine) -> str | int | None:
-    """The id of the request that a line would have been, where one can be seen."""
-    if isinstance(line, OverlongLine):
-        return line.request
-    try:
-        found = json.loads(line).get("id")
-    except (ValueError, RecursionError, AttributeError):
-        return None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None

@@ -6,7 +6,7 @@ from typing import TextIO
 
 import anyio
 
-from forge_cli.apps.acp.channel import MESSAGE_MAX, EditorChannel
+from forge_cli.apps.acp.channel import EditorChannel
 from forge_cli.apps.acp.requests import EditorRequests
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.errors import ExitCode
@@ -34,7 +34,7 @@ async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
 
     with own_input() as descriptor:
         async with anyio.create_task_group() as tasks:
-            channel = EditorChannel(ClientLines(descriptor, out, MESSAGE_MAX))
+            channel = EditorChannel(ClientLines(descriptor, out))
             requests = EditorRequests(asked, channel, tasks)
             with interruptible(end, leave=leave):
                 tasks.start_soon(channel.read)

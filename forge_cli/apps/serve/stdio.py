@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 
-from forge_cli.process.client_lines import LINE_MAX, ClientLines, OverlongLine
+from forge_cli.process.client_lines import ClientLines, request_id
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Incoming = ObjectReceiveStream["SessionMessage | Exception"]
     Outgoing = ObjectSendStream["SessionMessage"]
 
+LINE_MAX = 10 * 1024 * 1024
+"""Bytes of one message."""
 LAST_ANSWERS = 1.0
 """Seconds that requests have to be answered after the end of the input."""
 
@@ -48,8 +50,9 @@ class Messages:
 
         async with arriving:
             async for line in self._lines.read():
-                if isinstance(line, OverlongLine):
-                    await self._complain(INVALID_REQUEST, f"a message has {LINE_MAX >> 20} MiB at most", line.request)
+                if len(line) > LINE_MAX:
+                    told = f"a message has {LINE_MAX >> 20} MiB at most"
+                    await self._complain(INVALID_REQUEST, told, request_id(line))
                     continue
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
