@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,28 +74,27 @@ async def check_plugin(name: str, distribution: str) -> list[ConformanceCheck]:
     host = PluginHost(only=[distribution])
     plugin = host.named(name, distribution)
     kind, _ = kind_and_name(name)
-    checks = [await _attempt(plugin, "loads", lambda: _loads(host, plugin))]
+    checks = [_attempt(host, plugin, "loads", _loads)]
     if checks[0].ok:
-        checks.append(await _attempt(plugin, "hooks", lambda: _hooks(host, plugin)))
-        checks.append(await _attempt(plugin, *_DETAILS[kind](host, plugin)))
+        checks += [_attempt(host, plugin, "hooks", _hooks), _attempt(host, plugin, *_DETAILS[kind])]
         if kind == "toolset":
             checks += await _conformance(host, plugin)
     return checks
 
 
-Problems = Callable[[], Awaitable[list[str]]]
+Problems = Callable[[PluginHost, Plugin], list[str]]
 
 
-async def _attempt(plugin: Plugin, check: str, look: Problems) -> ConformanceCheck:
+def _attempt(host: PluginHost, plugin: Plugin, check: str, look: Problems) -> ConformanceCheck:
     try:
-        return _check(plugin.name, check, *await look())
+        return _check(plugin.name, check, *look(host, plugin))
     except ForgeError as error:
         return _check(plugin.name, check, error.message)
     except BaseException as error:  # third-party code: whatever it raises
         return _check(plugin.name, check, error_text(error))
 
 
-async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
+def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
     match kind_and_name(plugin.name)[0]:
         case "toolset":
             host.toolset_of(plugin)
@@ -115,7 +114,7 @@ async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
     return []
 
 
-async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
+def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
     """Hooks without an entry point of their name, through which alone they are found."""
     if plugin.name.startswith(COMMAND):
         return []
@@ -124,63 +123,45 @@ async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
     return [f"{' '.join(kind_and_name(name))} has no entry point '{name}', so forge does not find it" for name in lost]
 
 
-def _settings(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
-    async def look() -> list[str]:
-        settings = settings_of(host.toolset_of(plugin))
-        silent = [each["name"] for each in settings if each["name"] not in COMMON and not each["description"].strip()]
-        return [f"{', '.join(silent)}: no description; say what it means"] if silent else []
-
-    return "settings", look
+def _settings(host: PluginHost, plugin: Plugin) -> list[str]:
+    settings = settings_of(host.toolset_of(plugin))
+    silent = [each["name"] for each in settings if each["name"] not in COMMON and not each["description"].strip()]
+    return [f"{', '.join(silent)}: no description; say what it means"] if silent else []
 
 
-def _model(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
-    async def look() -> list[str]:
-        factory = host.model_of(plugin)
-        lacking: object = factory.missing()
-        problems: list[str] = [] if callable(factory.make) else ["make is not callable"]
-        problems += (
-            [] if lacking is None or isinstance(lacking, str) else ["missing() gives neither None nor a sentence"]
-        )
-        problems += [] if all(isinstance(key, str) for key in factory.keys) else ["keys are not names of variables"]
-        unnamed = [each for each in factory.catalog() if not isinstance(each.name, str)]
-        return [*problems, *(["catalog() gives models without a name"] if unnamed else [])]
-
-    return "factory", look
+def _model(host: PluginHost, plugin: Plugin) -> list[str]:
+    factory = host.model_of(plugin)
+    lacking: object = factory.missing()
+    sound = {
+        "make is not callable": callable(factory.make),
+        "missing() gives neither None nor a sentence": lacking is None or isinstance(lacking, str),
+        "keys are not names of variables": all(isinstance(key, str) for key in factory.keys),
+        "catalog() gives models without a name": all(isinstance(each.name, str) for each in factory.catalog()),
+    }
+    return [problem for problem, is_sound in sound.items() if not is_sound]
 
 
-def _executor(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
-    async def look() -> list[str]:
-        return [] if callable(host.executor_of(plugin).make) else ["make is not callable"]
-
-    return "factory", look
+def _executor(host: PluginHost, plugin: Plugin) -> list[str]:
+    return [] if callable(host.executor_of(plugin).make) else ["make is not callable"]
 
 
-def _observer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
-    async def look() -> list[str]:
-        return [] if callable(host.observer_of(plugin).observe) else ["observe is not callable"]
-
-    return "observer", look
+def _observer(host: PluginHost, plugin: Plugin) -> list[str]:
+    return [] if callable(host.observer_of(plugin).observe) else ["observe is not callable"]
 
 
-def _command(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
-    async def look() -> list[str]:
-        problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
-        told = _help_of(host.command_of(plugin), plugin)
-        return [*problems, *([] if told else ["it has no help: write a docstring"])]
-
-    return "help", look
+def _command(host: PluginHost, plugin: Plugin) -> list[str]:
+    problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
+    told = _help_of(host.command_of(plugin), plugin)
+    return [*problems, *([] if told else ["it has no help: write a docstring"])]
 
 
-def _renderer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
-    async def look() -> list[str]:
-        drawn = host.renderers_of(plugin)
-        odd = [kind for kind in drawn if not is_valid_kind(kind) or is_well_known_kind(kind)]
-        problems = [f"{kind!r} is not a kind of a custom result" for kind in odd]
-        return problems + [
-            f"the renderer of {kind!r} is not callable" for kind, draw in drawn.items() if not callable(draw)
-        ]
-
-    return "kinds", look
+def _renderer(host: PluginHost, plugin: Plugin) -> list[str]:
+    drawn = host.renderers_of(plugin)
+    odd = [kind for kind in drawn if not is_valid_kind(kind) or is_well_known_kind(kind)]
+    problems = [f"{kind!r} is not a kind of a custom result" for kind in odd]
+    return problems + [
+        f"the renderer of {kind!r} is not callable" for kind, draw in drawn.items() if not callable(draw)
+    ]
 
 
 def _help_of(loaded: Any, plugin: Plugin) -> str:
@@ -195,13 +176,13 @@ def _help_of(loaded: Any, plugin: Plugin) -> str:
     return str(command.help or "")
 
 
-_DETAILS: dict[str, Callable[[PluginHost, Plugin], tuple[str, Problems]]] = {
-    "toolset": _settings,
-    "model provider": _model,
-    "executor": _executor,
-    "observer": _observer,
-    "renderer": _renderer,
-    "command": _command,
+_DETAILS: dict[str, tuple[str, Problems]] = {
+    "toolset": ("settings", _settings),
+    "model provider": ("factory", _model),
+    "executor": ("factory", _executor),
+    "observer": ("observer", _observer),
+    "renderer": ("kinds", _renderer),
+    "command": ("help", _command),
 }
 
 
