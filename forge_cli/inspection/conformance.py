@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import InvalidInput
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.results import VALUE_LIMIT, shown_files
+from forge_cli.core.text import visible
 from forge_cli.core.thirdparty import before_call
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
@@ -43,6 +45,19 @@ class ConformanceCheck:
     @classmethod
     def of(cls, tool: str, check: str, *problems: str) -> ConformanceCheck:
         return cls(tool, check, not problems, "; ".join(problems))
+
+
+def lines_of_checks(checks: Iterable[ConformanceCheck], indent: str = "", *, notes: bool = False) -> Iterator[str]:
+    """What passed in one line a subject, and a line for what did not, or with ``notes`` has something to say."""
+    for subject, group in groupby(checks, key=lambda each: each.tool):
+        of_subject = list(group)
+        told = [each for each in of_subject if not each.ok or (notes and each.detail)]
+        if passed := ", ".join(each.check for each in of_subject if each not in told):
+            yield visible(f"{indent}ok      {subject}: {passed}")
+        for each in told:
+            detail = each.detail.replace("\n", f"\n{indent}          ")
+            mark = "ok    " if each.ok else "FAILED"
+            yield visible(f"{indent}{mark}  {subject}: {each.check}: {detail}", keep="\n")
 
 
 def examine(tool: Tool) -> list[ConformanceCheck]:

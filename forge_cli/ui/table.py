@@ -8,8 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from forge_cli.core.text import visible
 from forge_cli.ui.wrap import cell_len, fit, pad, terminal_width, wrap
@@ -82,32 +81,6 @@ def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any
             sys.stdout.write(_line(shown, widths, seek) + "\n")
         else:
             sys.stdout.write(_broken_line(shown, widths, width, _cell(row[broken])) + "\n")
-
-
-class Check(Protocol):
-    """One thing that was looked at."""
-
-    @property
-    def tool(self) -> str: ...
-    @property
-    def check(self) -> str: ...
-    @property
-    def ok(self) -> bool: ...
-    @property
-    def detail(self) -> str: ...
-
-
-def print_checks(checks: Sequence[Check], indent: str = "", *, notes: bool = False) -> None:
-    """Print what passed in one line a subject, and a line for what did not, or with ``notes`` has something to say."""
-    for subject, group in groupby(checks, key=lambda each: each.tool):
-        of_subject = list(group)
-        told = [each for each in of_subject if not each.ok or (notes and each.detail)]
-        if passed := ", ".join(each.check for each in of_subject if each not in told):
-            sys.stdout.write(visible(f"{indent}ok      {subject}: {passed}") + "\n")
-        for each in told:
-            detail = each.detail.replace("\n", f"\n{indent}          ")
-            mark = "ok    " if each.ok else "FAILED"
-            sys.stdout.write(visible(f"{indent}{mark}  {subject}: {each.check}: {detail}", keep="\n") + "\n")
 
 
 def _cell(value: Any) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 from acp import schema
 from anyio.abc import TaskGroup
-from pydantic import BaseModel
 
-from forge_cli.apps.acp.convert import Update
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, InputPrompt, ToolResult
@@ -21,6 +19,9 @@ from forge_cli.record.log import SessionLost
 from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.terminal.calls import CallKey, call_key
 
+if TYPE_CHECKING:
+    from forge_cli.apps.acp.requests import EditorRequests
+
 PATIENCE = 3600.0
 """Seconds for the answer to a question; after that it is a no."""
 GRACE = 5.0
@@ -29,25 +30,12 @@ UNANSWERED = "no answer came in time"
 LEFT = "the editor has left"
 
 
-class EditorClient(Protocol):
-    """The editor at the other end, as a session sees it."""
-
-    @property
-    def can_fill_forms(self) -> bool:
-        """Can it ask its user for a line of text?"""
-        ...
-
-    def tell(self, session: str, update: Update) -> None: ...
-
-    async def ask(self, method: str, params: BaseModel) -> Any:
-        """Have it answer a request; it may never do so, and raises ConnectionError where it has left."""
-        ...
-
-
 class EditorQuestions:
     """Those of one session; ``cancel`` ends its turn."""
 
-    def __init__(self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]) -> None:
+    def __init__(
+        self, client: EditorRequests, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]
+    ) -> None:
         self.session = ""
         self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
         """By the ids of requests: the call as it is shown, and the request without secrets."""

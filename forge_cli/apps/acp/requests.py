@@ -100,6 +100,7 @@ class EditorRequests:
 
     @property
     def can_fill_forms(self) -> bool:
+        """Can it ask its user for a line of text?"""
         elicitation = self._capabilities.elicitation
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
@@ -108,6 +109,7 @@ class EditorRequests:
         self._channel.post({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
     async def ask(self, method: str, params: BaseModel) -> Any:
+        """Have it answer a request; it may never do so, and raises ConnectionError where it has left."""
         return await self._connection.send_request(method, serialize_params(params))
 
     # --- the connection

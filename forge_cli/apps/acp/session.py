@@ -6,12 +6,13 @@ import asyncio
 import sys
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import anyio
 from acp import schema
 from anyio.abc import TaskGroup, TaskStatus
 
-from forge_cli.apps.acp.asking import EditorClient, EditorQuestions
+from forge_cli.apps.acp.asking import EditorQuestions
 from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
 from forge_cli.apps.acp.servers import Servers, with_servers
@@ -45,13 +46,16 @@ from forge_cli.record.removal import remove_session
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
 
+if TYPE_CHECKING:
+    from forge_cli.apps.acp.requests import EditorRequests
+
 CANCELLED = "cancelled in the editor"
 
 
 class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
-    def __init__(self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
+    def __init__(self, asked: RunOptions, client: EditorRequests, tasks: TaskGroup, servers: Servers = ()) -> None:
         self.asked, self._client, self._servers = asked, client, servers
         self.id = ""
         self.bus, self._signal = EventBus(), InterruptSignal()

@@ -14,30 +14,24 @@ _DROPPED = ("tokens", "folder", "cost", "window")
 """Parts that are left out where there is no room, in this order; the mode says what happens unasked, and stays."""
 
 
-class StatusBar:
-    """Shows what the facts say."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    def line(self, columns: int) -> str:
-        """As much of it as has room."""
-        facts, used = self._facts, self._facts.usage
-        read = used.sent_tokens
-        parts = {
-            "model": visible(facts.model),
-            "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
-            "cost": dollars(facts.cost) if facts.cost else "",
-            "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
-            "folder": visible(_short(facts.workspace)),
-            "mode": facts.mode_title,
-        }
-        for count in range(len(_DROPPED) + 1):
-            line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])
-            if cell_width(line) < columns:
-                return line
-        mode = f" · {parts['mode']}"
-        return fit(parts["model"], max(columns - 1 - cell_width(mode), 1)) + mode
+def status_line(facts: Facts, columns: int) -> str:
+    """What the facts say, as much of it as has room."""
+    used = facts.usage
+    read = used.sent_tokens
+    parts = {
+        "model": visible(facts.model),
+        "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
+        "cost": dollars(facts.cost) if facts.cost else "",
+        "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
+        "folder": visible(_short(facts.workspace)),
+        "mode": facts.mode_title,
+    }
+    for count in range(len(_DROPPED) + 1):
+        line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])
+        if cell_width(line) < columns:
+            return line
+    mode = f" · {parts['mode']}"
+    return fit(parts["model"], max(columns - 1 - cell_width(mode), 1)) + mode
 
 
 def _short(folder: str) -> str:

@@ -15,7 +15,6 @@ import anyio
 import anyio.lowlevel
 
 from forge_cli.apps.chat.above import TextAbove
-from forge_cli.apps.chat.bar import StatusBar
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.notice import Notice
@@ -119,7 +118,7 @@ class Room:
         if has_screen:
             kind: type[ChatScreen] = import_module("forge_cli.apps.chat.screen").ChatScreen
             completion = InputCompletion(facts, lambda: runtime.tools, places)
-            self.screen = kind(self.talk, self._above, completion=completion, bar=StatusBar(facts), notice=self._notice)
+            self.screen = kind(self.talk, self._above, completion=completion, notice=self._notice)
         self._streams = out.isatty() and asked.trace != "quiet"
         terminal = cast(TextIO, self._above)
         self._ui = ChatUI(

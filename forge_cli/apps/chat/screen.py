@@ -35,7 +35,7 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 
 from forge_cli.apps.chat.above import TextAbove
-from forge_cli.apps.chat.bar import StatusBar
+from forge_cli.apps.chat.bar import status_line
 from forge_cli.apps.chat.drawing import BATCH
 from forge_cli.apps.chat.notice import FOCUS_OFF, FOCUS_ON, Notice
 from forge_cli.apps.chat.talk import Talk
@@ -76,12 +76,10 @@ STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibri
 class ChatScreen:
     """Owns the bottom of a terminal while ``run`` is awaited; ``above`` is where everybody else writes."""
 
-    def __init__(
-        self, talk: Talk, above: TextAbove, *, completion: InputCompletion, bar: StatusBar, notice: Notice
-    ) -> None:
+    def __init__(self, talk: Talk, above: TextAbove, *, completion: InputCompletion, notice: Notice) -> None:
         self.lines: Lines = lambda seconds: ()
         self.on_enter: Callable[[str], object] = lambda text: None
-        self._talk, self._above, self._bar, self._notice = talk, above, bar, notice
+        self._talk, self._above, self._notice = talk, above, notice
         self._started = time.monotonic()
         self._flushed = float("-inf")
         self._began = self._cost = 0.0
@@ -281,7 +279,7 @@ class ChatScreen:
         if text := self._above.take():
             renderer.erase()
             self._output.write_raw(text)
-        self._rows, self._status = self._live(), [("class:bar", self._bar.line(size.columns))]
+        self._rows, self._status = self._live(), [("class:bar", status_line(self._talk.facts, size.columns))]
         if last is not None and not text:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
             if last.height > wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from rich.console import RenderableType
@@ -32,6 +32,9 @@ from forge_cli.ui.terminal.input import PlainInput
 from forge_cli.ui.transcript.entries import words_and_commands
 from forge_cli.ui.typed import TypedLines, is_message
 
+if TYPE_CHECKING:
+    from forge_cli.apps.chat.screen import ChatScreen
+
 TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
 _MODE_HINTS: Mapping[SessionMode, str] = {
@@ -49,65 +52,11 @@ KEYS = (
 PROMPT = "> "
 
 
-class Display(Protocol):
-    """The display of a conversation."""
-
-    def show(self, shown: RenderableType) -> None: ...
-
-    def show_message(self, text: str) -> None:
-        """Show what the person said, now that it is taken up."""
-        ...
-
-    def unfold(self, number: int | None) -> None:
-        """Show the result of that number whole; without one, list those that can be."""
-        ...
-
-    def unfold_last(self) -> bool:
-        """Show the last result whole; False where there is none."""
-        ...
-
-    async def ask(self, prompt: str) -> str | None: ...
-
-    async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
-
-    def leave_own_question(self) -> bool:
-        """Leave what a command asks the person; False where nothing is asked."""
-        ...
-
-    def leave_questions(self) -> None:
-        """Leave whatever is asked."""
-        ...
-
-
-class TypedLine(Protocol):
-    """The line that is being typed."""
-
-    def hint(self, text: str) -> None:
-        """Show this for a moment."""
-        ...
-
-    def clear_input(self) -> bool:
-        """Empty the line; False where it is empty already."""
-        ...
-
-    def edit(self, text: str) -> None:
-        """Have the person change a text, unless they are typing another."""
-        ...
-
-    def redraw(self) -> None:
-        """Something has changed that is always shown."""
-        ...
-
-    def end(self) -> None:
-        """Read nothing more."""
-        ...
-
-
 class Talk(MessageQueue):
     """The ``Chat`` that commands are run in."""
 
-    display: Display
-    line: TypedLine
+    display: ChatUI
+    line: ChatScreen | PlainLines
 
     def __init__(
         self,

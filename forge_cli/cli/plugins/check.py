@@ -15,10 +15,10 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.distributions import NO_PLUGINS, distributions, installed_distribution
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.inspection.conformance import ConformanceCheck
+from forge_cli.inspection.conformance import ConformanceCheck, lines_of_checks
 from forge_cli.inspection.plugin_checks import check_distribution
 from forge_cli.process.signals import in_loop
-from forge_cli.ui.table import print_checks, print_json
+from forge_cli.ui.table import print_json
 
 app = new_app()
 
@@ -44,7 +44,7 @@ def check(
     else:
         for name, checks in found.items():
             sys.stdout.write(visible(str(known[name][0])) + "\n")
-            print_checks(checks, "  ", notes=True)
+            sys.stdout.writelines(f"{line}\n" for line in lines_of_checks(checks, "  ", notes=True))
     sys.stdout.flush()
     checks = [each for checks in found.values() for each in checks]
     failed = [each for each in checks if not each.ok]

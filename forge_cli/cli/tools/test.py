@@ -15,11 +15,11 @@ from forge_cli.cli.output import data_output
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
-from forge_cli.inspection.conformance import ConformanceCheck
+from forge_cli.inspection.conformance import ConformanceCheck, lines_of_checks
 from forge_cli.inspection.inspector import ThirdPartyError, look
 from forge_cli.inspection.subjects import LOADS, check_target, is_known, worker_names
 from forge_cli.toolsets.executables.manage import ExecutableManager
-from forge_cli.ui.table import print_checks, print_json
+from forge_cli.ui.table import print_json
 
 app = new_app()
 
@@ -49,7 +49,7 @@ def check_tools(
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
-        print_checks(checks)
+        sys.stdout.writelines(f"{line}\n" for line in lines_of_checks(checks))
     sys.stdout.flush()
     if failed:
         sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")

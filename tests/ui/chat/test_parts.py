@@ -9,12 +9,13 @@ import io
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from forge_cli.apps.chat.above import TextAbove
-from forge_cli.apps.chat.bar import StatusBar
+from forge_cli.apps.chat.bar import status_line
 from forge_cli.apps.chat.history import KEPT, InputHistory
 from forge_cli.apps.chat.notice import LONG, Notice, has_messages
 from forge_cli.core.context import ToolContext
@@ -184,12 +185,12 @@ def test_everything_is_completed_that_can_be(places: Places) -> None:
 def test_the_status_line_leaves_out_what_has_no_room() -> None:
     facts = Facts(model="anthropic:x", workspace="/work", approval_mode="interactive", cost=0.5, used=10, window=100)
     facts.usage = Usage(input_tokens=2500, output_tokens=12)
-    bar = StatusBar(facts)
-    assert bar.line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · ask"
-    assert bar.line(30) == "anthropic:x · ask"
+    line = partial(status_line, facts)
+    assert line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · ask"
+    assert line(30) == "anthropic:x · ask"
     facts.mode = "acceptEdits"
-    assert bar.line(25) == "anthropi… · accept edits"  # what is done unasked is always said
-    assert cell_len(bar.line(5)) >= len("accept edits")
+    assert line(25) == "anthropi… · accept edits"  # what is done unasked is always said
+    assert cell_len(line(5)) >= len("accept edits")
 
 
 def test_a_notice_is_given_to_those_who_look_elsewhere() -> None:
