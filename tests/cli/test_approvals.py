@@ -112,8 +112,8 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
         "    amount: 5",
         "  why: neither the tool nor the worker says anything, so it asks",
     ]
-    assert "    +++ a.txt" in shown
-    assert "    ... 33 more lines" in shown
+    assert "      +++ a.txt" in shown
+    assert "      ... 33 more lines" in shown
     session, request = log(clerk).stem.rpartition("-")[2], write["request"].removeprefix("approval_")
     assert shown[-2:] == [
         "  why: writing in zone 'workspace' needs your OK",

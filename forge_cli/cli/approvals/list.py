@@ -22,16 +22,16 @@ app = new_app()
 @app.command("list")
 def list_approvals(as_json: JsonOption = False) -> None:
     """List the requests that wait for an answer, of parked sessions and of those at work."""
-    rows = [request_row(path.stem, waiting) for path, waiting in waiting_requests(warn)]
+    found = list(waiting_requests(warn))
     if as_json:
-        print_json(list(map(both_spellings, rows)))
+        print_json([both_spellings(request_row(path.stem, waiting)) for path, waiting in found])
         return
-    if not rows:
+    if not found:
         sys.stderr.write("nothing waits for an answer\n")
     with data_output() as out:
         console, find = new_console(out), PluginHost().renderer
-        for row in rows:
-            draw_request(row, console, find)
+        for path, waiting in found:
+            draw_request(path.stem, waiting, console, find)
 
 
 def request_row(session: str, waiting: Waiting) -> dict[str, Any]:

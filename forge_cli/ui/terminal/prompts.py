@@ -120,7 +120,7 @@ class _Prompt:
         self._request = request
         self._lines = lines
         self._console = lines.console
-        self._pages = in_pages(describe(request, find), self._console)
+        self._pages = in_pages(Group(plain(""), describe(request, find)), self._console)
         self._page = self._pages[0]
 
     async def decide(self) -> ApprovalDecision:
@@ -250,14 +250,13 @@ def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
     return f"not understood: {', '.join(letters)} or {last}{third}"
 
 
-def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
-    """The call, what it would do, and why it asks."""
+def describe(request: ApprovalRequest, find: FindRenderer, lines: int | None = None) -> RenderableType:
+    """The call, what it would do, and why it asks; ``lines`` bounds the preview, None shows all of it."""
     where = f" ({short_place(request.where)})" if request.where else ""
     return Group(
-        plain(""),
         _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),
         *_call(request),
-        *_preview(request, find),
+        *_preview(request, find, lines),
         _one_line(f"why: {request.reason}{where}", "dim"),
         *(_one_line(f"  {offer}", "dim") for offer in say_offers(request)),
     )
@@ -298,12 +297,12 @@ def _argument(name: str, value: object) -> Iterator[RenderableType]:
     yield from (Indented(row, 2) for row in draw_lines(value, first="|", others="|"))
 
 
-def _preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[RenderableType]:
+def _preview(request: ApprovalRequest, find: FindRenderer, lines: int | None) -> Iterator[RenderableType]:
     """The effect of the call, and how much that is."""
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)
-    yield Indented(render_view(view, lines=None), 4, bar=True)
+    yield Indented(render_view(view, lines=lines), 4, bar=True)
     is_difference = isinstance(request.preview, Diff) and view.form == "diff"
     if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
         yield _one_line(f"  {recap}")

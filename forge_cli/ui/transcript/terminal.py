@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
-from forge_cli.core.result_forms import read_result
-from forge_cli.core.results import Diff, FileContent
+from forge_cli.core.results import FileContent
 from forge_cli.core.text import counted, cut, local_time, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.record.find import random_end
-from forge_cli.ui.terminal.calls import MAIN, format_args
+from forge_cli.record.pending import Waiting
+from forge_cli.sandbox.secrets import has_mark
+from forge_cli.ui.terminal.calls import format_args
 from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import DrawnMarkdown
+from forge_cli.ui.terminal.prompts import describe
+from forge_cli.ui.terminal.render import LINES as RESULT_LINES
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, Transcript, split_args
-from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
 LINES, LETTERS = 200, 20_000
 """How much of what somebody said is shown."""
@@ -98,36 +102,21 @@ def shown_arguments(args: Any) -> list[str]:
     return format_args(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]
 
 
-def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = no_renderers) -> None:
-    """A row of ``forge approvals list``, with the command that answers it; the preview is cut, all else is whole."""
+def draw_request(session: str, waiting: Waiting, console: Console, find: FindRenderer = no_renderers) -> None:
+    """A request that waits, as at a prompt, with the command that answers it; the preview is cut."""
 
     def line(text: str, style: str = "") -> None:
         console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
 
-    line(f"{row['session']} {row['request']} {local_time(row['time'])}", "bold")
-    line(f"  {row['worker']} wants to call {row['tool']} (risk: {row['risk']})", "yellow")
-    preview = read_result(row["preview"]) if row["preview"] is not None else None
-    short, blocks = split_args(row["args"], preview)
-    if isinstance(preview, Diff):  # it says all of them but the path
-        short, blocks = {name: value for name, value in short.items() if name in MAIN}, []
-    for name, value in short.items():
-        line(f"    {name}: {value}")
-    for block in blocks:
-        line(f"    {block.name}:")
-        console.print(Indented(plain(block.text.rstrip("\n")), 6, hang=2), end="")
-    if preview is not None:
-        console.print(Indented(render(preview, find, row["distribution"], exact=True), 4, bar=True), end="")
-    if recap := row.get("recap"):
-        line(f"  {recap}")
-    place = f" ({short_place(row['where'])})" if row["where"] else ""
-    line(f"  why: {row['reason']}{place}", "dim")
-    if row["held_secret"] and row["pid"] is None:
+    line(f"{session} {waiting.id} {local_time(waiting.time)}", "bold")
+    request = replace(waiting.request, once=True, offers=None)
+    console.print(Indented(describe(request, find, RESULT_LINES), 2), end="")
+    if has_mark(dict(request.args)) and waiting.pid is None:
         line(f"  {LOST}", "red")
-    if row["pid"] is not None:
-        line(f"  asked at a prompt right now, by the process {row['pid']}: the first answer counts", "dim")
-    if answer := row["answer"]:
-        note = f": {answer['note']}" if answer["note"] else ""
-        line(f"  answered: {'yes' if answer['approved'] else 'no'}{note}", "green")
+    if waiting.pid is not None:
+        line(f"  asked at a prompt right now, by the process {waiting.pid}: the first answer counts", "dim")
+    if (answer := waiting.answer) is not None:
+        note = f": {answer.note}" if answer.note else ""
+        line(f"  answered: {'yes' if answer.approved else 'no'}{note}", "green")
     else:
-        request = row["request"].removeprefix("approval_")
-        line(f"  answer with: forge approvals answer {random_end(row['session'])} {request} yes")
+        line(f"  answer with: forge approvals answer {random_end(session)} {waiting.id.removeprefix('approval_')} yes")
