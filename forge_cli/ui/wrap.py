@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, TextIO
+from itertools import pairwise
+from typing import TextIO
 
 NARROWEST = 10
 """Cells of a row, however far to the right it stands."""
 LATER_WIDE = [("\u2630", "\u2637"), ("\u268a", "\u268f"), ("\u4dc0", "\u4dff"), ("\U0001d300", "\U0001d376")]
 """Signs that Unicode 16 made wide, which an older Python does not know."""
 JOINER, EMOJI = "\u200d", "\ufe0f"
-ELLIPSIS = "..."
+RESET = "\x1b[0m"
+_SGR = re.compile(r"(\x1b\[[\d;]*m)")
 
 
 def cell_len(text: str) -> int:
     """How many cells a line takes; of emoji that are joined each counts, as a terminal may draw them one by one."""
     return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def cell_width(text: str) -> int:
+    """The cells of a line with colours; SGR sequences take none."""
+    return cell_len(_SGR.sub("", text))
 
 
 @lru_cache(maxsize=4096)
@@ -118,24 +126,21 @@ def is_ideograph(char: str) -> bool:
     return not char.isascii() and unicodedata.category(char) == "Lo" and unicodedata.east_asian_width(char) in "WF"
 
 
-def fit(text: str, width: int, at: Literal["end", "middle"] = "end") -> str:
-    """One line, cut to so many cells where it is longer, with a mark for what is gone."""
-    if cell_len(text) <= width:
+def fit(text: str, width: int) -> str:
+    """One line in so many cells, its end replaced by an ellipsis where it is longer; SGR sequences take none."""
+    if cell_width(text) <= width:
         return text
-    room = max(width - len(ELLIPSIS), 0)
-    before = room if at == "end" else (room + 1) // 2
-    return (_take(text, before) + ELLIPSIS + _take(text, room - before, from_end=True))[: max(width, 0)]
-
-
-def _take(text: str, cells: int, *, from_end: bool = False) -> str:
-    units = [*_units(text), (len(text), 0)]
-    sizes = [size for _, size in units[:-1]]
-    count = used = 0
-    for size in reversed(sizes) if from_end else sizes:
-        if used + size > cells:
-            break
-        used, count = used + size, count + 1
-    return text[units[len(sizes) - count][0] :] if from_end else text[: units[count][0]]
+    kept, room = "", width - 1
+    for number, piece in enumerate(_SGR.split(text)):
+        if number % 2:
+            kept += piece
+            continue
+        for (start, size), (end, _) in pairwise([*_units(piece), (len(piece), 0)]):
+            room -= size
+            if room < 0:
+                return kept + "…"[: max(width, 0)] + (RESET if "\x1b" in kept else "")
+            kept += piece[start:end]
+    return kept
 
 
 def pad(text: str, width: int) -> str:

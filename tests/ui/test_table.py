@@ -59,7 +59,7 @@ def test_a_pipe_gets_everything() -> None:
             40,
             [
                 "name    kind    size      about",
-                "one     folder  12 bytes  A few words...",
+                "one     folder  12 bytes  A few words a…",
                 "日本語  file    3 bytes   ask",
                 "odd     file              it cannot be",
                 "  read, and nobody knows why",
@@ -69,7 +69,7 @@ def test_a_pipe_gets_everything() -> None:
             30,
             [
                 "name    kind    about",
-                "one     folder  A few words...",
+                "one     folder  A few words a…",
                 "日本語  file    ask",
                 "odd     file    it cannot be",
                 "  read, and nobody knows why",
@@ -79,7 +79,7 @@ def test_a_pipe_gets_everything() -> None:
             20,
             [
                 "name    about",
-                "one     A few wor...",
+                "one     A few words…",
                 "日本語  ask",
                 "odd     it cannot be",
                 "  read, and nobody",

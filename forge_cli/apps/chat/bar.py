@@ -7,8 +7,8 @@ import os
 from forge_cli.core.text import dollars, visible
 from forge_cli.files.home import user_home
 from forge_cli.ui.facts import Facts
-from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.status import compact
+from forge_cli.ui.wrap import cell_width, fit
 
 _DROPPED = ("tokens", "folder", "cost", "window")
 """Parts that are left out where there is no room, in this order; the mode says what happens unasked, and stays."""

@@ -24,7 +24,6 @@ from forge_cli.files.settings import TraceLevel
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import LEAST, ShownResult, call_duration, call_key, describe_error, mark_of
-from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea
@@ -32,6 +31,7 @@ from forge_cli.ui.terminal.render import Indented, plain, render, render_text, r
 from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+from forge_cli.ui.wrap import cell_width, fit
 
 KEPT = 100
 """Results that can be shown whole afterwards."""

@@ -50,12 +50,12 @@ from forge_cli.apps.chat.toolkit import (
 )
 from forge_cli.core.text import readable, visible
 from forge_cli.ui.completion import InputCompletion
-from forge_cli.ui.terminal.cells import fit
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.terminal.input import GIVE_BACK, wakeup_kept
 from forge_cli.ui.terminal.keys import ESCAPE
 from forge_cli.ui.terminal.live import TICK, Lines
 from forge_cli.ui.terminal.raw_mode import terminal_taken
+from forge_cli.ui.wrap import fit
 
 PROMPT = "> "
 MARGIN = "  "

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Protocol, TextIO
 
-from forge_cli.ui.terminal.cells import cell_width, fit
+from forge_cli.ui.wrap import cell_width, fit
 
 FIRST = 0.1
 """Seconds after the start of a process until something is drawn: what is done sooner needs no sign of life."""

@@ -64,11 +64,11 @@ from forge_cli.ui.terminal.calls import (
     short_args,
     tail,
 )
-from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.terminal.status import compact, duration
 from forge_cli.ui.views import FindRenderer, View, as_printed, is_command, is_hidden, no_renderers, short_place, view_of
+from forge_cli.ui.wrap import cell_width
 
 _LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")

@@ -1,6 +1,6 @@
 """The live lines: below the text, never in it, and gone when somebody else wants the terminal.
 
-Covers forge_cli.ui.terminal.cells, forge_cli.ui.terminal.status.
+Covers forge_cli.ui.wrap, forge_cli.ui.terminal.status.
 """
 
 import os
@@ -10,14 +10,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forge_cli.core.notify import RetryNotice
 from forge_cli.ui.terminal.calls import OpenCall
-from forge_cli.ui.terminal.cells import cell_width, fit
 from forge_cli.ui.terminal.live import LiveLines
 from forge_cli.ui.terminal.status import Status, compact, dim, duration
+from forge_cli.ui.wrap import cell_width, fit
 
 from ..screen import Screen
 
@@ -131,10 +129,8 @@ def test_ctrl_z_leaves_a_clean_terminal_and_continuing_draws_again(terminal: Ter
     assert terminal.lines == ["text", "one", "two"]
 
 
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])), st.integers(1, 40))
-def test_what_is_fitted_has_room(text: str, width: int) -> None:
-    assert cell_width(fit(text, width)) <= width
-    assert fit(text, max(1, cell_width(text))) == text
+def test_what_is_fitted_keeps_its_colours() -> None:
+    assert fit("\\x1b[2mabcdef\\x1b[0m", 4) == "\\x1b[2mabc…\\x1b[0m"
 
 
 def test_numbers() -> None:

@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.markdown import MarkdownStream, draw_markdown
+from forge_cli.ui.wrap import cell_width
 
 from ...rows import each_row
 
