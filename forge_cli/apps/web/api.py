@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -15,7 +16,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
-from forge_cli.apps.web.files import read_page
 from forge_cli.apps.web.tabs import Tab, send_stream
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
@@ -31,6 +31,10 @@ FindSessions = Callable[[], "WebSessions"]
 Handler = Callable[[Request], Awaitable[Any]]
 NARROWEST, WIDEST = 30, 100
 """Columns of the text that a command shows."""
+STATIC = Path(__file__).parent / "static"
+CODE_COLOURS = Path(__file__).parents[2] / "ui" / "html" / "pygments.css"
+"""The style sheet that exported sessions have, too."""
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 NOTHING_HERE = {"error": "there is nothing here"}
 
 
@@ -203,10 +207,12 @@ def _refusal(error: ForgeError) -> JSONResponse:
 
 
 async def _page(request: Request) -> Response:
-    found = read_page(str(request.path_params.get("name", "index.html")))
-    if found is None:
+    """A file of the page, which comes with forge; nothing else is served, whatever name is asked for."""
+    known = {path.name: path for path in (*STATIC.iterdir(), CODE_COLOURS)}
+    path = known.get(str(request.path_params.get("name", "index.html")))
+    if path is None or path.suffix not in MEDIA_TYPES:
         return JSONResponse(NOTHING_HERE, 404)
-    return Response(found.data, media_type=found.media_type)
+    return Response(path.read_bytes(), media_type=MEDIA_TYPES[path.suffix])
 
 
 async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:

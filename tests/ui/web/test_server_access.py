@@ -1,6 +1,6 @@
 """Who may use the page: every other page, name and neighbour gets 403, and reaches nothing.
 
-Covers forge_cli.apps.web.access, forge_cli.apps.web.files and forge_cli.ui.http.
+Covers forge_cli.apps.web.access and forge_cli.ui.http.
 """
 
 from typing import Any
@@ -9,7 +9,6 @@ import httpx2
 import pytest
 
 from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
-from forge_cli.apps.web.files import read_page
 from forge_cli.core.errors import ForgeError
 from forge_cli.testing import Project
 from forge_cli.ui.http import open_socket
@@ -120,14 +119,6 @@ def test_a_port_in_use_is_a_sentence() -> None:
         open_socket("127.0.0.1", taken.getsockname()[1])
     assert "in use" in str(error.value)
     assert "--port" in str(error.value)
-
-
-def test_only_the_files_of_the_page_are_served() -> None:
-    index = read_page("index.html")
-    assert index
-    assert (index.media_type, b"<!doctype html>" in index.data) == ("text/html", True)
-    for name in ("", "..", "../access.py", "access.py", "no.css", "/etc/passwd"):
-        assert read_page(name) is None
 
 
 def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
