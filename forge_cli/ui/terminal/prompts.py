@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
+from math import ceil
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
+from rich.segment import Segment, Segments
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.results import Diff
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import recap_differences
 from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
@@ -32,10 +34,10 @@ from forge_cli.ui.terminal.grants import (
 )
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
-from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
 
+Row = list[Segment]
 AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "why"]
 ANSWERS: dict[AnswerKind, str] = {
     "yes": "[y]es once",
@@ -172,16 +174,18 @@ class _Prompt:
         at_once = False
         for number, page in enumerate(self._pages, 1):
             self._page = page
-            print_page(page, self._console)
+            self._show_page()
             below = self._pages[number:]
             if not below or at_once:
                 continue
-            answer = await self._turn_page(say_below(below))
+            more = counted(sum(map(len, below)), "more line")
+            answer = await self._turn_page(f"{more}: [Enter] next, [e]nd, [n]o > ")
             if isinstance(answer, ApprovalDecision):
                 return answer
             at_once = answer
         if len(self._pages) > 1:
-            self._say(say_above(self._pages[:-1]), "dim")
+            above = counted(sum(map(len, self._pages[:-1])), "line")
+            self._say(f"({above} above: scroll up to see them again)", "dim")
         return None
 
     async def _turn_page(self, question: str) -> ApprovalDecision | bool:
@@ -207,10 +211,30 @@ class _Prompt:
         return await self._lines.ask(question, self._show_page)
 
     def _show_page(self) -> None:
-        print_page(self._page, self._console)
+        self._console.print(Segments([segment for line in self._page for segment in (*line, Segment.line())]), end="")
 
     def _say(self, text: str, style: str = "") -> None:
         _line(self._console, text, style)
+
+
+def in_pages(shown: RenderableType, console: Console) -> list[list[Row]]:
+    """The lines of something, as many to a page as fit above two lines of ours; all on one page without a terminal."""
+    options = console.options.update(no_wrap=True, overflow="ignore")
+    lines = list(Segment.split_lines(console.render(shown, options)))
+    return list(_pages(lines, *console.size)) if console.is_terminal else [lines]
+
+
+def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]:
+    most = max(height - 2, 1)
+    page, room = list[Row](), most
+    for line in lines:
+        rows = max(1, ceil(Segment.get_line_length(line) / width))
+        if page and rows > room:
+            yield page
+            page, room = [], most
+        page.append(line)
+        room -= rows
+    yield page
 
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:

@@ -1,6 +1,6 @@
 """The approval prompt on a real terminal: what it shows, and what counts as a yes.
 
-Covers forge_cli.ui.terminal.paging, forge_cli.ui.terminal.keys.
+Covers forge_cli.ui.terminal.prompts, forge_cli.ui.terminal.keys.
 """
 
 import io
