@@ -18,6 +18,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
 from forge_cli.engine.turns.environment import describe_zone
 from forge_cli.engine.turns.limits import merged
+from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.network.rules import Network
@@ -27,10 +28,8 @@ CALLS = "workers"
 """The toolset whose tools are workers."""
 
 Facts = dict[str, Any]
-ChildrenOf = Callable[[Worker], Iterable[Worker]]
-"""The workers that one may call, as its file says."""
-OpenChild = Callable[[Worker, Assembly], AbstractAsyncContextManager[Assembly]]
-"""Opens a worker to be looked at, capped by its parent."""
+OpenWorker = Callable[..., AbstractAsyncContextManager[Assembly]]
+"""Opens a worker to be looked at, capped by its ``parent``."""
 
 
 @runtime_checkable
@@ -130,14 +129,12 @@ def _wire(verdict: Verdict) -> Facts:
     return {"verdict": verdict.approval.value, "reason": verdict.reason, "rule": verdict.rule, "where": where}
 
 
-async def tree_of(
-    worker: Worker, assembly: Assembly, *, children_of: ChildrenOf, open_child: OpenChild, settings: Settings
-) -> Facts:
+async def tree_of(worker: Worker, assembly: Assembly, open_worker: OpenWorker, settings: Settings) -> Facts:
     """A worker with all that it may call, each capped by its parents; nothing of it is started."""
 
     async def node(worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None) -> Facts:
         policy = policy_of(assembly)
-        children = children_of(worker)
+        children = [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
         offered = {offer.original: offer for offer in assembly.toolbox.offers.values() if offer.toolset == CALLS}
         workers = [await visit(each, offered[each.name], assembly, path) for each in children if each.name in offered]
         tools = {said["tool"]: said["verdict"] for said in policy["tools"]}
@@ -153,7 +150,7 @@ async def tree_of(
         if len(path) > MAX_DEPTH:
             return {**known, "refused": f"it would be {len(path)} workers deep, and {MAX_DEPTH} is the most"}
         try:
-            async with open_child(child, parent) as assembly:
+            async with open_worker(child, parent=parent) as assembly:
                 return await node(child, assembly, (*path, file), None)
         except ForgeError as error:
             return {**known, "refused": str(error)}

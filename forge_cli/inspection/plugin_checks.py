@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,11 +20,10 @@ from forge_cli.engine.plugins.distributions import shared_names
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
-from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import COMMON, settings_of
-from forge_cli.inspection.tool_rows import empty_folder
+from forge_cli.inspection.tool_rows import needed_settings, only_plugin
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)?")
 """A blank stands only in the name of a command, where the entry point has a dot."""
@@ -188,17 +186,13 @@ _DETAILS: dict[str, tuple[str, Problems]] = {
 
 async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceCheck]:
     """Its tools, as forge tools test looks at them; those of a toolset that needs settings cannot be known here."""
-    fields = host.toolset_of(plugin).Config.model_fields
-    needed = [name for name, field in fields.items() if field.is_required()]
-    if needed:
+    if needed := needed_settings(host, plugin):
         detail = f"not looked at: a worker has to give {', '.join(needed)}"
         return [ConformanceCheck(plugin.name, "tools", True, detail)]
     try:
-        with empty_folder() as folder:
-            worker = bare_worker({plugin.name: {}})
-            async with opened(worker, workspace=Path(folder), host=host, mode=ApprovalMode.APPROVE_ALL) as assembly:
-                tools = [offer.tool for offer in assembly.toolbox.offers.values()]
-                found = [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+        async with only_plugin(host, plugin, mode=ApprovalMode.APPROVE_ALL) as assembly:
+            tools = [offer.tool for offer in assembly.toolbox.offers.values()]
+            found = [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
     except ForgeError as error:
         return [_check(plugin.name, "tools", error.message)]
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here

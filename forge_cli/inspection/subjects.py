@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol, cast
 
 from forge_cli.core.approval import ApprovalMode
@@ -26,7 +27,7 @@ from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
-from forge_cli.inspection.tool_rows import empty_folder, needs_settings
+from forge_cli.inspection.tool_rows import needed_settings
 from forge_cli.sandbox.names import shown
 from forge_cli.schema import problems
 from forge_cli.schema.offering import offerable_names
@@ -126,9 +127,9 @@ class InstalledToolset:
         host = PluginHost()
         try:
             _, plugin = host.toolset(self.name)
-            if needs_settings(host, plugin):
+            if needed_settings(host, plugin):
                 raise self._needs_settings()
-            with empty_folder() as folder:
+            with TemporaryDirectory(prefix="forge-look-") as folder:
                 if self.name != ExecutablesToolset.name:
                     return await _check_tools(self.name, {}, folder=Path(folder))
                 own = await _check_tools(self.name, {"tools": [CREATE, RUN]}, folder=Path(folder))

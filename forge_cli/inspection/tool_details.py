@@ -17,7 +17,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.left_out import why_missing
 from forge_cli.inspection.sections import settings_of
-from forge_cli.inspection.tool_rows import plugin_offers
+from forge_cli.inspection.tool_rows import needed_settings, only_plugin
 from forge_cli.schema.toolset import Toolset
 from forge_cli.ui.wrap import wrap_for
 
@@ -36,8 +36,12 @@ async def details_of_worker(worker: str, wanted: str) -> dict[str, Details]:
 
 
 async def details_of_plugin(name: str, distribution: str) -> dict[str, Details]:
-    host, offered = PluginHost(), await plugin_offers(name, distribution)
+    host = PluginHost()
     plugin = host.named(name, distribution)
+    offered: list[Offer] = []
+    if not needed_settings(host, plugin):
+        async with only_plugin(host, plugin, make_zones=False) as assembly:
+            offered = list(assembly.toolbox.offers.values())
     toolset = {name: _toolset_details(host.toolset_of(plugin), plugin, offered)}
     return toolset | {offer.tool.name: _details(offer) for offer in offered}
 

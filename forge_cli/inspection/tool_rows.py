@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import cut
@@ -16,7 +19,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import left_out
 from forge_cli.inspection.model_names import defer_tools
 from forge_cli.inspection.sections import settings_of
@@ -25,12 +28,6 @@ from forge_cli.schema.toolset import Toolset
 
 LONGEST_LINE = 1000
 """Characters of a description, which may be a book."""
-
-
-async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:
-    """The tools of a worker, and what was left out of them."""
-    async with opened(worker, workspace=workspace or Path.cwd(), host=host, make_zones=False) as assembly:
-        return [*map(_row, assembly.toolbox.offers.values()), *_left_out(assembly)]
 
 
 def _row(offer: Offer) -> Row:
@@ -62,14 +59,12 @@ def _left_out(assembly: Assembly) -> list[Row]:
     return [Row.left_out(*each) for each in left_out(assembly.toolbox)]
 
 
-def worker_of(host: PluginHost, plugin: Plugin) -> Worker | None:
-    """A worker with nothing but one plugin; none where that needs settings that only a worker can give."""
-    return None if needs_settings(host, plugin) else bare_worker({plugin.name: {}})
-
-
-def empty_folder() -> TemporaryDirectory[str]:
-    """A folder to look at a plugin by itself: the working directory may be one that cannot be a zone."""
-    return TemporaryDirectory(prefix="forge-look-")
+@asynccontextmanager
+async def only_plugin(host: PluginHost, plugin: Plugin, **more: Any) -> AsyncIterator[Assembly]:
+    """A worker with nothing but one plugin, in an empty folder: not every working directory can be a zone."""
+    with TemporaryDirectory(prefix="forge-look-") as folder:
+        async with opened(bare_worker({plugin.name: {}}), workspace=Path(folder), host=host, **more) as assembly:
+            yield assembly
 
 
 async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
@@ -77,9 +72,10 @@ async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
     host = PluginHost()
     plugin = host.named(name, distribution)
     try:
-        worker = worker_of(host, plugin)
-        with empty_folder() as folder:
-            rows = [] if worker is None else await rows_of(worker, host, Path(folder))
+        rows: list[Row] = []
+        if not needed_settings(host, plugin):
+            async with only_plugin(host, plugin, make_zones=False) as assembly:
+                rows = [*map(_row, assembly.toolbox.offers.values()), *_left_out(assembly)]
         return rows or [_row_of_toolset(plugin, host.toolset_of(plugin))]
     except ForgeError as error:
         return [Row.broken(plugin, error)]
@@ -98,19 +94,7 @@ async def rows_of_worker(path: str) -> list[Row]:
         return [*rows, *broken]
 
 
-async def plugin_offers(name: str, distribution: str) -> list[Offer]:
-    """The tools of one plugin, opened by itself."""
-    host = PluginHost()
-    worker = worker_of(host, host.named(name, distribution))
-    with empty_folder() as folder:
-        return [] if worker is None else await offers(worker, host, Path(folder))
-
-
-async def offers(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Offer]:
-    async with opened(worker, workspace=workspace or Path.cwd(), host=host, make_zones=False) as assembly:
-        return list(assembly.toolbox.offers.values())
-
-
-def needs_settings(host: PluginHost, plugin: Plugin) -> bool:
-    fields = host.toolset_of(plugin).Config.model_fields.values()
-    return any(field.is_required() for field in fields)
+def needed_settings(host: PluginHost, plugin: Plugin) -> list[str]:
+    """The settings that only a worker can give."""
+    fields = host.toolset_of(plugin).Config.model_fields
+    return [name for name, field in fields.items() if field.is_required()]

@@ -21,7 +21,7 @@ from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.inspector import look
 from forge_cli.inspection.tool_details import Details, details_of_all, details_of_worker
-from forge_cli.inspection.tool_rows import needs_settings
+from forge_cli.inspection.tool_rows import needed_settings
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.schema.forms import derive_fields
@@ -39,7 +39,7 @@ def tool_worker(worker: str | None) -> Worker:
     own = [plugin for plugin in host.toolset_plugins() if plugin.distribution == OWN]
     if policy and not policy.allow.executables:
         own = [plugin for plugin in own if plugin.name != "executables"]
-    return bare_worker({plugin.name: {} for plugin in own if not needs_settings(host, plugin)})
+    return bare_worker({plugin.name: {} for plugin in own if not needed_settings(host, plugin)})
 
 
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:

@@ -23,13 +23,12 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.engine.turns.environment import environment_of, system_prompt, wanted_output
-from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.facts import CALLS, Facts, facts_of, policy_of, tree_of
+from forge_cli.inspection.facts import Facts, facts_of, policy_of, tree_of
 from forge_cli.inspection.inspector import look
 from forge_cli.inspection.model_names import defer_tools
 from forge_cli.ui.table import Column, print_json, print_table
@@ -81,13 +80,7 @@ async def view_of(name: str, folder: str, view: str, branch: str | None, guidanc
             case "policy":
                 return policy_of(assembly)
             case "tree":
-                return await tree_of(
-                    worker,
-                    assembly,
-                    children_of=_children,
-                    open_child=lambda child, parent: open_worker(child, parent=parent),
-                    settings=settings,
-                )
+                return await tree_of(worker, assembly, open_worker, settings)
             case "prompt":
                 await defer_tools(worker, assembly, settings)
                 return {"prompt": _prompt(worker, assembly, branch, guidance)}
@@ -98,10 +91,6 @@ async def view_of(name: str, folder: str, view: str, branch: str | None, guidanc
 def _prompt(worker: Worker, assembly: Assembly, branch: str | None, guidance: str) -> str:
     environment = environment_of(worker, assembly.toolbox, assembly.guard.judge, branch)
     return system_prompt(worker, guidance, assembly.toolbox, wanted_output(worker), environment)
-
-
-def _children(worker: Worker) -> list[Worker]:
-    return [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
 
 
 def _print_facts(found: Facts) -> None:
