@@ -148,13 +148,7 @@ def typed_path(facts: Facts, text: str) -> Path:
 
 def complete_path(facts: Facts, text: str) -> list[str]:
     """Completions of a path; a folder ends in a slash."""
-    folder, slash, start = text.rpartition("/")
-    try:
-        found = sorted(typed_path(facts, f"{folder}{slash}").iterdir())
-    except (OSError, RuntimeError):
-        return []
-    names = [path.name + ("/" if path.is_dir() else "") for path in found if path.name.startswith(start)]
-    return [f"{folder}{slash}{name}" for name in names if start or not name.startswith(".")]
+    return Places(Path(facts.workspace or "."), {}).complete(text)
 
 
 def complete_folder(facts: Facts, text: str) -> list[str]:

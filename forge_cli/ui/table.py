@@ -61,8 +61,8 @@ def print_json(data: Any) -> None:
     sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
 
 
-def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any]], *, broken: str = "error") -> None:
-    """Rows by column name; one that has the key ``broken`` is red on a terminal, and ends with that text.
+def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows by column name; one that has the key ``error`` is red on a terminal, and ends with that text.
 
     On a terminal the last column gets the room that the others leave, and is cut; those that say when to ``drop`` them
     are left out where they would leave too little.
@@ -77,10 +77,10 @@ def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any
     seek = wanted[-1].seek if width is not None else ""
     for number, row in enumerate(rows):
         shown = {name: cells[name][number] for name in widths}
-        if row.get(broken) is None:
+        if row.get("error") is None:
             sys.stdout.write(_line(shown, widths, seek) + "\n")
         else:
-            sys.stdout.write(_broken_line(shown, widths, width, _cell(row[broken])) + "\n")
+            sys.stdout.write(_broken_line(shown, widths, width, _cell(row["error"])) + "\n")
 
 
 def _cell(value: Any) -> str:

@@ -25,13 +25,11 @@ _CHECKS = {"[x] ": ("done", "✓ "), "[>] ": ("now", "▸ "), "[ ] ": ("open", "
 _SIGNS = {"+": "plus", "-": "minus", "file": "file"}
 
 
-def draw_result(
-    value: ResultValue, find: FindRenderer = no_renderers, distribution: str | None = None, *, exact: bool = False
-) -> str:
-    """A result that a tool of this distribution gave; ``exact`` is for what somebody decides upon."""
-    if not is_hidden(value) and not exact and (picture := _draw_picture(value)):
+def draw_result(value: ResultValue, find: FindRenderer = no_renderers, distribution: str | None = None) -> str:
+    """A result that a tool of this distribution gave."""
+    if not is_hidden(value) and (picture := _draw_picture(value)):
         return picture
-    return draw_view(view_of(value, find, distribution, exact=exact), fold=not exact)
+    return draw_view(view_of(value, find, distribution))
 
 
 def draw_view(view: View, *, fold: bool = True) -> str:

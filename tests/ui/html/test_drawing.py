@@ -25,8 +25,9 @@ from forge_cli.ui.html.entries import draw_entry
 from forge_cli.ui.html.growing import GrowingMarkdown
 from forge_cli.ui.html.markdown import LONGEST, draw_markdown
 from forge_cli.ui.html.requests import draw_request, list_choices
-from forge_cli.ui.html.results import draw_result
+from forge_cli.ui.html.results import draw_result, draw_view
 from forge_cli.ui.transcript.entries import Called, Noted, Said
+from forge_cli.ui.views import view_of
 
 from ...rows import each_row
 
@@ -233,8 +234,8 @@ def request(text: str, **more: Any) -> ApprovalRequest:
 @given(NASTY)
 def test_results_hold_no_markup_of_others(text: str) -> None:
     for value in results(text):
-        for exact in (False, True):
-            Checked(draw_result(value, exact=exact))
+        Checked(draw_result(value))
+        Checked(draw_view(view_of(value, exact=True), fold=False))
 
 
 @given(NASTY)
