@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from prompt_toolkit.application import in_terminal, run_in_terminal
+from prompt_toolkit.application import Application, in_terminal, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
@@ -32,7 +32,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
-from prompt_toolkit.styles import Style
+from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
 from forge_cli.apps.chat.above import TextAbove
 from forge_cli.apps.chat.bar import status_line
@@ -43,7 +43,7 @@ from forge_cli.apps.chat.toolkit import (
     TABS,
     HeldOutput,
     InputCompleter,
-    ReflowedApplication,
+    ReflowedRenderer,
     SignallingInput,
     TypedHistory,
     rows_of,
@@ -104,7 +104,7 @@ class ChatScreen:
         self._buffer.on_text_changed += lambda buffer: None if buffer.text else self._turn()
         self._app = self._new_app()
 
-    def _new_app(self) -> ReflowedApplication:
+    def _new_app(self) -> Application[None]:
         typed = Window(
             BufferControl(self._buffer, [TABS], search_buffer_control=self._search, preview_search=True),
             get_line_prefix=lambda line, wrapped: [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN,
@@ -125,15 +125,17 @@ class ChatScreen:
             ],
             align=VerticalAlign.TOP,
         )
-        app = ReflowedApplication(
+        style = Style([]) if os.environ.get("NO_COLOR") else Style(list(STYLE.items()))
+        app: Application[None] = Application(
             layout=Layout(rows, typed),
             key_bindings=self._keys(),
-            style=Style([]) if os.environ.get("NO_COLOR") else Style(list(STYLE.items())),
+            style=style,
             input=self._input,
             output=self._output,
             include_default_pygments_style=False,
             enable_page_navigation_bindings=False,
         )
+        app.renderer = self._renderer = ReflowedRenderer(merge_styles([default_ui_style(), style]), self._output)
         app.ttimeoutlen = app.timeoutlen = ESCAPE
         app.before_render += lambda _: self._before_drawing()
         app.after_render += lambda _: self._drawn()
@@ -272,15 +274,15 @@ class ChatScreen:
 
     def _before_drawing(self) -> None:
         """Write what waits above the line; rows that are not needed any more are given back to it."""
-        renderer, size = self._app.renderer, self._size()
+        renderer, size = self._renderer, self._size()
         self._output.held, self._began = True, time.thread_time()
-        self._app.erase_reflowed()
-        last = renderer.last_rendered_screen
-        if text := self._above.take():
+        text = self._above.take()
+        if text or renderer.is_reflowed:
             renderer.erase()
-            self._output.write_raw(text)
+        last = renderer.last_rendered_screen
+        self._output.write_raw(text)
         self._rows, self._status = self._live(), [("class:bar", status_line(self._talk.facts, size.columns))]
-        if last is not None and not text:
+        if last is not None:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
             if last.height > wanted:
                 renderer.erase()

@@ -11,16 +11,18 @@ from typing import Any, TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
+from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Layout, Window
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.renderer import Renderer
 
 from forge_cli.apps.chat.history import InputHistory
 from forge_cli.core.text import visible
@@ -94,23 +96,28 @@ class HeldOutput(Vt100_Output):
         self.flush()
 
 
-class ReflowedApplication(Application[None]):
+class ReflowedRenderer(Renderer):
     """Erases all of its rows where a terminal that became narrower has broken them into more."""
 
-    def erase_reflowed(self) -> None:
-        """Erase what was drawn, if the terminal has another width since."""
-        screen, size, cursor = self.renderer.last_rendered_screen, self.renderer._last_size, self.renderer._cursor_pos
-        columns = self.output.get_size().columns
-        if screen is None or size is None or size.columns == columns:
-            return
-        if not {"XTERM_VERSION", "STY"} & os.environ.keys():  # those cut rows off instead
-            broken = sum(max(0, _width(screen.data_buffer[row]) - 1) // columns for row in range(cursor.y))
-            self.output.cursor_up(broken + cursor.x // columns)
-        self.renderer.erase(leave_alternate_screen=False)
+    _columns, _cursor = 0, Point(0, 0)
 
-    def _on_resize(self) -> None:
-        self.erase_reflowed()
-        super()._on_resize()
+    @property
+    def is_reflowed(self) -> bool:
+        """Has the terminal another width since it was drawn?"""
+        return self.last_rendered_screen is not None and self._columns != self.output.get_size().columns
+
+    def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
+        super().render(app, layout, is_done)
+        self._columns = self.output.get_size().columns
+        if screen := self.last_rendered_screen:
+            self._cursor = screen.get_cursor_position(layout.current_window)
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        screen, columns = self.last_rendered_screen, self.output.get_size().columns
+        if screen and self.is_reflowed and not {"XTERM_VERSION", "STY"} & os.environ.keys():  # those cut rows off
+            broken = sum(max(0, _width(screen.data_buffer[row]) - 1) // columns for row in range(self._cursor.y))
+            self.output.cursor_up(broken + self._cursor.x // columns)
+        super().erase(leave_alternate_screen)
 
 
 def _width(row: Mapping[int, Char]) -> int:
