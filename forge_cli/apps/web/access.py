@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hmac
 import html
-import json
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
@@ -62,6 +64,9 @@ class RefusedRequest:
     sentence: str
 
 
+TOO_LARGE = RefusedRequest(413, f"a request may have {BODY_MAX} bytes at most")
+
+
 class _TooLarge(Exception):
     """A body that continues where it should have ended."""
 
@@ -96,7 +101,7 @@ class PageAccess:
         if method == "POST" and not _is_json(headers):
             return RefusedRequest(403, "a request needs the header Content-Type: application/json")
         if any(not size.isdecimal() or int(size) > BODY_MAX for size in headers.get("content-length", [])):
-            return RefusedRequest(413, f"a request may have {BODY_MAX} bytes at most")
+            return TOO_LARGE
         return None
 
     def _is_own_host(self, host: str) -> bool:
@@ -137,21 +142,17 @@ class AccessGate:
             return
         headers, secret = read_headers(scope), _secret_in(scope)
         if refused := self._access.refuse(scope["method"], headers, secret):
-            if scope["path"].startswith("/api/") or not _takes_html(headers):
-                await _answer(send, refused.status, {"error": refused.sentence})
-            else:
-                await _respond(send, refused.status, "text/html; charset=utf-8", _page_of(refused))
+            await _refusal(refused, as_page=not scope["path"].startswith("/api/") and _takes_html(headers))(
+                scope, receive, send
+            )
             return
         let_in(scope)
-        if secret is not None:
-            await self._welcome(send)
-        else:
-            await self._pass_on(scope, receive, send)
+        await (self._pass_on if secret is None else self._welcome())(scope, receive, send)
 
-    async def _welcome(self, send: Any) -> None:
+    def _welcome(self) -> Response:
         """Put the secret into a cookie, and take it out of the address."""
         cookie = f"{self._access.cookie}={self._access.secret}; HttpOnly; SameSite=Strict; Path=/"
-        await _answer(send, 303, {}, {"Location": "/", "Set-Cookie": cookie})
+        return Response(status_code=303, headers={**HEADERS, "Location": "/", "Set-Cookie": cookie})
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
         size, started = 0, False
@@ -167,43 +168,31 @@ class AccessGate:
         async def send_with_headers(message: Any) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
-                started = True
-                named = {name.lower() for name, _ in message.get("headers", [])}
-                more = [(name, value) for name, value in _encoded(HEADERS) if name not in named]
-                message = {**message, "headers": [*message.get("headers", []), *more]}
+                started, headers = True, MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         try:
             await self._app(scope, receive_bounded, send_with_headers)
         except _TooLarge:
             if not started:
-                await _answer(send, 413, {"error": f"a request may have {BODY_MAX} bytes at most"})
+                await _refusal(TOO_LARGE)(scope, receive, send)
         except Exception as error:  # the outermost frame of a request: one that fails must not end the others
             sys.stderr.write(f"forge: internal error: {visible(error_text(error))}\n")
             if not started:
-                await _answer(send, 500, {"error": f"internal error: {error_text(error)}"})
+                failed = RefusedRequest(500, f"internal error: {error_text(error)}")
+                await _refusal(failed)(scope, receive, send)
 
 
-async def _answer(send: Any, status: int, content: object, headers: Mapping[str, str] | None = None) -> None:
-    await _respond(send, status, "application/json", json.dumps(content).encode(), headers)
-
-
-async def _respond(send: Any, status: int, kind: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-    more = {**HEADERS, "Content-Type": kind, "Content-Length": str(len(body)), **(headers or {})}
-    await send({"type": "http.response.start", "status": status, "headers": _encoded(more)})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _page_of(refused: RefusedRequest) -> bytes:
-    return REFUSAL_PAGE.format(sentence=html.escape(refused.sentence)).encode()
+def _refusal(refused: RefusedRequest, *, as_page: bool = False) -> Response:
+    if as_page:
+        return HTMLResponse(REFUSAL_PAGE.format(sentence=html.escape(refused.sentence)), refused.status, HEADERS)
+    return JSONResponse({"error": refused.sentence}, refused.status, HEADERS)
 
 
 def _takes_html(headers: Headers) -> bool:
     return any("text/html" in kinds.lower() for kinds in headers.get("accept", []))
-
-
-def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
 def _secret_in(scope: Any) -> str | None:
