@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -24,7 +25,7 @@ FLAGS = frozenset({"i"})
 
 _PAIR = re.compile(r"([^\W\d][\w.-]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"-\.?\d")
-_SPACE = " \t\r\n"
+_TOKEN = re.compile(r"""[ \t\r\n]*((?:[^ \t\r\n\\'"]|\\.|'[^']*'|"(?:\\.|[^"\\])*")*)""", re.DOTALL)
 
 OptionValue = str | bool | list[str]
 
@@ -87,43 +88,16 @@ def parse_command(text: str) -> ParsedCommand:
 def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
     """The tokens of a line from ``start`` on, quoted and escaped as in a POSIX shell; nothing is expanded."""
     place = start
-    while (place := _skip_space(text, place)) < len(text):
-        begin, read = place, ""
-        while place < len(text) and text[place] not in _SPACE:
-            piece, place = _read_piece(text, place)
-            read += piece
-        yield Token(read, begin + 1)
-
-
-def _skip_space(text: str, place: int) -> int:
-    while place < len(text) and text[place] in _SPACE:
-        place += 1
-    return place
-
-
-def _read_piece(text: str, place: int) -> tuple[str, int]:
-    """One quoted part, escaped character or plain character, and where it ends."""
-    match text[place]:
-        case "\\":
-            if place + 1 == len(text):
-                raise CommandError("nothing follows the backslash", place + 1, hint="write \\\\ for a backslash")
-            return text[place + 1], place + 2
-        case "'" | '"' as quote:
-            return _read_quoted(text, place, quote)
-        case char:
-            return char, place + 1
-
-
-def _read_quoted(text: str, begin: int, quote: str) -> tuple[str, int]:
-    read, place = "", begin + 1
-    while place < len(text):
-        char, after = text[place], text[place + 1 : place + 2]
-        if char == quote:
-            return read, place + 1
-        if char == "\\" and quote == '"' and after and after in '"\\':
-            char, place = after, place + 1
-        read, place = read + char, place + 1
-    raise CommandError(f"the quote {quote} is never closed", begin + 1, hint="close every quote")
+    while found := _TOKEN.match(text, place):
+        end = found.end()
+        if text[end : end + 1] == "\\":
+            raise CommandError("nothing follows the backslash", end + 1, hint="write \\\\ for a backslash")
+        if text[end : end + 1] in ("'", '"'):
+            raise CommandError(f"the quote {text[end]} is never closed", end + 1, hint="close every quote")
+        if not found[1]:
+            return
+        yield Token(shlex.split(found[1])[0], found.start(1) + 1)
+        place = end
 
 
 def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[list[str], dict[str, OptionValue]]:
