@@ -19,6 +19,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.layout import (
@@ -45,7 +46,6 @@ from forge_cli.apps.chat.toolkit import (
     InputCompleter,
     ReflowedRenderer,
     SignallingInput,
-    TypedHistory,
     rows_of,
 )
 from forge_cli.core.text import readable, visible
@@ -98,7 +98,7 @@ class ChatScreen:
         self._buffer = Buffer(
             completer=InputCompleter(completion),
             complete_while_typing=Condition(lambda: completion.is_wanted(self._buffer.document.text_before_cursor)),
-            history=TypedHistory(talk.history),
+            history=InMemoryHistory(talk.history.entries),
             multiline=True,
         )
         self._buffer.on_text_changed += lambda buffer: None if buffer.text else self._turn()

@@ -1,11 +1,11 @@
-"""prompt_toolkit as a conversation needs it: its input, output, completion and history."""
+"""prompt_toolkit as a conversation needs it: its input, output and completion."""
 
 from __future__ import annotations
 
 import os
 import select
 import termios
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -15,7 +15,6 @@ from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import History
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Layout, Window
@@ -24,7 +23,6 @@ from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
-from forge_cli.apps.chat.history import InputHistory
 from forge_cli.core.text import visible
 from forge_cli.ui.completion import InputCompletion
 
@@ -141,20 +139,3 @@ class InputCompleter(Completer):
         if complete_event.completion_requested or self._completion.is_wanted(text):
             for found in self._completion.candidates(text):
                 yield Completion(found.text, -found.length, display=visible(found.text), display_meta=found.summary)
-
-
-class TypedHistory(History):
-    """Lines that were typed, the newest first; the conversation itself keeps them."""
-
-    def __init__(self, kept: InputHistory) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def load_history_strings(self) -> Iterable[str]:
-        return list(reversed(self._kept.entries))
-
-    async def load(self) -> AsyncGenerator[str, None]:
-        for text in self.load_history_strings():
-            yield text
-
-    def store_string(self, string: str) -> None: ...
