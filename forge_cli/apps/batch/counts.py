@@ -46,7 +46,7 @@ class BatchCounts:
 
 @dataclass
 class Spending:
-    """The usage of the items of this invocation, as their results say."""
+    """The usage of items, as their results say."""
 
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
@@ -59,7 +59,7 @@ class Spending:
         return sum(vars(self.usage).values())
 
     def add(self, result: Mapping[str, Any]) -> None:
-        used, cost = result["usage"], result["cost"]
+        used, cost = result.get("usage") or {}, result.get("cost")
         usage = Usage(**{name: used.get(name, 0) for name in vars(Usage())})
         self.usage += usage
         self.unknown = self.unknown or (cost is None and usage != Usage())

@@ -44,8 +44,8 @@ def status(
     if as_json:
         failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
         facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
-        ends = {"cost": record.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
-        print_json(both_spellings({**facts, "usage": both_spellings(record.usage), **ends}))
+        ends = {"cost": record.spending.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
+        print_json(both_spellings({**facts, "usage": both_spellings(vars(record.spending.usage)), **ends}))
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)
@@ -70,8 +70,8 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     states = [f"{counts.completed:,} of {counts.total:,} completed"]
     named = {"running": counts.running, "failed": counts.failed, "parked": counts.parked, "waiting": counts.waiting}
     states += [f"{number:,} {name}" for name, number in named.items() if number]
-    tokens = counted(sum(record.usage.values()), "token")
-    cost = f", {dollars(record.cost)}" if record.cost else ""
+    tokens = counted(record.spending.tokens, "token")
+    cost = f", {dollars(record.spending.cost)}" if record.spending.cost else ""
     sys.stdout.write(f"{', '.join(states)}; {tokens}{cost}\n")
     if running:
         sys.stdout.write("it is running\n")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forge_cli.apps.batch.counts import ItemState
+from forge_cli.apps.batch.counts import ItemState, Spending
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.line_file import FileSpoilt, LineFile
@@ -54,10 +54,7 @@ class BatchRecord:
     pid: int | None = None
     """Its process."""
     items: dict[str, ItemRecord] = field(default_factory=dict)
-    usage: JsonObject = field(default_factory=dict)
-    cost: float | None = None
-    unknown: bool = False
-    """Whether an item has ended whose cost is not known."""
+    spending: Spending = field(default_factory=Spending)
 
     def in_state(self, state: ItemState) -> list[str]:
         return [key for key, item in self.current.items() if item.state == state]
@@ -134,22 +131,13 @@ def read_record(results: Path) -> BatchRecord:
         key, result = line.get("key"), line.get("result")
         if not isinstance(key, str) or not isinstance(result, dict):
             raise WorkerError(Mark(str(results)), "this is not a results file of forge batch")
-        _count(record, result)
+        record.spending.add(result)
         item = record.items.get(key)
         if offset < max(all_from, key_from.get(key, 0)) or item is None or item.session != result.get("session_id"):
             continue
         item.state, item.resumes = item_state(result, cut=key in cut), is_resumed(result)
         item.error = result.get("error")
     return record
-
-
-def _count(record: BatchRecord, result: Mapping[str, Any]) -> None:
-    usage, cost = result.get("usage"), result.get("cost")
-    for name, tokens in usage.items() if isinstance(usage, dict) else ():
-        if isinstance(tokens, int) and "_" in name:  # each is there in two spellings
-            record.usage[name] = record.usage.get(name, 0) + tokens
-    record.unknown = record.unknown or not isinstance(cost, int | float)
-    record.cost = None if record.unknown else (record.cost or 0.0) + float(cost or 0)
 
 
 def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
