@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from forge_cli import ui
 from forge_cli.ui.http import let_in, open_socket
@@ -16,33 +18,22 @@ HOST, PATH = "127.0.0.1", "/callback"
 DONE = "forge has what it needs. You can close this page.\n"
 
 
-class Answers:
-    """The answers that came back from pages, in order."""
-
-    def __init__(self) -> None:
-        self._send, self.received = anyio.create_memory_object_stream[dict[str, str]](10)
-
-    def take(self, answer: dict[str, str]) -> bool:
-        try:
-            self._send.send_nowait(answer)
-        except anyio.WouldBlock:
-            return False
-        return True
+Answer = dict[str, str]
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[tuple[str, Answers]]:
-    """The address on this machine that a browser is to be sent to, and what it brings there."""
+async def listening() -> AsyncIterator[tuple[str, MemoryObjectSendStream[Answer], MemoryObjectReceiveStream[Answer]]]:
+    """The address on this machine that a browser is to be sent to, and a stream of what it brings there."""
     from starlette.responses import PlainTextResponse
 
-    answers = Answers()
+    send_answer, answers = anyio.create_memory_object_stream[Answer](math.inf)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         status, text = 404, "there is nothing here\n"
         if scope["path"] == PATH:
             let_in(scope)
-            taken = answers.take(read_query(f"?{scope['query_string'].decode('latin-1')}"))
-            status, text = (200, DONE) if taken else (429, "that is too much\n")
+            send_answer.send_nowait(read_query(f"?{scope['query_string'].decode('latin-1')}"))
+            status, text = 200, DONE
         await PlainTextResponse(text, status)(scope, receive, send)
 
     with open_socket(HOST, 0) as listener:
@@ -50,10 +41,10 @@ async def listening() -> AsyncIterator[tuple[str, Answers]]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             try:
-                yield f"http://{HOST}:{listener.getsockname()[1]}{PATH}", answers
+                yield f"http://{HOST}:{listener.getsockname()[1]}{PATH}", send_answer, answers
             finally:
                 server.should_exit = True
 
 
-def read_query(address: str) -> dict[str, str]:
+def read_query(address: str) -> Answer:
     return {name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()}

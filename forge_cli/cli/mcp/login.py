@@ -9,6 +9,7 @@ import webbrowser
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from forge_cli.cli.mcp.servers import NameArgument, ServerWorkerOption, find_url
 from forge_cli.cli.notices import innermost
@@ -23,7 +24,7 @@ from forge_cli.process.stdin import is_interactive
 from forge_cli.toolsets.mcp.connection import first_line
 from forge_cli.toolsets.mcp.http import silence_sdk
 from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
-from forge_cli.ui.callback import Answers, listening, read_query
+from forge_cli.ui.callback import Answer, listening, read_query
 
 if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult
@@ -66,8 +67,8 @@ async def log_in(url: str) -> dict[str, Any] | None:
     tokens = KeptTokens(None, lambda entry: None)
     try:
         with anyio.fail_after(PATIENCE):
-            async with listening() as (redirect_uri, answers):
-                person = _Person(answers)
+            async with listening() as (redirect_uri, pasted, answers):
+                person = _Person(pasted, answers)
                 auth = oauth_provider(url, tokens, redirect_uri=redirect_uri, show=person.show, wait=person.wait)
                 async with (
                     httpx2.AsyncClient(auth=auth, timeout=30) as http,
@@ -86,8 +87,8 @@ async def log_in(url: str) -> dict[str, Any] | None:
 class _Person:
     """Sends somebody to a page, and waits for what comes back, over this machine or pasted."""
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, pasted: MemoryObjectSendStream[Answer], answers: MemoryObjectReceiveStream[Answer]) -> None:
+        self._pasted, self._answers = pasted, answers
         self._state = ""
 
     async def show(self, page: str) -> None:
@@ -108,7 +109,7 @@ class _Person:
         async with anyio.create_task_group() as tasks:
             if is_interactive():
                 tasks.start_soon(self._read_pasted)
-            async for answer in self._answers.received:
+            async for answer in self._answers:
                 if answer.get("state") != self._state:
                     continue
                 tasks.cancel_scope.cancel()
@@ -122,7 +123,8 @@ class _Person:
         """A whole address, or the code that it has in it."""
         async for line in read_lines(0):
             if text := line.decode("utf-8", "replace").strip():
-                self._answers.take(read_query(text) if "=" in text else {"code": text, "state": self._state})
+                answer = read_query(text) if "=" in text else {"code": text, "state": self._state}
+                self._pasted.send_nowait(answer)
 
 
 @app.command()
