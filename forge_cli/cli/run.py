@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -21,6 +23,7 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import readable, visible
 from forge_cli.engine import turns
 from forge_cli.engine.runtime.options import Opened, RunOptions
@@ -31,13 +34,14 @@ from forge_cli.process.stdin import is_interactive, task_from
 from forge_cli.process.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.process.watchdog import say_fault
 from forge_cli.sandbox.secrets import own_redactor
-from forge_cli.ui.terminal.quiet import QuietUI
 
 if TYPE_CHECKING:
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.process.report import ResultReport
+    from forge_cli.record.line import Line
+    from forge_cli.record.recorder import Sink
     from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
@@ -228,7 +232,7 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
         screen = _screen(plan, opened, out)
         if plan.session.last and plan.trace != "quiet":
             _warn(f"resuming session {opened.session.id}")
-        printed = ui.jsonl.JsonLines(out) if plan.format is OutputFormat.stream_json else None
+        printed = _printing(out) if plan.format is OutputFormat.stream_json else None
         runtime = opened.make_runtime(
             sinks=(report.follow if report else None, printed),
             replay=plan.replayed(),
@@ -264,10 +268,11 @@ def _warn(sentence: str) -> None:
     cli.notices.warn(sentence)
 
 
-def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | QuietUI:
+def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | nullcontext[None]:
     """The screen that tells the work; what draws on a terminal is loaded only where there is something to draw."""
     if plan.is_silent:
-        return QuietUI(opened.bus, trace_output=sys.stderr, find=opened.host.renderer)
+        _tell_problems(opened.bus)
+        return nullcontext()
     screen = ui.terminal.terminal.TerminalUI(
         opened.bus,
         output=out,
@@ -280,6 +285,27 @@ def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | Quie
     )
     screen.opening(plan.model or opened.worker.config.model)
     return screen
+
+
+def _tell_problems(bus: EventBus) -> None:
+    """Tell what the trace tells even at ``quiet``; it is loaded for the first of that."""
+    trace = cache(lambda: ui.terminal.trace.trace_formatter("quiet"))
+
+    def hear(event: Event) -> None:
+        if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
+            trace()(event)
+
+    bus.subscribe(hear)
+
+
+def _printing(out: TextIO) -> Sink:
+    """Print the lines of the record as they come."""
+
+    def printed(line: Line) -> None:
+        out.write(line.text())
+        out.flush()
+
+    return printed
 
 
 def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:

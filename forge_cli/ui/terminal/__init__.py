@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from forge_cli.ui.terminal import markdown as markdown
     from forge_cli.ui.terminal import raw_mode as raw_mode
     from forge_cli.ui.terminal import terminal as terminal
+    from forge_cli.ui.terminal import trace as trace
 
 __getattr__ = lazy_modules(__name__)
