@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol, cast
+from typing import cast
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import new_id
@@ -42,41 +42,34 @@ LOADS = "loads"
 SAID = 400
 
 
-class Subject(Protocol):
-    """Tools that are looked at together."""
-
-    async def checks(self) -> list[ConformanceCheck]: ...
-
-
-def find_subject(target: str | None, worker: str | None = None) -> Subject:
-    """Find what a target means, the names of tools first; one that means nothing is a UsageError."""
+async def check_target(target: str | None, worker: str | None) -> list[ConformanceCheck]:
+    """Find what a target means, the names of tools first, and check it; one that means nothing is a UsageError."""
     tools = ExecutableManager(forge_home())
     if worker is not None:
-        return WorkerTools(Path(worker), target)
+        return await _check_worker(Path(worker), target)
     names, toolsets = tools.names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
     if target is None or target in names:
-        return Programs(tools, names if target is None else [target])
+        return await _check_programs(tools, names if target is None else [target])
     if target in toolsets:
-        return InstalledToolset(target)
-    path = Path(target).resolve()
-    if path.name == FILE:
-        path = path.parent
+        return await _check_toolset(target)
+    path = _path_of(target)
     if path.is_file():
-        return WorkerTools(path) if path.suffix in SUFFIXES else ToolsFile(path)
+        return await (_check_worker(path) if path.suffix in SUFFIXES else _check_tools_file(path))
     if not path.is_dir():
         raise _unknown(target, [*names, *toolsets, *worker_names()])
     if path.parent == tools.root.resolve():
-        return Programs(tools, [path.name])
+        return await _check_programs(tools, [path.name])
     if (path / FILE).is_file():
-        return FolderSubject(path)
+        return await _check_folder(path)
     if not (path / WORKER_FILE).is_file():
         hint = "give the folder of a tool or of a worker, or the path of a tools.py"
         raise UsageError(f"{path} has neither {FILE} nor {WORKER_FILE}", hint=hint)
-    return WorkerTools(path)
+    return await _check_worker(path)
 
 
-async def check_target(target: str | None, worker: str | None) -> list[ConformanceCheck]:
-    return await find_subject(target, worker).checks()
+def _path_of(target: str) -> Path:
+    path = Path(target).resolve()
+    return path.parent if path.name == FILE else path
 
 
 def worker_names() -> list[str]:
@@ -97,115 +90,77 @@ def _unknown(target: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"there is no tool, toolset, worker or file {shown(target)}", hint=hint)
 
 
-@dataclass(frozen=True)
-class Programs:
+async def _check_programs(tools: ExecutableManager, names: Sequence[str]) -> list[ConformanceCheck]:
     """Tools in ``~/.forge/tools``, or in a home like it; the broken ones too."""
-
-    tools: ExecutableManager
-    names: Sequence[str]
-
-    async def checks(self) -> list[ConformanceCheck]:
-        found = {name: self.tools.look(name) for name in self.names}
-        sound = [name for name, program in found.items() if not isinstance(program, str)]
-        checks: list[ConformanceCheck] = []
-        async with _open(ExecutablesToolset.name, {"tools": sound}, self.tools.home) as assembly:
-            for name, program in found.items():
-                if isinstance(program, str):
-                    checks.append(ConformanceCheck.of(name, FILE, program))
-                else:
-                    checks += await check_program(program, self.tools, assembly)
-        return checks
+    found = {name: tools.look(name) for name in names}
+    sound = [name for name, program in found.items() if not isinstance(program, str)]
+    checks: list[ConformanceCheck] = []
+    async with _open(ExecutablesToolset.name, {"tools": sound}, tools.home) as assembly:
+        for name, program in found.items():
+            if isinstance(program, str):
+                checks.append(ConformanceCheck.of(name, FILE, program))
+            else:
+                checks += await check_program(program, tools, assembly)
+    return checks
 
 
-@dataclass(frozen=True)
-class InstalledToolset:
+async def _check_toolset(name: str) -> list[ConformanceCheck]:
     """A toolset by itself; the one of the programs has tools of its own as well."""
-
-    name: str
-
-    async def checks(self) -> list[ConformanceCheck]:
-        host = PluginHost()
-        try:
-            _, plugin = host.toolset(self.name)
-            if needed_settings(host, plugin):
-                raise self._needs_settings()
-            with TemporaryDirectory(prefix="forge-look-") as folder:
-                if self.name != ExecutablesToolset.name:
-                    return await _check_tools(self.name, {}, folder=Path(folder))
-                own = await _check_tools(self.name, {"tools": [CREATE, RUN]}, folder=Path(folder))
-                tools = ExecutableManager(forge_home())
-                return [*own, *await Programs(tools, tools.names()).checks()]
-        except PluginError as error:
-            return [ConformanceCheck.of(self.name, LOADS, str(error))]
-
-    def _needs_settings(self) -> UsageError:
-        own = self.name == CustomToolset.name
-        hint = f"give {'the path of its tools.py, or ' if own else ''}--worker WORKER"
-        return UsageError(f"the toolset '{self.name}' has no tools without settings, which a worker gives", hint=hint)
+    host = PluginHost()
+    try:
+        _, plugin = host.toolset(name)
+        if needed_settings(host, plugin):
+            hint = f"give {'the path of its tools.py, or ' if name == CustomToolset.name else ''}--worker WORKER"
+            raise UsageError(f"the toolset '{name}' has no tools without settings, which a worker gives", hint=hint)
+        with TemporaryDirectory(prefix="forge-look-") as folder:
+            if name != ExecutablesToolset.name:
+                return await _check_tools(name, {}, folder=Path(folder))
+            own = await _check_tools(name, {"tools": [CREATE, RUN]}, folder=Path(folder))
+            tools = ExecutableManager(forge_home())
+            return [*own, *await _check_programs(tools, tools.names())]
+    except PluginError as error:
+        return [ConformanceCheck.of(name, LOADS, str(error))]
 
 
-@dataclass(frozen=True)
-class WorkerTools:
+async def _check_worker(path: Path, toolset: str | None = None) -> list[ConformanceCheck]:
     """The tools of a worker, with the settings that it gives, under its policy; or those of one of its toolsets."""
-
-    path: Path
-    toolset: str | None = None
-
-    async def checks(self) -> list[ConformanceCheck]:
-        try:
-            worker = load_worker(self.path)
-            here = Path.cwd()
-            async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, make_zones=False) as assembly:
-                names = [each.name for each in assembly.toolbox.toolsets]
-                if self.toolset is not None and self.toolset not in names:
-                    hint = did_you_mean(self.toolset, names, f"it has: {', '.join(names) or 'none'}")
-                    raise UsageError(f"{worker.name} has no toolset {shown(self.toolset)}", hint=hint)
-                return await _check_offers(assembly, self.toolset)
-        except UsageError:
-            raise
-        except ForgeError as error:
-            return [ConformanceCheck.of(self.path.name, LOADS, str(error))]
+    try:
+        worker = load_worker(path)
+        here = Path.cwd()
+        async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, make_zones=False) as assembly:
+            names = [each.name for each in assembly.toolbox.toolsets]
+            if toolset is not None and toolset not in names:
+                hint = did_you_mean(toolset, names, f"it has: {', '.join(names) or 'none'}")
+                raise UsageError(f"{worker.name} has no toolset {shown(toolset)}", hint=hint)
+            return await _check_offers(assembly, toolset)
+    except UsageError:
+        raise
+    except ForgeError as error:
+        return [ConformanceCheck.of(path.name, LOADS, str(error))]
 
 
-@dataclass(frozen=True)
-class ToolsFile:
-    """Every name in a tools.py that a worker could list under ``tools:``."""
-
-    path: Path
-
-    async def checks(self) -> list[ConformanceCheck]:
-        try:
-            names = self._names()
-        except ForgeError as error:
-            return [ConformanceCheck.of(self.path.name, LOADS, str(error))]
-        if not names:
-            return [
-                ConformanceCheck.of(self.path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")
-            ]
-        checks = await self._check_tools(names)
-        if all(check.check != LOADS for check in checks):
-            return checks
-        return [check for name in names for check in await self._check_tools([name], name)]
-
-    def _names(self) -> list[str]:
-        module = LocalModule.read(self.path).load(import_timeout())
-        return offerable_names(module)
-
-    async def _check_tools(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:
-        return await _check_tools(CustomToolset.name, {"module": str(self.path), "tools": names}, called)
+async def _check_tools_file(path: Path) -> list[ConformanceCheck]:
+    """Every name in a tools.py that a worker could list under ``tools:``; one by one where not all load."""
+    try:
+        names = offerable_names(LocalModule.read(path).load(import_timeout()))
+    except ForgeError as error:
+        return [ConformanceCheck.of(path.name, LOADS, str(error))]
+    if not names:
+        return [ConformanceCheck.of(path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")]
+    section = {"module": str(path), "tools": names}
+    checks = await _check_tools(CustomToolset.name, section)
+    if all(check.check != LOADS for check in checks):
+        return checks
+    alone = [await _check_tools(CustomToolset.name, {**section, "tools": [name]}, name) for name in names]
+    return [check for checks in alone for check in checks]
 
 
-@dataclass(frozen=True)
-class FolderSubject:
+async def _check_folder(path: Path) -> list[ConformanceCheck]:
     """A tool that lies somewhere else: looked at as it would be in ``~/.forge/tools``."""
-
-    path: Path
-
-    async def checks(self) -> list[ConformanceCheck]:
-        with temporary_copy(self.path) as tools:
-            checks = await Programs(tools, [self.path.name]).checks()
-        copy = str(tools.root / self.path.name)
-        return [replace(check, detail=check.detail.replace(copy, str(self.path))) for check in checks]
+    with temporary_copy(path) as tools:
+        checks = await _check_programs(tools, [path.name])
+    copy = str(tools.root / path.name)
+    return [replace(check, detail=check.detail.replace(copy, str(path))) for check in checks]
 
 
 async def _check_tools(
