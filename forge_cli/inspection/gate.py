@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
@@ -24,15 +24,8 @@ _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """Resources that a child has opened; it ends with them open."""
 
 
-class JudgeCall(Protocol):
-    """Judges a call by the name of its tool and its args, or their text where that is not a JSON object.
-
-    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
-    """
-
-    async def __call__(
-        self, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue], caller: str = Caller.MODEL.value
-    ) -> Outlook: ...
+JudgeCall = Callable[..., Awaitable[Outlook]]
+"""Judges a call by the arguments of ``_judge``, of which the opened worker is known."""
 
 
 @asynccontextmanager
@@ -65,14 +58,8 @@ async def open_gate(worker: str, workspace: str, user_text: str | None) -> None:
     _GATES[worker] = (entered, await entered.__aenter__())
 
 
-async def judge_in_child(
-    worker: str,
-    tool: str,
-    args: JsonObject | str,
-    typed: Mapping[str, OptionValue],
-    caller: str = Caller.MODEL.value,
-) -> Outlook:
-    return await _judge(_GATES[worker][1], tool, args, typed, caller)
+async def judge_in_child(worker: str, *call: Any) -> Outlook:
+    return await _judge(_GATES[worker][1], *call)
 
 
 async def _judge(
