@@ -42,7 +42,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.line import Line
 from forge_cli.record.log import SessionLost
-from forge_cli.record.removal import remove_session
+from forge_cli.record.removal import remove_unused
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
 
@@ -66,7 +66,6 @@ class EditorSession:
         self._scope = anyio.CancelScope()
         self._held: list[Update] | None = []
         """Updates that wait until the editor knows the session."""
-        self._used = False
         self._at_hand: tuple[Said, asyncio.Future[WorkerResult | None]] | None = None
         self._cancelled = False
         self._obeying, self._working = False, anyio.Lock()
@@ -106,18 +105,12 @@ class EditorSession:
             self._cancelled = self._cancelled or self._at_hand is not None
             self._settle(None)
             self.ended.set()
-            self._forget_unused()
+            if self.opened and self.opened.session.log and not self.opened.session.resumed:
+                remove_unused(self.opened.session.log.path)
 
     @property
     def runtime(self) -> WorkerRuntime | None:
         return self.opened.runtime if self.opened else None
-
-    def _forget_unused(self) -> None:
-        """Forget a session in which nothing was said: editors open such ones."""
-        session = self.opened.session if self.opened else None
-        if session and session.log and session.resumed is None and not self._used:
-            with suppress(ForgeError):
-                remove_session(session.log.path)
 
     def stop(self, reason: str) -> None:
         """End it, as a command ends that runs a worker."""
@@ -219,7 +212,7 @@ class EditorSession:
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")
         async with self._working:  # one that was cancelled may not have ended yet
-            self._used, self._last_stop = True, "end"
+            self._last_stop = "end"
             typed = text.strip()
             if is_command(typed) and not attachments:
                 return await self._obey(typed)
