@@ -22,6 +22,7 @@ from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Re
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
+from forge_cli.files.home import user_home
 from forge_cli.files.lookup import SHIPPED
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
@@ -52,6 +53,12 @@ _CONTENTS = ("data", "base64", "content")
 def short_place(where: object) -> str:
     """The place of a rule for people: a worker that comes with forge without its folder."""
     return str(where).removeprefix(f"{SHIPPED}{os.sep}")
+
+
+def near_home(folder: str) -> str:
+    """A folder as people write it, with ``~`` for their home."""
+    home = str(user_home())
+    return f"~{folder.removeprefix(home)}" if folder == home or folder.startswith(home + os.sep) else folder
 
 
 def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:

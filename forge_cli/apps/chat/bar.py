@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from forge_cli.core.text import dollars, visible
-from forge_cli.files.home import user_home
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.status import compact
+from forge_cli.ui.views import near_home
 from forge_cli.ui.wrap import cell_width, fit
 
 _DROPPED = ("tokens", "folder", "cost", "window")
@@ -23,7 +21,7 @@ def status_line(facts: Facts, columns: int) -> str:
         "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
         "cost": dollars(facts.cost) if facts.cost else "",
         "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
-        "folder": visible(_short(facts.workspace)),
+        "folder": visible(near_home(facts.workspace)),
         "mode": facts.mode_title,
     }
     for count in range(len(_DROPPED) + 1):
@@ -32,8 +30,3 @@ def status_line(facts: Facts, columns: int) -> str:
             return line
     mode = f" · {parts['mode']}"
     return fit(parts["model"], max(columns - 1 - cell_width(mode), 1)) + mode
-
-
-def _short(folder: str) -> str:
-    home = str(user_home())
-    return f"~{folder.removeprefix(home)}" if folder == home or folder.startswith(home + os.sep) else folder

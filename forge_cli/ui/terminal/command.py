@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
@@ -10,7 +9,7 @@ from rich.console import RenderableType
 from forge_cli.core.approval import CommandRun, JudgedPart
 from forge_cli.core.text import counted, visible
 from forge_cli.ui.terminal.render import Indented, plain
-from forge_cli.ui.views import short_place
+from forge_cli.ui.views import near_home, short_place
 
 PARTS = 20
 """Commands of a line that are listed at the prompt."""
@@ -35,11 +34,10 @@ def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterat
 
 def draw_place(runs: CommandRun) -> RenderableType:
     """The folder in which it would run, and whether confined."""
-    home, folder = os.path.expanduser("~"), runs.folder
-    if folder == home or folder.startswith(os.path.join(home, "")):
-        folder = f"~{folder.removeprefix(home)}"
     state = "confined" if runs.confined else "not confined"
-    return Indented(plain(visible(f"in {folder}, {state}"), style="" if runs.confined else "yellow"), 2, hang=4)
+    return Indented(
+        plain(visible(f"in {near_home(runs.folder)}, {state}"), style="" if runs.confined else "yellow"), 2, hang=4
+    )
 
 
 def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
