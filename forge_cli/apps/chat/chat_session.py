@@ -28,7 +28,6 @@ from forge_cli.core.text import readable, visible
 from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker
 from forge_cli.inspection.child_mounts import declared_zones
 from forge_cli.inspection.model_names import model_names
@@ -111,7 +110,6 @@ class Room:
             places=places,
             history=InputHistory(forge_home() / "history" / f"{worker.name}.jsonl", self._redactor.redact_text),
             signal=runtime.interrupt_signal,
-            trace=(lambda: self._ui.trace, self._set_trace),
         )
         self._above = TextAbove(sys.stderr)
         self.screen: ChatScreen | None = None
@@ -211,9 +209,6 @@ class Room:
                 return
             self._out.write((readable(shown) if self._out.isatty() else shown) + "\n")
             self._out.flush()
-
-    def _set_trace(self, level: TraceLevel) -> None:
-        self._ui.trace = level
 
     def _write_raw(self, text: str) -> None:
         if self._asked.interactive:

@@ -182,7 +182,7 @@ class ChatUI(TerminalUI):
     def _stop_turn(self, left: QuestionLeft) -> None:
         self._on_stop(left)
 
-    def call_lines(self, seconds: float) -> list[str]:
+    def _live_lines(self, seconds: float) -> list[str]:
         """The calls that run, and what the worker is doing."""
         since = self._since()
         calls = tuple(self._trace.open_calls.values())
@@ -196,9 +196,6 @@ class ChatUI(TerminalUI):
         activity = f"running {calls[-1].name}" if calls else self._status.doing
         line = f"{cyan(spin(seconds))} {dim(f'{activity} · {took}{keys}')}"
         return [*text, line, *self._status.problem]
-
-    def _live_lines(self, seconds: float) -> list[str]:
-        return self.call_lines(seconds)
 
     def _show(self, event: Event) -> None:
         if isinstance(event, Streaming) and event.origin is None and not event.done and self._stream_text:

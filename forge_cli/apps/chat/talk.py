@@ -67,22 +67,20 @@ class Talk(MessageQueue):
         places: Places,
         history: InputHistory,
         signal: InterruptSignal,
-        trace: tuple[Callable[[], TraceLevel], Callable[[TraceLevel], None]],
     ) -> None:
         super().__init__(bus, signal)
         self.facts = facts
         self.tools = tools
         self.history = history
         self._lines = TypedLines(self, facts, places)
-        self._trace, self._set_trace = trace
         self._last_stop = self._last_escape = float("-inf")
 
     @property
     def trace(self) -> TraceLevel:
-        return self._trace()
+        return self.display.trace
 
     def set_trace(self, level: TraceLevel) -> None:
-        self._set_trace(level)
+        self.display.trace = level
 
     def show(self, shown: RenderableType) -> None:
         self.display.show(shown)
