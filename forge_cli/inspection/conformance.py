@@ -48,7 +48,7 @@ class ConformanceCheck:
 
 
 def lines_of_checks(checks: Iterable[ConformanceCheck], indent: str = "", *, notes: bool = False) -> Iterator[str]:
-    """What passed in one line a subject, and a line for what did not, or with ``notes`` has something to say."""
+    """One line a subject for what passed, and a line for what did not, or with ``notes`` has something to say."""
     for subject, group in groupby(checks, key=lambda each: each.tool):
         of_subject = list(group)
         told = [each for each in of_subject if not each.ok or (notes and each.detail)]

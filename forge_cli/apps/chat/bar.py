@@ -13,7 +13,7 @@ _DROPPED = ("tokens", "folder", "cost", "window")
 
 
 def status_line(facts: Facts, columns: int) -> str:
-    """What the facts say, as much of it as has room."""
+    """The facts on one line, as many of them as have room."""
     used = facts.usage
     read = used.sent_tokens
     parts = {
