@@ -1,6 +1,6 @@
 """``forge run``: what goes to standard output, what to standard error, and how it ends.
 
-Covers forge_cli.cli.output, forge_cli.ui.jsonl.
+Covers forge_cli.cli.output.
 """
 
 import json

@@ -130,7 +130,7 @@ def test_ctrl_z_leaves_a_clean_terminal_and_continuing_draws_again(terminal: Ter
 
 
 def test_what_is_fitted_keeps_its_colours() -> None:
-    assert fit("\\x1b[2mabcdef\\x1b[0m", 4) == "\\x1b[2mabc…\\x1b[0m"
+    assert fit("\x1b[2mabcdef\x1b[0m", 4) == "\x1b[2mabc…\x1b[0m"
 
 
 def test_numbers() -> None:
