@@ -18,16 +18,13 @@ HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:
 _SIGNATURE = ("-- ", "--")
 _STARTS = ("--- ", "diff --git ", "Index: ")
 _NULL = "/dev/null"
-_IGNORED = ("index ", "Index: ", "====", "similarity index ", "dissimilarity index ")
-_REFUSED = {
-    "old mode ": "the mode of a file cannot be patched",
-    "copy from ": "files cannot be copied by a patch; add the new one",
-    "GIT binary patch": "binary files cannot be patched",
-    "Binary files ": "binary files cannot be patched",
-}
+_IGNORED = (
+    *("index ", "====", "similarity index ", "dissimilarity index "),
+    *("new file mode 100644", "deleted file mode ", "rename from ", "rename to "),
+)
+_ONLY_GIT = "modes, binary files, and files without a changed line are for '*** Begin Patch', if at all"
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _ESCAPED = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
-_GIT_PAIR = re.compile(r'diff --git (?:a/(?P<old>.+) b/(?P<new>.+)|(?P<quoted_old>"a/.+") (?P<quoted_new>"b/.+"))$')
 
 
 def is_header(line: str) -> bool:
@@ -165,57 +162,15 @@ class Names:
 
 
 def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
-    """Read every header of one file, up to its first hunk."""
-    number, git, kind = lines.number, None, ""
-    while (line := lines.current) is not None and not line.startswith(("@@", "--- ")):
-        if git and line.startswith("diff --git "):
-            break
-        if line.startswith("diff --git "):
-            git = _git_names(line, number)
-        elif line.startswith(("new file mode ", "deleted file mode ")):
-            kind = line.split(" ", 1)[0]
-            _check_mode(line, lines.number)
-        elif line.startswith(("rename from ", "rename to ")):
-            git = _renamed(git, line, lines.number)
-        elif problem := next((why for start, why in _REFUSED.items() if line.startswith(start)), None):
-            raise wrong(lines.number, problem)
-        elif line not in EMPTY and not line.startswith(_IGNORED):
-            raise wrong(lines.number, f"expected '--- PATH', not {line!r}")
+    """Read every header of one file, up to its first hunk; the names are those behind ``---`` and ``+++``."""
+    number = lines.number
+    while (line := lines.current) is not None and not line.startswith("--- "):
+        if line not in EMPTY and not line.startswith(_IGNORED if lines.number > number else _STARTS):
+            raise wrong(lines.number, f"expected '--- PATH', not {line!r}; {_ONLY_GIT}")
         lines.take()
-    if (lines.current or "").startswith("--- "):
-        return _pair(lines, zones)
-    if git is None:
-        raise wrong(number, "the header names no file; write '--- PATH', then '+++ PATH'")
-    old, new = (_rooted(name, zones) if name else None for name in (git.old, git.new))
-    return Names(None if kind == "new" else old, None if kind == "deleted" else new)
-
-
-def _git_names(line: str, number: int) -> Names:
-    """The two names of ``diff --git``; where a name contains `` b/`` the halves that are equal count."""
-    rest = line.removeprefix("diff --git ")
-    name = rest[2 : len(rest) // 2]
-    if name and rest == f"a/{name} b/{name}":
-        return Names(name, name)
-    found = _GIT_PAIR.match(line)
-    if not found:
-        raise wrong(number, f"expected 'diff --git a/PATH b/PATH', not {line!r}")
-    if found["old"]:
-        return Names(found["old"], found["new"])
-    return Names(_unquote(found["quoted_old"])[2:], _unquote(found["quoted_new"])[2:])
-
-
-def _renamed(git: Names | None, line: str, number: int) -> Names:
-    if git is None:
-        raise wrong(number, "'rename' belongs below 'diff --git a/PATH b/PATH'")
-    if line.startswith("rename from "):
-        return Names(_unquote(line.removeprefix("rename from ")), git.new)
-    return Names(git.old, _unquote(line.removeprefix("rename to ")))
-
-
-def _check_mode(line: str, number: int) -> None:
-    mode = line.rsplit(" ", 1)[-1].strip()
-    if line.startswith("new") and mode != "100644":
-        raise wrong(number, f"files of mode {mode} cannot be added by a patch; only plain ones, 100644")
+    if line is None:
+        raise wrong(number, f"the header names no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})")
+    return _pair(lines, zones)
 
 
 def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:

@@ -191,7 +191,6 @@ OLD = {
     "gone.txt": "x\ny",
     "moved from.txt": "".join(f"line {n}\n" for n in range(20)),
     "é\t.txt": "1\n",
-    "empty.txt": "",
     "-- a.txt": "-- a\n++ b\n",
 }
 NEW = {
@@ -200,7 +199,6 @@ NEW = {
     "added/new.txt": "n\r\n\nend",
     "moved to.txt": "".join(f"line {n}\n" for n in range(20)) + "more\n",
     "é\t.txt": "2",
-    "also empty.txt": "",
     "-- a.txt": "++ b\n-- a\n",
 }
 

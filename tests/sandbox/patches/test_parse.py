@@ -118,13 +118,12 @@ def test_a_patch_with_carriage_returns_is_the_same_patch() -> None:
         ("--- a\n+++ a\n@@ x @@\n-a\n+b\n", "line 3 of the patch: expected '@@ -LINE,COUNT"),
         ("--- a\n+++ a\n@@ -1 +1 @@\n\\ No newline\n-a\n+b\n", "line 4 of the patch: there is no line above"),
         ("--- /dev/null\n+++ a\n@@ -1 +1 @@\n-a\n+b\n", "line 3 of the patch: a new file has one hunk"),
-        ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "line 2 of the patch: the mode of a file"),
-        ("diff --git a/x b/x\nnew file mode 100755\n", "line 2 of the patch: files of mode 100755"),
-        ("diff --git a/x b/x\nnew file mode 120000\n", "line 2 of the patch: files of mode 120000"),
-        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "line 2 of the patch: binary files"),
-        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "line 2 of the patch: files cannot be copied"),
+        ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "line 2 of the patch: expected '--- PATH'"),
+        ("diff --git a/x b/x\nnew file mode 100755\n", "line 2 of the patch: expected '--- PATH'"),
+        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "binary files, and files without a changed line"),
+        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "line 2 of the patch: expected '--- PATH'"),
+        ("diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n", "are for '*** Begin Patch'"),
         ("diff --git a/x b/x\nhello\n", "line 2 of the patch: expected '--- PATH', not 'hello'"),
-        ("diff --git x y\n", "line 1 of the patch: expected 'diff --git a/PATH b/PATH'"),
         ("Index: x\n", "line 1 of the patch: the header names no file"),
     ],
 )
@@ -178,17 +177,13 @@ def test_names_in_the_headers_of_diffs(
     assert names(old, new, zones) == meant
 
 
-def test_what_git_says_without_hunks() -> None:
+def test_headers_of_git_say_nothing_that_the_names_do_not() -> None:
     patch = (
-        "diff --git a/empty b/empty\nnew file mode 100644\nindex 000..e69\n"
-        "diff --git a/gone b/gone\ndeleted file mode 100755\nindex e69..000\n"
-        "diff --git a/x b/y b/x b/y\nsimilarity index 100%\nrename from x b/y\nrename to z\n"
+        "diff --git a/new b/new\nnew file mode 100644\nindex 000..e69\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n"
+        "diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n"
     )
-    assert parse_patch(patch).operations == (
-        Add("empty", ""),
-        Delete("gone", (Hunk(4, ()),)),
-        Update("x b/y", (), move_to="z"),
-    )
+    hunk = Hunk(14, (HunkLine("-", "a"), HunkLine("+", "b")), start=1)
+    assert parse_patch(patch).operations == (Add("new", "x\n"), Update("x", (hunk,), move_to="y"))
 
 
 def test_a_diff_without_numbers_and_one_by_mail() -> None:

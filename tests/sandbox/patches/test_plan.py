@@ -83,7 +83,7 @@ def test_a_move_alone_keeps_every_byte() -> None:
         ("*** Begin Patch\n*** Update File: x\n*** Move to: x\n*** End Patch", "'x' cannot be moved to itself"),
         (update("-a\n+a"), "the patch does not change 'x'"),
         ("--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "removes only a part of its lines"),
-        ("diff --git a/x b/x\ndeleted file mode 100644\n", "removes only a part of its lines"),
+        ("diff --git a/x b/x\n--- a/x\n+++ /dev/null\n", "removes only a part of its lines"),
     ],
 )
 def test_what_cannot_be(patch: str, problem: str) -> None:
