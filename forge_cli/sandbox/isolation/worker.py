@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypedDict
+from typing import TYPE_CHECKING, Self, Unpack
 
 from forge_cli.core.errors import StatusLevel, ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES
@@ -26,8 +26,8 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
-from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
-from forge_cli.sandbox.processes.process import Child, ChildProcesses
+from forge_cli.sandbox.processes.limits import NO_LIMITS
+from forge_cli.sandbox.processes.process import Child, ChildProcesses, StartOptions, WaitOptions
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.processes.streams import CommandStream
 from forge_cli.sandbox.zones.zones import IsolationLevel
@@ -45,16 +45,6 @@ NOT_RENAMED = (
 
 NAMED = 10
 """Protected names that are told one by one."""
-
-
-class StartOptions(TypedDict):
-    """The options of every command of a worker."""
-
-    cwd: Path
-    env: Mapping[str, str]
-    wrap: Wrap
-    feed: bytes | None
-    limits: ProcessLimits
 
 
 @dataclass(frozen=True)
@@ -136,13 +126,11 @@ class WorkerProcesses(Processes):
         ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
         if that is possible.
         """
+        run = partial(self.children.run, argv, together=together, watch=watch, interrupted=interrupted)
         wrap = self.wrap(readable, writable, names=names)
         if undoable and isinstance(wrap, Confined) and self._copies and trial.trials.copies_problem(wrap) is None:
             copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep)
-            options = self._options(argv, cwd, env, input, copies)
-            ran = await self.children.run(
-                argv, **options, timeout=timeout, together=together, watch=watch, interrupted=interrupted
-            )
+            ran = await run(**self._options(argv, cwd, env, input, copies, timeout))
             if copies.problems:
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
             if copies.started(ran) and trial.trials.may_lack_rename(ran):
@@ -156,24 +144,16 @@ class WorkerProcesses(Processes):
             self._copies = False
         if pipes and isinstance(wrap, Confined):
             wrap = replace(wrap, shared=pipes.paths)
-        options = self._options(argv, cwd, env, input, wrap)
-        return await self.children.run(
-            argv,
-            **options,
-            companions=(pipes,) if pipes else (),
-            timeout=timeout,
-            errors=errors,
-            together=together,
-            watch=watch,
-            interrupted=interrupted,
-        )
+        options = self._options(argv, cwd, env, input, wrap, timeout)
+        options["errors"], options["companions"] = errors, (pipes,) if pipes else ()
+        return await run(**options)
 
     async def run_as_person(self, argv: Sequence[str], *, input: str, timeout: float) -> Finished:
         """Run what the person's own config names: with the person's whole environment, and never confined."""
-        options = self._options(argv, None, None, input, UNCONFINED)
+        options = self._options(argv, None, None, input, UNCONFINED, timeout)
         options["env"] = {**os.environ, "FORGE_WORKSPACE": str(self._workspace)}
         options["limits"] = NO_LIMITS
-        return await self.children.run(argv, **options, timeout=timeout)
+        return await self.children.run(argv, **options)
 
     def stream(
         self,
@@ -187,8 +167,9 @@ class WorkerProcesses(Processes):
         writable: Iterable[Path] = (),
         errors: str = "replace",
     ) -> CommandStream:
-        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
-        return CommandStream(partial(self.children.start, argv, **options, timeout=timeout, errors=errors), errors)
+        options = self._options(argv, cwd, env, input, self.wrap(readable, writable), timeout)
+        options["errors"] = errors
+        return CommandStream(partial(self.children.start, argv, **options), errors)
 
     def start(
         self,
@@ -212,7 +193,8 @@ class WorkerProcesses(Processes):
         options = self._options(argv, None, env, None, wrap)
         if not confined:
             options["limits"] = NO_LIMITS
-        return self.children.start(argv, **options, takes_input=True, limit=kept)
+        options["limit"] = kept
+        return self.children.start(argv, **options, takes_input=True)
 
     def _options(
         self,
@@ -221,6 +203,7 @@ class WorkerProcesses(Processes):
         env: Mapping[str, str] | None,
         input: str | bytes | None,
         wrap: Wrap,
+        timeout: float | None = None,
     ) -> StartOptions:
         """The options of a command, once it is sure that there is a program: ``bwrap`` reports it badly."""
         folder, environment = self._workspace / (cwd or "."), self._environment(env)
@@ -229,7 +212,7 @@ class WorkerProcesses(Processes):
             raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
         feed = input.encode(errors="surrogateescape") if isinstance(input, str) else input
         limits = self._sandbox.isolation.limits
-        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed, "limits": limits}
+        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed, "limits": limits, "timeout": timeout}
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
@@ -312,23 +295,16 @@ class WorkerProcesses(Processes):
         confined = Confined(wrap.mechanism, view.confinement())
         return trial.trials.Trials(self, confined, view, room=wanted.limits.file_size)
 
-    async def run_wrapped(
-        self,
-        argv: Sequence[str],
-        wrap: Wrap,
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        timeout: float,
-        together: int | None,
-        watch: Callable[[str], None] | None,
-    ) -> Finished:
+    async def run_wrapped(self, argv: Sequence[str], **how: Unpack[WaitOptions]) -> Finished:
         """Run a command in a way that somebody has prepared."""
-        options = self._options(argv, cwd, env, None, wrap)
+        prepared: WaitOptions = {
+            **how,
+            **self._options(argv, how["cwd"], how["env"], None, how["wrap"], how["timeout"]),
+        }
         if self._proxy:  # it is not there, and would stand before the places that a command wants to reach
-            hidden = self._proxy.variables().keys() - env.keys()
-            options["env"] = {name: value for name, value in options["env"].items() if name not in hidden}
-        return await self.children.run(argv, **options, timeout=timeout, together=together, watch=watch)
+            hidden = self._proxy.variables().keys() - how["env"].keys()
+            prepared["env"] = {name: value for name, value in prepared["env"].items() if name not in hidden}
+        return await self.children.run(argv, **prepared)
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import Required, Self, TypedDict, Unpack
 
 import anyio
 
@@ -40,12 +40,25 @@ LAST_SIGNAL = 32
 """Signals of real time lie beyond; no process dies of them by accident, and exit codes as large are somebody's own."""
 
 
-class StreamOptions(TypedDict):
-    """How the streams of a command are read and fed."""
+class StartOptions(TypedDict, total=False):
+    """How a command is started, besides its argv; what ``ChildProcesses.start`` takes."""
 
+    cwd: Required[Path]
+    env: Required[Mapping[str, str]]
+    wrap: Wrap
     limit: int
     errors: str
+    timeout: float | None
     feed: bytes | None
+    limits: ProcessLimits
+    companions: Sequence[Companion]
+
+
+class WaitOptions(StartOptions, total=False):
+    """The same for one that is waited for."""
+
+    together: int
+    watch: Callable[[str], None]
 
 
 class Child:
@@ -317,29 +330,18 @@ class ChildProcesses:
         self,
         argv: Sequence[str],
         *,
-        cwd: Path,
-        env: Mapping[str, str],
-        timeout: float | None,
-        wrap: Wrap = UNCONFINED,
-        limit: int = LIMIT,
         together: int | None = None,
-        errors: str = "replace",
-        feed: bytes | None = None,
-        limits: ProcessLimits = NO_LIMITS,
-        companions: Sequence[Companion] = (),
         watch: Callable[[str], None] | None = None,
         interrupted: Callable[[Finished], Exception] | None = None,
+        **options: Unpack[StartOptions],
     ) -> Finished:
         """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
 
-        ``limit`` bytes of each stream are kept, and no more than ``together`` of both. What a command leaves in the
-        background, unless it is confined, runs until this context is left. ``watch`` is shown the end of the output
+        No more than ``together`` bytes of both streams are kept. What a command leaves in the background, unless it is
+        confined, runs until this context is left. ``watch`` is shown the end of the output
         while it runs; ``interrupted`` makes what is raised, with what there is by then, when the caller is cancelled.
         """
-        streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
-        child = self.start(
-            argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, companions=companions, **streams
-        )
+        child = self.start(argv, **options)
         if watch is not None:
             self._tasks.create_task(child.watch(watch))
         try:

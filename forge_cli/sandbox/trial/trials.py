@@ -5,19 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from forge_cli.core.events import TriedWant
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.process import WaitOptions
 from forge_cli.sandbox.trial.apply import ChangeSet
 from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, mounted_below
@@ -106,35 +107,20 @@ class Trials:
         argv: Sequence[str],
         folder: Path,
         *,
-        cwd: Path,
-        env: Mapping[str, str],
-        timeout: float,
         writable: Iterable[Path] = (),
-        together: int | None = None,
-        watch: Callable[[str], None] | None = None,
         withheld: Sequence[str] = (),
+        **how: Unpack[WaitOptions],
     ) -> Tried:
         """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail."""
         for _ in range(AGAIN):
             shutil.rmtree(folder, ignore_errors=True)
-            tried = await self._run(
-                argv, folder, cwd=cwd, env=env, timeout=timeout, writable=writable, together=together, watch=watch
-            )
+            tried = await self._run(argv, folder, writable, **how)
             if tried is not None:
-                return self._doubted(tried, argv, cwd, withheld)
+                return self._doubted(tried, argv, how["cwd"], withheld)
         raise NotTried("somebody keeps changing the files that it changes")
 
     async def _run(
-        self,
-        argv: Sequence[str],
-        folder: Path,
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        timeout: float,
-        writable: Iterable[Path],
-        together: int | None,
-        watch: Callable[[str], None] | None,
+        self, argv: Sequence[str], folder: Path, writable: Iterable[Path], **how: Unpack[WaitOptions]
     ) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._watched(folder) as watched:
@@ -142,9 +128,8 @@ class Trials:
             opened = self._wrap.confinement.opened(writable)
             wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=watched.rules)
             copies = Copies(folder, wrap, network=False, room=self._room)
-            done = await self._processes.run_wrapped(
-                argv, copies, cwd=cwd, env=env, timeout=timeout, together=together, watch=watch
-            )
+            how["wrap"] = copies
+            done = await self._processes.run_wrapped(argv, **how)
             report, secrets = copies.report(), watched.opened()
         if report is None and not done.timed_out and done.exceeded is None:
             if done.exit_code == NOT_MOUNTED:
