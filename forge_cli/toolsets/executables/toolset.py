@@ -32,8 +32,7 @@ from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
-from forge_cli.toolsets.executables.results import KIND, render
-from forge_cli.toolsets.executables.run import ProgramRun, Runner
+from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner, render
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import language_of

@@ -1,6 +1,6 @@
 """Programs as tools: how they are called, and what comes back.
 
-Covers forge_cli.toolsets.executables.languages, forge_cli.toolsets.executables.results,
+Covers forge_cli.toolsets.executables.languages, forge_cli.toolsets.executables.run,
 forge_cli.toolsets.executables.run.
 """
 
@@ -21,7 +21,7 @@ from forge_cli.embedding import InterruptSignal
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
-from forge_cli.toolsets.executables.results import own_result
+from forge_cli.toolsets.executables.run import own_result
 
 from ...rows import each_row
 
