@@ -17,7 +17,7 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import cut, visible
-from forge_cli.toolsets.mcp.http import silence_sdk
+from forge_cli.toolsets.mcp.transports import silence_sdk
 from forge_cli.ui.views import FindRenderer
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from forge_cli.files.mcp_project import ProjectServers, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.named_servers import describe_confined, named_servers
-from forge_cli.toolsets.mcp.kept import KeptOffer
+from forge_cli.toolsets.mcp.offer import KeptOffer
 from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()

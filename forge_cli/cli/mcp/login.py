@@ -17,13 +17,12 @@ from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.mcp_tokens import McpTokens
 from forge_cli.process.client_lines import read_lines
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.toolsets.mcp.connection import first_line
-from forge_cli.toolsets.mcp.http import silence_sdk
-from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
+from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
+from forge_cli.toolsets.mcp.transports import silence_sdk
 from forge_cli.ui.callback import Answer, listening, read_query
 
 if TYPE_CHECKING:

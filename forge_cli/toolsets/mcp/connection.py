@@ -18,8 +18,8 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import NOT_THERE, Notify
 from forge_cli.core.text import cut, visible
 from forge_cli.files.mcp import McpServer
-from forge_cli.toolsets.mcp.kept import ServerOffer, ServerTool
-from forge_cli.toolsets.mcp.sent import noticing
+from forge_cli.toolsets.mcp.offer import ServerOffer, ServerTool
+from forge_cli.toolsets.mcp.transports import noticing
 
 if TYPE_CHECKING:
     import mcp_types

@@ -3,21 +3,188 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.locking import LockEntry, hash_of
 from forge_cli.files.mcp import McpServer
 from forge_cli.toolsets.mcp.connection import Connection
-from forge_cli.toolsets.mcp.floating import pinned_spelling
 
 if TYPE_CHECKING:
     import mcp_types
+
+_EXACT = r"\d[\w.!+-]*"
+_COMMIT = re.compile(r".*[@#][0-9a-f]{40}(#.*)?")
+_REPOSITORY = re.compile(r"git\+|\w+://|(github|gitlab|bitbucket):|git@")
+_NPM = re.compile(rf"(@[^/@]+/)?[^/@]+@v?{_EXACT}")
+_PYTHON = re.compile(rf"[A-Za-z0-9][\w.-]*(\[[^\]]*\])?(==={_EXACT}|=={_EXACT}|@{_EXACT})")
+_IMAGE = re.compile(r".+@sha256:[0-9a-f]{64}")
+_GO = re.compile(r".+@v\d+\.\d+\.\d+\S*")
+_DENO = re.compile(rf"(npm|jsr):/?(@[^/@]+/)?[^/@]+@v?{_EXACT}(/.*)?")
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A program that fetches what it starts."""
+
+    words: tuple[str, ...]
+    """How its command line begins."""
+    pinned: re.Pattern[str]
+    """The pattern of a package whose version is fixed."""
+    spelling: str
+    packages: tuple[str, ...] = ()
+    """Options whose value is a package; where one is given, the first operand is not."""
+    also: tuple[str, ...] = ()
+    """Options whose value is a package, besides the operand."""
+    values: tuple[str, ...] = ()
+    """Other options that take the next word."""
+    fetched: re.Pattern[str] = re.compile("")
+    """The pattern of an operand that is fetched; others are files."""
+
+
+_WITH = ("--with", "-w")
+_UV_VALUES = ("-p", "--python", "--index-url", "--default-index", "--index", "--extra-index-url", "--cache-dir", "-i")
+_NPX_VALUES = ("-c", "--call", "-w", "--workspace", "--registry", "--prefix")
+_DOCKER_VALUES = (
+    *("-e", "--env", "-v", "--volume", "-p", "--publish", "--name", "--network", "--net", "--mount", "-u", "--user"),
+    *("-w", "--workdir", "--env-file", "-h", "--hostname", "--entrypoint", "-m", "--memory", "--cpus", "--platform"),
+    *("-l", "--label", "--add-host", "--dns", "--cap-add", "--cap-drop", "--security-opt", "--ulimit", "--tmpfs"),
+    *("--gpus", "--device", "--ip", "--log-driver", "--log-opt", "--pids-limit", "--pull", "--restart", "--runtime"),
+    *("--shm-size", "--stop-signal", "--stop-timeout", "--userns", "--group-add", "-a", "--attach", "-c"),
+)
+
+LAUNCHERS = (
+    Launcher(("npx",), _NPM, "@VERSION", ("-p", "--package"), values=_NPX_VALUES),
+    Launcher(("npm", "exec"), _NPM, "@VERSION", ("--package",), values=_NPX_VALUES),
+    Launcher(("npm", "x"), _NPM, "@VERSION", ("--package",), values=_NPX_VALUES),
+    Launcher(("bunx",), _NPM, "@VERSION", ("-p", "--package")),
+    Launcher(("bun", "x"), _NPM, "@VERSION", ("-p", "--package")),
+    Launcher(("pnpx",), _NPM, "@VERSION", ("--package",)),
+    Launcher(("pnpm", "dlx"), _NPM, "@VERSION", ("--package",)),
+    Launcher(("pnpm", "exec"), _NPM, "@VERSION"),
+    Launcher(("yarn", "dlx"), _NPM, "@VERSION", ("-p", "--package")),
+    Launcher(("uvx",), _PYTHON, "==VERSION", ("--from",), _WITH, _UV_VALUES),
+    Launcher(("uv", "tool", "run"), _PYTHON, "==VERSION", ("--from",), _WITH, _UV_VALUES),
+    Launcher(("uv", "run"), _PYTHON, "==VERSION", also=_WITH, values=_UV_VALUES, fetched=re.compile("(?!)")),
+    Launcher(("pipx", "run"), _PYTHON, "==VERSION", ("--spec",), values=("--python", "--index-url", "--pip-args")),
+    Launcher(("docker", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
+    Launcher(("podman", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
+    Launcher(("nerdctl", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
+    Launcher(("go", "run"), _GO, "@vVERSION", fetched=re.compile(r"[^./][^/]*\.[^/]+/.*")),
+    Launcher(("deno", "run"), _DENO, "@VERSION", fetched=re.compile("(npm|jsr|https?):"), values=("-c", "--config")),
+)
+_TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
+"""Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
+
+
+def pinned_spelling(command: str, args: Sequence[str]) -> str:
+    """How to write a command so that it says which version it starts; empty where it does, or fetches nothing."""
+    words = [command, *args]
+    for at, package, fixed in _floating(words):
+        word = words[at].replace(package, fixed)
+        return " ".join([*words[:at], shlex.quote(word) if " " in word else word, *words[at + 1 :]])
+    return ""
+
+
+def _floating(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Each package without a version: the place of its word, the package, and how to write it."""
+    for at, package, launcher in _packages(words):
+        if not launcher.pinned.fullmatch(package) and not _COMMIT.fullmatch(package):
+            yield at, package, _fixed(package, launcher)
+    for at, (before, line) in enumerate(pairwise(words), 1):
+        if _TAKES_LINE.fullmatch(before):
+            yield from ((at, package, fixed) for _, package, fixed in _floating(_words(line)))
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command line, in which any may begin a command; operators are words of their own."""
+    read = shlex.shlex(line.replace("`", " "), posix=True, punctuation_chars=True)
+    read.whitespace_split, read.commenters = True, ""
+    try:
+        return list(read)
+    except ValueError:  # a quote that is not closed
+        return line.split()
+
+
+def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
+    """Each package that a command line fetches, and the place of its word.
+
+    A launcher counts wherever it stands: ``env``, ``timeout 9`` and proxies start what follows them.
+    """
+    names = [PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe") for word in words]
+    for begin, name in enumerate(names):
+        named = [name, *words[begin + 1 :]]
+        for launcher in LAUNCHERS:
+            if behind := _behind(named, launcher):
+                yield from ((begin + at, package, launcher) for at, package in _named(named, behind, launcher))
+                break
+
+
+def _behind(words: Sequence[str], launcher: Launcher) -> int:
+    """How many words it takes to name the launcher, options between them included; 0 where another is named."""
+    at, wanted = 0, list(launcher.words)
+    while wanted and at < len(words):
+        if words[at] == wanted[0]:
+            wanted.pop(0)
+        elif at == 0 or not words[at].startswith("-"):
+            return 0
+        at += 1
+    return 0 if wanted else at
+
+
+def _named(words: Sequence[str], at: int, launcher: Launcher) -> Iterator[tuple[int, str]]:
+    given = False
+    while at < len(words):
+        word, option, value = words[at], *_option(words[at])
+        if word == "--":
+            at += 1
+            break
+        if not word.startswith("-"):
+            break
+        takes = option in (*launcher.packages, *launcher.also, *launcher.values)
+        place = at if value or not takes else at + 1
+        if option in (*launcher.packages, *launcher.also) and place < len(words):
+            given = given or option in launcher.packages
+            for package in (value or words[place]).split(","):
+                yield place, package
+        at = place + 1
+    if (
+        not given
+        and at < len(words)
+        and launcher.fetched.match(words[at])
+        and not words[at].startswith((".", "/", "~"))
+    ):
+        yield at, words[at]
+
+
+def _option(word: str) -> tuple[str, str]:
+    option, _, value = word.partition("=")
+    return option, value
+
+
+def _fixed(package: str, launcher: Launcher) -> str:
+    """A package with a version, or a repository with a commit."""
+    if launcher.pinned in (_PYTHON, _NPM) and _REPOSITORY.match(package):
+        return re.sub(r"(#.*)?$", "@COMMIT" if launcher.pinned is _PYTHON else "#COMMIT", package, count=1)
+    return f"{_bare(package, launcher)}{launcher.spelling}"
+
+
+def _bare(package: str, launcher: Launcher) -> str:
+    """A package without what is said of its version."""
+    if launcher.pinned is _PYTHON:
+        return re.split(r"[=<>!~@ ;]", package, maxsplit=1)[0]
+    if launcher.pinned is _IMAGE:
+        return package.partition("@")[0]
+    head, sep, _ = package[1:].partition("@")
+    return package[0] + head if sep else package
 
 
 def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:

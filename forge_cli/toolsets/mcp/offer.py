@@ -1,23 +1,172 @@
-"""The tools of a server as forge offers them: under names that are free, with descriptions that hide nothing."""
+"""The tools of a server: as it described them last, as they were approved, and as forge offers them."""
 
 from __future__ import annotations
 
+import difflib
+import json
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.approval import Effect
-from forge_cli.core.errors import SchemaError
+from pydantic import TypeAdapter, ValidationError
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.context import ToolContext
+from forge_cli.core.errors import ForgeError, SchemaError
+from forge_cli.core.locking import hash_of
+from forge_cli.core.results import Diff
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, visible
-from forge_cli.core.tool import LONGEST, Execute, digest_of
+from forge_cli.core.tool import LONGEST, Args, Execute, Preview, digest_of
+from forge_cli.core.wire import JsonObject
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.replace import replace_file
+from forge_cli.files.trust import TrustStore
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
-from forge_cli.toolsets.mcp.kept import ServerTool
-from forge_cli.toolsets.mcp.pins import ToolChange
+from forge_cli.schema.toolset import ToolsetEnv
 
+if TYPE_CHECKING:
+    import mcp_types
+
+LINES = 40
+"""Of a difference that is shown."""
 NAME_MAX = 64
 DESCRIPTION_MAX = 4000
 _ODD = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class ServerTool:
+    """A tool in the words of its server, and the digest that grants for it are bound to."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    digest: str
+    read_only: bool = False
+    open_world: bool = False
+    definition: str = ""
+    """The hash of all that the server says of it but its name, annotations included; for a lock."""
+
+    @classmethod
+    def of(cls, tool: mcp_types.Tool, identity: str) -> ServerTool:
+        schema, hints = dict(tool.input_schema), tool.annotations
+        content = json.dumps([identity, tool.name, tool.description, schema], sort_keys=True)
+        return cls(
+            tool.name,
+            tool.description or tool.title or "",
+            schema,
+            digest_of(content.encode()),
+            hints is not None and hints.read_only_hint is True,
+            hints is not None and hints.open_world_hint is True,
+            hash_of(tool.model_dump(mode="json", by_alias=True, exclude={"name", "meta"}, exclude_none=True)),
+        )
+
+
+@dataclass(frozen=True)
+class ServerOffer:
+    """The offer of a connected server, and since when it is known."""
+
+    tools: tuple[ServerTool, ...] = ()
+    instructions: str | None = None
+    resources: bool = False
+    when: str = ""
+
+
+_OFFER = TypeAdapter(ServerOffer)
+
+
+@dataclass(frozen=True)
+class KeptOffer:
+    """The offer of one server in a file; ``home`` is forge's own."""
+
+    home: Path
+    server: McpServer
+    workspace: Path
+
+    @cached_property
+    def file(self) -> Path:
+        """Named after all that decides which tools a server has; where files are among it, after their folder, too."""
+        server = self.server
+        words = filter(None, (server.command, *server.args))
+        folder = str(self.workspace) if any(os.path.isfile(self.workspace / word) for word in words) else ""
+        deciding = [server.identity, sorted(server.env.items()), sorted(server.headers.items()), folder]
+        return self.home / "cache" / "mcp" / f"{digest_of(json.dumps(deciding).encode())[:32]}.json"
+
+    def find(self) -> ServerOffer | None:
+        """None where the server was never connected to."""
+        with suppress(OSError, ValidationError):
+            return _OFFER.validate_json(self.file.read_bytes())
+        return None
+
+    def put(self, offer: ServerOffer) -> None:
+        """Keep it; a home that cannot be written keeps nothing."""
+        with suppress(OSError, ValueError):  # also where a description cannot be written as text
+            replace_file(self.file, _OFFER.dump_json(offer), mode=0o600, durable=False)
+
+
+@dataclass(frozen=True)
+class ToolChange:
+    """A tool is not what was approved."""
+
+    tool: str
+    approved: Mapping[str, Any]
+    now: Mapping[str, str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Asks, even if the worker allows it."""
+        parts = [part for part in self.now if self.approved.get(part) != self.now[part]]
+        reason = f"its {' and '.join(parts)} changed since it was approved, so it asks again"
+        difference = difflib.unified_diff(_text(self.approved).splitlines(), _text(self.now).splitlines(), n=0)
+        lines = [visible(cut(line.rstrip("\n"), 300, "end")) for line in list(difference)[2 : LINES + 2]]
+        return Verdict(Approval.ASK, reason, by="memory", details=tuple(lines))
+
+    async def preview(self, args: Args, context: ToolContext) -> Preview:
+        difference = Diff.of(self.tool, _text(self.approved), _text(self.now))
+        return Preview(difference, recap="what was approved, and what it is now")
+
+
+class Pins:
+    """The pins of the tools of one server, as one worker names it."""
+
+    def __init__(self, env: ToolsetEnv, name: str, server: McpServer) -> None:
+        self._store = TrustStore(env.home)
+        self._key = f"{os.path.realpath(env.worker_dir)}:{env.worker}:{name}"
+        self._address = server.identity
+        self._known = self._store.pins(self._key)
+
+    def drift(self, tool: ServerTool) -> ToolChange | None:
+        """The change of a tool that was approved; None where there is none, or it never was."""
+        known, now = self._known.get(tool.name), self._describe(tool)
+        return None if known is None or known == now else ToolChange(tool.name, known, now)
+
+    def keep(self, tool: ServerTool) -> bool:
+        """The tool as it is now was approved; returns whether that is news."""
+        now = self._describe(tool)
+        if self._known.get(tool.name) == now:
+            return False
+        self._known[tool.name] = now
+        with suppress(OSError, ForgeError):  # a home that cannot be written: then the next session asks
+            self._store.pin(self._key, tool.name, now)
+        return True
+
+    def _describe(self, tool: ServerTool) -> dict[str, str]:
+        return {
+            "address": self._address,
+            "description": tool.description,
+            "schema": json.dumps(tool.input_schema, sort_keys=True, indent=1),
+        }
+
+
+def _text(pin: Mapping[str, Any]) -> str:
+    return "".join(f"{pin.get(part, '')}\n" for part in ("address", "description", "schema"))
 
 
 class Quarantined(Exception):

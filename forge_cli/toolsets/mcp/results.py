@@ -1,18 +1,140 @@
-"""Results of MCP tools as forge's own: text, JSON, and what else came, named."""
+"""Results and resources of MCP servers as forge's own, and requests of theirs to the model or the person."""
 
 from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from forge_cli.core.approval import Effect
+from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import Blob, Image
+from forge_cli.core.messages import Message, StopReason
 from forge_cli.core.pictures import file_size
+from forge_cli.core.requests import SampleRequest, SessionRequests
 from forge_cli.core.results import Json, ResultValue, Text
+from forge_cli.core.text import cut, did_you_mean
+from forge_cli.core.tool import LONGEST, Args
+from forge_cli.core.wire import JsonObject
+from forge_cli.schema.tool import Tool
+from forge_cli.toolsets.mcp.connection import Connection
 
 if TYPE_CHECKING:
     import mcp_types
+
+ASKED = 500
+"""Characters of what a server says to a person."""
+_STOPS: dict[StopReason, str] = {"max_tokens": "maxTokens"}
+LIST, READ = "list_mcp_resources", "read_mcp_resource"
+EFFECTS = frozenset({Effect.READ, Effect.NETWORK})
+
+
+class ServerRequests:
+    """Answers the requests of one server; what is refused is an error that says why."""
+
+    def __init__(self, server: str, session: SessionRequests) -> None:
+        self._asker = f"the MCP server {server}"
+        self._session = session
+
+    async def sample(
+        self, context: Any, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
+        from mcp_types import INVALID_REQUEST, CreateMessageResult, ErrorData, TextContent
+
+        messages = tuple(Message(each.role, _text(each.content)) for each in params.messages)
+        request = SampleRequest(asker=self._asker, messages=messages, system=params.system_prompt or "")
+        try:
+            reply = await self._session.sample(request)
+        except ToolError as error:
+            return ErrorData(code=INVALID_REQUEST, message=str(error))
+        content = TextContent(type="text", text=reply.text)
+        stop = _STOPS.get(reply.stop, "endTurn")
+        return CreateMessageResult(role="assistant", content=content, model=reply.model, stop_reason=stop)
+
+    async def elicit(
+        self, context: Any, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
+
+        if params.mode == "url":
+            return ElicitResult(action="decline")
+        message = cut(" ".join(params.message.split()), ASKED, "end")
+        try:
+            given = await self._session.ask_person(self._asker, message, dict(params.requested_schema))
+        except ToolError as error:
+            return ErrorData(code=INVALID_PARAMS, message=str(error))
+        return ElicitResult(action="decline") if given is None else ElicitResult(action="accept", content=given)
+
+
+def _text(content: Any) -> str:
+    blocks = content if isinstance(content, list) else [content]
+    return "\n".join(map(block_text, blocks))
+
+
+def resource_tools(connections: Sequence[Connection]) -> list[Tool]:
+    """None where no server has resources."""
+    those = {each.name: each for each in connections if each.offer.resources}
+    if not those:
+        return []
+    server: JsonObject = {"type": "string", "description": f"One of: {', '.join(those)}"}
+    uri: JsonObject = {"type": "string", "description": "The URI of a resource, as it is listed"}
+
+    async def list_resources(args: Args, context: ToolContext) -> ResultValue:
+        wanted = [_find(those, args["server"])] if "server" in args else list(those.values())
+        return Json([_describe(each.name, found) for each in wanted for found in await each.list_resources()])
+
+    async def read_resource(args: Args, context: ToolContext) -> ResultValue:
+        read = await _find(those, args["server"]).read_resource(args["uri"])
+        file = _only_file(read.contents)
+        return Text("\n".join(map(resource_text, read.contents))) if file is None else file
+
+    return [
+        Tool(
+            name=LIST,
+            description="List the resources of MCP servers: what each is, and the URI to read it by.",
+            input_schema={"type": "object", "properties": {"server": server}, "additionalProperties": False},
+            execute=list_resources,
+            effects=EFFECTS,
+            timeout=LONGEST,
+        ),
+        Tool(
+            name=READ,
+            description="Read a resource of an MCP server.",
+            input_schema={
+                "type": "object",
+                "properties": {"server": server, "uri": uri},
+                "required": ["server", "uri"],
+                "additionalProperties": False,
+            },
+            execute=read_resource,
+            effects=EFFECTS,
+            timeout=LONGEST,
+        ),
+    ]
+
+
+def _find(servers: dict[str, Connection], name: str) -> Connection:
+    if name not in servers:
+        known = did_you_mean(name, servers, f"those with resources are: {', '.join(servers)}")
+        raise ToolError(f"there is no MCP server '{name}' with resources; {known}")
+    return servers[name]
+
+
+def _describe(server: str, resource: mcp_types.Resource) -> JsonObject:
+    found = {"server": server, "uri": str(resource.uri), "name": resource.name, "description": resource.description}
+    found["mime_type"] = resource.mime_type
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _only_file(
+    contents: Sequence[mcp_types.TextResourceContents | mcp_types.BlobResourceContents],
+) -> ResultValue | None:
+    """A resource of one part that is not text; None for any other, and where its data cannot be decoded."""
+    with suppress(ValueError):
+        return resource_file(contents[0]) if len(contents) == 1 else None
+    return None
 
 
 def convert_result(result: mcp_types.CallToolResult) -> ResultValue:

@@ -30,7 +30,6 @@ from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.tool import Args
 from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
-from forge_cli.files.mcp_tokens import McpTokens
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
@@ -38,16 +37,11 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.command import handle_command
 from forge_cli.toolsets.mcp.connection import Connection
-from forge_cli.toolsets.mcp.http import http_transport
-from forge_cli.toolsets.mcp.kept import KeptOffer, ServerTool
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
-from forge_cli.toolsets.mcp.oauth import KeptTokens, oauth_provider
-from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
-from forge_cli.toolsets.mcp.pins import Pins
-from forge_cli.toolsets.mcp.requests import ServerRequests
-from forge_cli.toolsets.mcp.resources import resource_tools
-from forge_cli.toolsets.mcp.results import convert_result, prompt_text
-from forge_cli.toolsets.mcp.stdio import KEPT, ServerStreams, child_transport
+from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
+from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
+from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text, resource_tools
+from forge_cli.toolsets.mcp.transports import KEPT, ServerStreams, child_transport, http_transport
 
 if TYPE_CHECKING:
     import mcp_types

@@ -2,7 +2,7 @@
 
 import shlex
 
-from forge_cli.toolsets.mcp.floating import pinned_spelling
+from forge_cli.toolsets.mcp.locked import pinned_spelling
 
 from ...rows import each_row
 

@@ -1,6 +1,6 @@
 """Servers that are reached under a URL: with their headers, and nowhere else.
 
-Covers forge_cli.toolsets.mcp.http.
+Covers forge_cli.toolsets.mcp.transports.
 """
 
 import json

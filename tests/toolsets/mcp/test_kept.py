@@ -1,6 +1,6 @@
 """Looking at the tools of MCP servers starts none: what is known is what the last session or test has seen.
 
-Covers forge_cli.toolsets.mcp.kept and forge_cli.inspection.left_out.
+Covers forge_cli.toolsets.mcp.offer and forge_cli.inspection.left_out.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Servers that crash: started again as often as needed, and no call is told to have been sent that was not.
 
-Covers forge_cli.toolsets.mcp.sent.
+Covers forge_cli.toolsets.mcp.transports.
 """
 
 import asyncio

@@ -1,28 +1,95 @@
-"""Messages of the Model Context Protocol over the standard streams of a child process, one a line."""
+"""Messages of the Model Context Protocol: over the standard streams of a child process, one a line, and over HTTP."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import ObjectSendStream
 
 from forge_cli.core.errors import ToolError
+from forge_cli.files.mcp import McpServer
 from forge_cli.sandbox.processes.process import Child
-from forge_cli.toolsets.mcp.sent import when_sent
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
+UNAUTHORIZED = 401
+_ON_SENT: ContextVar[Callable[[], None] | None] = ContextVar("on_sent", default=None)
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
 KEPT = 2 * LINE_MAX + 65536
 """Bytes of output that wait to be read."""
+
+
+@asynccontextmanager
+async def http_transport(
+    server: McpServer,
+    headers: Mapping[str, str],
+    auth: httpx2.Auth | None = None,
+    refused: Callable[[], None] = lambda: None,
+) -> AsyncIterator[TransportStreams]:
+    """The streams of messages from and to a server; redirects to another origin are not followed.
+
+    ``refused`` is called where the server does not take what authorises a request, or the lack of it.
+    """
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    silence_sdk()
+    url = httpx2.URL(str(server.url))
+
+    async def notice(request: httpx2.Request) -> None:
+        sent = when_sent()
+
+        async def trace(step: str, details: Any) -> None:
+            if step.endswith("send_request_headers.started"):
+                sent()
+
+        request.extensions = {**request.extensions, "trace": trace}
+
+    async def look(response: httpx2.Response) -> None:
+        if response.status_code == UNAUTHORIZED and response.url == url:
+            refused()
+
+    timeout = httpx2.Timeout(server.connect_timeout, read=server.timeout)
+    hooks: dict[str, list[Callable[..., Any]]] = {"request": [notice], "response": [look]}
+    async with (
+        httpx2.AsyncClient(headers=dict(headers), timeout=timeout, event_hooks=hooks, auth=auth) as client,
+        streamable_http_client(str(server.url), http_client=client) as streams,
+    ):
+        yield streams
+
+
+def silence_sdk() -> None:
+    """Errors are told where they are handled; the log of the SDK would repeat it on standard error."""
+    logger = logging.getLogger("mcp")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
+@contextmanager
+def noticing() -> Iterator[anyio.Event]:
+    """The event is set when a request that is made within is on its way."""
+    sent = anyio.Event()
+    token = _ON_SENT.set(sent.set)
+    try:
+        yield sent
+    finally:
+        _ON_SENT.reset(token)
+
+
+def when_sent() -> Callable[[], None]:
+    """To be called by the transport, once the message that this very task hands over has been written."""
+    return _ON_SENT.get() or (lambda: None)
 
 
 @dataclass(frozen=True)
