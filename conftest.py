@@ -23,7 +23,7 @@ from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
 from forge_cli.sandbox.isolation.isolation import Mechanism, confines, describe_confinement, mechanisms
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
-from forge_cli.sandbox.processes.groups import groups_around
+from forge_cli.sandbox.processes.limits import groups_around
 from forge_cli.sandbox.trial.copies import overlay_problem
 
 CI = bool(os.environ.get("CI"))

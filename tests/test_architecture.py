@@ -51,7 +51,7 @@ HEAVY = frozenset(
         "forge_cli.engine.batch.parcel",
         "forge_cli.sandbox.isolation.bubblewrap",
         "forge_cli.sandbox.isolation.landlock",
-        "forge_cli.sandbox.network.start",
+        "forge_cli.sandbox.network.proxy",
         "forge_cli.sandbox.patches",
         "genai_prices",
         "httpx2",

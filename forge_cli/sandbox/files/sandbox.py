@@ -116,10 +116,10 @@ class Sandbox:
         try:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
                 access = access if use.kind == "file" else _access_by_kind(place, access)
-                files.capability.check(asked, place, access, self._zones)
+                files.consent.check(asked, place, access, self._zones)
                 verdict = files.consent.consent(place, access, self._own)
                 return JudgedPath(use, place.virtual, files.place.state_of(place.info), verdict)
-        except files.walk.NotAFolder as nothing:
+        except files.place.NotAFolder as nothing:
             if access is not Access.INFO:
                 raise
             return JudgedPath(use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule"))
@@ -152,7 +152,7 @@ class Sandbox:
         try:
             with self.hold(path, Access.INFO) as held:
                 return held.kind is not None
-        except files.walk.NotAFolder:
+        except files.place.NotAFolder:
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
@@ -223,7 +223,7 @@ class Sandbox:
         asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
             access = _access_by_kind(place, access) if folders else access
-            files.capability.check(asked, place, access, self._zones)
+            files.consent.check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
             self._check_consent(asked, place, access)
@@ -243,7 +243,7 @@ class Sandbox:
         if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
-            place = files.walk.locate(asked, asked.base, self._zones, through_last=follow)
+            place = files.place.locate(asked, asked.base, self._zones, through_last=follow)
         except files.virtual.NoZone as error:
             raise files.virtual.NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
         except OSError as error:

@@ -26,7 +26,7 @@ from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked,
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.network.start import NetworkProxy
+    from forge_cli.sandbox.network.proxy import NetworkProxy
 
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
 _SECRET = "secret"  # noqa: S105

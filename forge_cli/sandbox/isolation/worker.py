@@ -33,7 +33,7 @@ from forge_cli.sandbox.processes.streams import CommandStream
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.network.start import NetworkProxy
+    from forge_cli.sandbox.network.proxy import NetworkProxy
     from forge_cli.sandbox.trial.apply import ChangeSet
     from forge_cli.sandbox.trial.trials import Trials
 
@@ -325,6 +325,6 @@ class WorkerProcesses(Processes):
 
 
 def _proxy(rules: NetworkRules, gate: NetworkGate, outside: Outside) -> NetworkProxy:
-    from forge_cli.sandbox.network.start import NetworkProxy
+    from forge_cli.sandbox.network.proxy import NetworkProxy
 
     return NetworkProxy(rules, gate, outside)

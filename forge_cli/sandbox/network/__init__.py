@@ -6,7 +6,7 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.network import access as access
+    from forge_cli.sandbox.network import proxy as proxy
     from forge_cli.sandbox.network import rules as rules
-    from forge_cli.sandbox.network import start as start
 
 __getattr__ = lazy_modules(__name__)

@@ -14,8 +14,7 @@ from anyio.abc import ByteStream
 from forge_cli.core.approval import ApprovalDecision, DecidedBy
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.text import cut, visible
-from forge_cli.sandbox.network.hosts import NAME_MAX, authority, is_address, read_host, refusal
-from forge_cli.sandbox.network.rules import NetworkRules
+from forge_cli.sandbox.network.rules import NAME_MAX, NetworkRules, authority, is_address, read_host, refusal
 
 ADDRESSES_AT_MOST = 8
 ASKED_AT_MOST = 20

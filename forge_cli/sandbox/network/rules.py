@@ -1,16 +1,119 @@
-"""Rules for the network: the names and ports that a worker's commands reach without asking."""
+"""Hosts and ports in their one spelling, addresses that no command may reach, and the rules of a worker."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Self
 
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.hosts import authority, is_address, read_host, read_port, refusal
 
+NAME_MAX = 253
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_PRIVATE = "is an address of a private network"
+_SELF = "is an address of this machine itself"
+_OTHER = "is not an address of a public host"
+
+_REFUSED_IPV4 = {
+    IPv4Network(network): reason
+    for reason, networks in {
+        _PRIVATE: ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
+        _SELF: ("0.0.0.0/8", "127.0.0.0/8"),
+        "is an address of the local link, where clouds keep credentials": ("169.254.0.0/16", "168.63.129.16/32"),
+        "is a multicast address": ("224.0.0.0/4",),
+        _OTHER: (
+            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+            *("198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4"),
+        ),
+    }.items()
+    for network in networks
+}
+_REFUSED_IPV6 = {
+    IPv6Network("::1/128"): _SELF,
+    IPv6Network("::/128"): _SELF,
+    IPv6Network("::ffff:0:0/96"): "is an IPv4 address in another spelling",
+    IPv6Network("64:ff9b::/96"): "is an IPv4 address in another spelling",
+    IPv6Network("64:ff9b:1::/48"): "is an IPv4 address in another spelling",
+    IPv6Network("2002::/16"): "is an IPv4 address in another spelling",
+    IPv6Network("fc00::/7"): _PRIVATE,
+    IPv6Network("fec0::/10"): _PRIVATE,
+    IPv6Network("fe80::/10"): "is an address of the local link",
+    IPv6Network("ff00::/8"): "is a multicast address",
+    IPv6Network("2001::/23"): _OTHER,
+    IPv6Network("2001:db8::/32"): _OTHER,
+    IPv6Network("3fff::/20"): _OTHER,
+}
+_PUBLIC_IPV6 = IPv6Network("2000::/3")
 DEFAULT_PORTS = frozenset({80, 443})
 _LOCAL = "localhost"
+
+
+def read_host(text: str) -> str:
+    """A name or an address in its one spelling; a ValueError says what is wrong with it.
+
+    Names are lower case and ASCII, without a dot at the end. What ends in a number has to be a plain IPv4 address:
+    resolvers take ``0x7f.1`` and ``2130706433`` for one as well.
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return _read_ipv6(text[1:-1])
+    name = text if text.isascii() else _to_ascii(text)
+    name = name.lower().removesuffix(".")
+    labels = name.split(".")
+    if len(name) > NAME_MAX or not all(map(_LABEL.fullmatch, labels)):
+        raise ValueError(f"{shown(text)} is not the name of a host")
+    if not _NUMBER.fullmatch(labels[-1]):
+        return name
+    try:
+        return str(IPv4Address(name))
+    except ValueError:
+        raise ValueError(f"{shown(text)} is not a plain IPv4 address, and not a name either") from None
+
+
+def read_port(text: str) -> int:
+    if not _PORT.fullmatch(text) or int(text) > 65535:
+        raise ValueError(f"{shown(text)} is not a port")
+    return int(text)
+
+
+def is_address(host: str) -> bool:
+    """Whether a host, as ``read_host`` gives it, is an address and not a name."""
+    return ":" in host or host.rpartition(".")[2].isdigit()
+
+
+def authority(host: str, port: int) -> str:
+    """``name:443``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def refusal(address: str) -> str | None:
+    """Why no command may reach an address, by any name; None for those of public hosts."""
+    found = ip_address(address)
+    if isinstance(found, IPv4Address):
+        return next((reason for network, reason in _REFUSED_IPV4.items() if found in network), None)
+    named = next((reason for network, reason in _REFUSED_IPV6.items() if found in network), None)
+    return named or (None if found in _PUBLIC_IPV6 else _OTHER)
+
+
+def _read_ipv6(text: str) -> str:
+    try:
+        if "%" not in text:
+            return str(IPv6Address(text))
+    except ValueError:
+        pass
+    raise ValueError(f"{shown(text)} is not an IPv6 address")
+
+
+def _to_ascii(text: str) -> str:
+    import idna
+
+    try:
+        return idna.encode(text, uts46=True).decode()
+    except UnicodeError:
+        raise ValueError(f"{shown(text)} is not the name of a host") from None
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,129 @@
-"""Reading a patch: which of the two grammars it is written in."""
+"""Reading a patch: a unified diff, or the grammar between ``*** Begin Patch`` and ``*** End Patch``, which is here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
-from forge_cli.sandbox.patches import envelope, unified
-from forge_cli.sandbox.patches.lines import Lines
-from forge_cli.sandbox.patches.model import Patch
+from forge_cli.sandbox.patches import unified
+from forge_cli.sandbox.patches.model import (
+    EMPTY,
+    SIGNS,
+    Add,
+    Delete,
+    Hunk,
+    HunkLine,
+    Lines,
+    Operation,
+    Patch,
+    Sign,
+    Update,
+    without_returns,
+    wrong,
+)
+from forge_cli.sandbox.patches.unified import HEADER
 
+BEGIN, END = "*** Begin Patch", "*** End Patch"
+_ADD, _UPDATE, _DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
+_MOVE, _LAST = "*** Move to:", "*** End of File"
 _REMEDY = "start with '*** Begin Patch' (then '*** Add File: PATH', '*** Update File: PATH' or '*** Delete File: PATH')"
+
+
+def _parse_envelope(lines: Lines) -> Iterator[Operation]:
+    lines.take()
+    while True:
+        lines.skip_empty()
+        line = lines.current
+        if line is None:
+            raise wrong(lines.number, f"the patch ends without {END!r}; send all of it")
+        if line.rstrip() == END:
+            break
+        yield _operation(lines, line)
+    lines.take()
+    lines.skip_empty()
+    if lines.current is not None:
+        raise wrong(lines.number, f"there is text after {END!r}; put every file into one patch")
+
+
+def _operation(lines: Lines, line: str) -> Operation:
+    number = lines.number
+    if line.startswith(_ADD):
+        return Add(_path(lines, _ADD), _content(lines))
+    if line.startswith(_DELETE):
+        return Delete(_path(lines, _DELETE))
+    if not line.startswith(_UPDATE):
+        raise wrong(number, f"expected '{_ADD} PATH', '{_UPDATE} PATH', '{_DELETE} PATH' or '{END}', not {line!r}")
+    path = _path(lines, _UPDATE)
+    target = _path(lines, _MOVE) if (lines.current or "").startswith(_MOVE) else None
+    hunks = tuple(_hunks(lines))
+    if not hunks and target is None:
+        raise wrong(number, "the update has no hunk; write '@@', then lines that start with ' ', '-' or '+'")
+    return Update(path, hunks, target)
+
+
+def _path(lines: Lines, marker: str) -> str:
+    number, path = lines.number, lines.take().removeprefix(marker).strip()
+    if not path:
+        raise wrong(number, f"{marker!r} needs a path behind it")
+    return path
+
+
+def _content(lines: Lines) -> str:
+    content: list[str] = []
+    while (line := lines.current) is not None and line.startswith("+"):
+        content.append(lines.take()[1:])
+    lines.skip_empty()
+    if (line := lines.current) is not None and not line.startswith("***"):
+        raise wrong(lines.number, f"every line of a new file starts with '+', not {line!r}")
+    return "".join(f"{text}\n" for text in content)
+
+
+def _hunks(lines: Lines) -> Iterator[Hunk]:
+    first = True
+    while True:
+        lines.skip_empty()
+        line = lines.current
+        if line is None or line.startswith("***"):
+            return
+        if not first and not line.startswith("@@"):
+            raise wrong(lines.number, f"expected '@@', '{END}' or the next file, not {line!r}")
+        yield _hunk(lines)
+        first = False
+
+
+def _hunk(lines: Lines) -> Hunk:
+    number, anchors, start = lines.number, list[str](), None
+    while (line := lines.current) is not None and line.startswith("@@"):
+        if header := HEADER.match(line):
+            start = int(header["old"])
+        elif anchor := line[2:].strip():
+            anchors.append(anchor)
+        lines.take()
+    body = _body(lines)
+    if all(line.sign == " " for line in body):
+        raise wrong(number, "the hunk changes nothing; mark lines with '-' or '+'")
+    at_end = (lines.current or "").rstrip() == _LAST
+    if at_end:
+        lines.take()
+    return Hunk(number, without_returns(tuple(body), number), tuple(anchors), start, at_end)
+
+
+def _body(lines: Lines) -> list[HunkLine]:
+    """Up to the next marker; an empty line is one of the file unless it only stands before that marker."""
+    body: list[HunkLine] = []
+    empty: list[HunkLine] = []
+    while (line := lines.current) is not None and not line.startswith(("***", "@@")):
+        if line in EMPTY:
+            empty.append(HunkLine(" ", line))
+        elif line[0] in SIGNS:
+            body += [*empty, HunkLine(cast(Sign, line[0]), line[1:])]
+            empty.clear()
+        else:
+            raise wrong(lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}")
+        lines.take()
+    return body
 
 
 def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
@@ -21,8 +134,8 @@ def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
     first = lines.current
     if first is None:
         raise ToolError(f"the patch is empty; {_REMEDY}")
-    if first.rstrip() == envelope.BEGIN:
-        operations = tuple(envelope.parse(lines))
+    if first.rstrip() == BEGIN:
+        operations = tuple(_parse_envelope(lines))
     elif unified.is_header(first):
         operations = tuple(unified.parse(lines, zones))
     else:

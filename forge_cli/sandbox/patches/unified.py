@@ -11,8 +11,20 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.virtual import HOME
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
-from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Operation, Sign, Update
+from forge_cli.sandbox.patches.model import (
+    EMPTY,
+    SIGNS,
+    Add,
+    Delete,
+    Hunk,
+    HunkLine,
+    Lines,
+    Operation,
+    Sign,
+    Update,
+    without_returns,
+    wrong,
+)
 
 HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
 _SIGNATURE = ("-- ", "--")

@@ -21,9 +21,8 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import UNCONFINED, Companion, Wrap
-from forge_cli.sandbox.processes.groups import ControlGroup, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.guardian import Guardian
-from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
+from forge_cli.sandbox.processes.limits import NO_LIMITS, ControlGroup, ProcessLimits, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 

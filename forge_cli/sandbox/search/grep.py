@@ -1,30 +1,57 @@
-"""Searching text in the zones: engines say where it is, the sandbox says what is there."""
+"""Searching text in the zones: ripgrep or a program of our own says where it is, the sandbox says what is there."""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import anyio
 from anyio import to_thread
+from anyio.abc import ByteReceiveStream, Process
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import MORE, counted, cut
 from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown, unusable
+from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.protected import is_secret
-from forge_cli.sandbox.search import engines
-from forge_cli.sandbox.search.engines import LINES_MAX, EngineFailed
+from forge_cli.sandbox.search import program
 from forge_cli.sandbox.search.files import LARGE, SIZE_MAX, UNREADABLE, FileWalk, Include, SearchStart
 
+LINES_MAX = 10_001
+"""Lines of one file that are counted."""
+Found = Callable[[bytes, list[int] | None], bool]
+"""Told a file with matches and the numbers of their lines, or None for a binary one; False is enough."""
+EngineArgv = Sequence[str | bytes]
+"""The process to start, but for the files."""
+
+_UNREADABLE_FILES = 2
+"""The exit code of an engine that has searched all but some files."""
+_PYTHON = (sys.executable, "-I", "-S", "-X", "utf8", "-W", "ignore", program.__file__)
+_RIPGREP = (
+    "--no-config",
+    "--no-ignore",
+    "--case-sensitive",
+    "--encoding=none",
+    "--no-mmap",
+    "--threads=1",
+    f"--max-count={LINES_MAX}",
+    "--json",
+)
 Engine = Literal["ripgrep", "python"]
 
 PATTERN_MAX = 1000
@@ -88,7 +115,7 @@ async def grep(
     if engine == "ripgrep" and program is None:
         raise ToolError("ripgrep is not installed; its command is called rg")
     hits = _Hits(sandbox, limit)
-    search = _Search(pattern, chosen, hits, engines.ripgrep(program, pattern) if program else None)
+    search = _Search(pattern, chosen, hits, _ripgrep_argv(program, pattern) if program else None)
     with anyio.move_on_after(timeout) as scope:
         for start in _starts(sandbox, path):
             await search.run(start)
@@ -161,7 +188,7 @@ class _Search:
     pattern: str
     include: Include
     hits: _Hits
-    ripgrep: engines.Engine | None
+    ripgrep: EngineArgv | None
 
     async def run(self, start: SearchStart) -> None:
         """Search what is below a start; the files are found in a thread, a batch at a time."""
@@ -184,11 +211,11 @@ class _Search:
 
         if self.ripgrep:
             try:
-                return await engines.search(self.ripgrep, root, files, found)
+                return await _run(self.ripgrep, root, files, found)
             except EngineFailed:
                 self.ripgrep = None
         _refuse_unknown(self.pattern)
-        return await engines.search(engines.python(self.pattern), root, files, found)
+        return await _run(_python_argv(self.pattern), root, files, found)
 
 
 @dataclass
@@ -248,3 +275,91 @@ class _Hits:
 
 def _line(line: bytes) -> str:
     return cut(line.decode(errors="replace").rstrip("\r"), LINE_MAX, "end", mark=MORE)
+
+
+class EngineFailed(ToolError):
+    """The engine did not get to the end of its answer."""
+
+
+def _ripgrep_argv(path: str, pattern: str) -> EngineArgv:
+    return (path, *_RIPGREP, b"--regexp=" + pattern.encode(), "--")
+
+
+def _python_argv(pattern: str) -> EngineArgv:
+    return (*_PYTHON, str(LINES_MAX), pattern.encode())
+
+
+async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Found) -> bool:
+    """Search files below a root until ``found`` has enough; whether all of them could be read.
+
+    An empty file comes first: an engine without any files would look for some.
+    """
+    argv = [*engine, os.devnull, *(b"./" + path for path in files)]
+    try:
+        process = await anyio.open_process(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=root,
+            env=clean_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineFailed(f"{os.fsdecode(argv[0])} cannot be started: {error.strerror}") from None
+    async with process:
+        complete = False
+        try:
+            complete = await _read_answer(cast(ByteReceiveStream, process.stdout), found)
+        finally:
+            if not complete:
+                _end(process)
+    return not complete or process.returncode != _UNREADABLE_FILES
+
+
+async def _read_answer(stream: ByteReceiveStream, found: Found) -> bool:
+    """Whether it was read to its end."""
+    answer, waiting = _Answer(found), [b""]
+    async for data in stream:
+        waiting.append(data)
+        if b"\n" in data:
+            *lines, rest = b"".join(waiting).split(b"\n")
+            waiting = [rest]
+            for line in lines:
+                if (complete := answer.takes(line)) is not None:
+                    return complete
+    raise EngineFailed("the search ended without an answer")
+
+
+class _Answer:
+    """The messages of an engine, one file at a time: only at its end it is known whether it is binary."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._numbers: list[int] = []
+
+    def takes(self, line: bytes) -> bool | None:
+        """Whether the answer is complete with this line; None where more of it is wanted."""
+        try:
+            message: dict[str, Any] = json.loads(line)
+            kind, data = message["type"], message["data"]
+            if kind == "match":
+                self._numbers.append(data["line_number"])
+            elif kind == "end":
+                numbers, self._numbers = self._numbers, []
+                if not self._found(_path(data["path"]), numbers if data["binary_offset"] is None else None):
+                    return False
+        except (ValueError, KeyError, TypeError):
+            raise EngineFailed("the search gave an answer that forge cannot read") from None
+        return True if kind == "summary" else None
+
+
+def _path(value: dict[str, str]) -> bytes:
+    path = base64.b64decode(value["bytes"]) if "bytes" in value else os.fsencode(value["text"])
+    return path.removeprefix(b"./")
+
+
+def _end(process: Process) -> None:
+    """Kill it; ``process.kill`` would first take away the exit status that the event loop waits for."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)

@@ -1,14 +1,24 @@
-"""A folder that the user adds to those of a worker, as a zone."""
+"""Paths as people write them: a folder that is added to those of a worker, and the file that a name means."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.places import require_folder
+from forge_cli.sandbox.zones.zones import expanded
+
+
+def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home: Path) -> Path:
+    """It need not exist, and is not judged: for what is shown, and for what a person picks."""
+    parts = name.split("/")
+    if name.startswith("/") and parts[1] in zones:
+        return zones[parts[1]].joinpath(*parts[2:])
+    return workspace / expanded(name, user_home)
 
 
 def added_zone(text: str, workspace: Path | None = None) -> Zone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import islice
@@ -15,14 +15,14 @@ from pydantic import Field
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.context import CallContext, ToolContext
-from forge_cli.core.errors import Stale
+from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
 from forge_cli.core.tool import LONGEST, Args, Preview, RefusesOnly
-from forge_cli.core.zones import Access
+from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.sandbox import patches, search
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
 from forge_cli.schema.config import Config
@@ -31,7 +31,6 @@ from forge_cli.schema.signature import signature_model
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
-from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.files import (
     KIND,
     Edit,
@@ -52,6 +51,20 @@ from forge_cli.toolsets.filesystem.files import (
     spell,
 )
 
+PATCH = """Add, change, move and delete files by a patch: all of it, or nothing.
+Below a header, "@@" begins each place in the file; of its lines " " stay, "-" go and "+" come. For example:
+*** Begin Patch
+*** Update File: src/app.py
+@@
+ def main():
+-    run()
++    run(fast=True)
+*** Add File: notes.txt
++A line of the new file.
+*** Delete File: old.txt
+*** End Patch
+"*** Move to: PATH" below "*** Update File" renames the file. A unified diff is understood, too."""
+_NAMED = 6
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
 WriteFile = Annotated[str, PathArgument(Access.WRITE)]
 DeleteFile = Annotated[str, PathArgument(Access.DELETE)]
@@ -61,6 +74,47 @@ PATCH_TEXT = "From '*** Begin Patch' to '*** End Patch'"
 LISTED = 5000
 """Entries that a listing has at most; the others are counted."""
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
+
+
+@dataclass(frozen=True)
+class PathTexts:
+    """How paths are described: by the zones that there are."""
+
+    zones: Sequence[Zone] = ()
+    here: Zone | None = None
+    """The zone of the working directory."""
+
+    @classmethod
+    def of(cls, sandbox: SandboxView | None) -> PathTexts:
+        return cls() if sandbox is None else cls(sandbox.zones, _working_zone(sandbox))
+
+    @property
+    def default(self) -> str:
+        """The default folder to list and search: the working directory, or all zones."""
+        return "/" if self.zones and self.here is None else "."
+
+    def describe(self, access: Access) -> str:
+        usable = [zone for zone in self.zones if zone.mode is ZoneMode.RW or not access.changes]
+        if self.zones and not usable:
+            return "No folder can be changed here"
+        others = sorted(f"/{zone.name}/..." for zone in usable if zone != self.here)
+        named = _either([*others[:_NAMED], *(["another zone"] if len(others) > _NAMED else [])])
+        if not self.zones or self.here in usable:
+            return "Relative to the working directory" + (f", or {named}" if others else "")
+        return f"{named}; / lists these" if access is Access.LIST else named
+
+
+def _working_zone(sandbox: SandboxView) -> Zone | None:
+    try:
+        _, name, *_ = sandbox.resolve(".").split("/")
+    except ToolError:
+        return None
+    return next((zone for zone in sandbox.zones if zone.name == name), None)
+
+
+def _either(names: Sequence[str]) -> str:
+    *first, last = names or [""]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 class AcceptedEdits(Config):

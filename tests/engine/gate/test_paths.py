@@ -10,7 +10,7 @@ import pytest
 from forge_cli import ApprovalDecision, ApprovalRequest
 from forge_cli.core.events import ApprovalDecided, ToolResult
 from forge_cli.record.line import Line
-from forge_cli.sandbox.files import walk
+from forge_cli.sandbox.files import place
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = '''
@@ -273,14 +273,14 @@ def test_a_link_that_flips_after_judging_is_judged_again(worker: Project) -> Non
 @contextmanager
 def counted_walks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     walks: Counter[str] = Counter()
-    locate = walk.locate
+    locate = place.locate
 
     def counting(path: Any, *args: Any, **options: Any) -> Any:
         walks[path.text] += 1
         return locate(path, *args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(walk, "locate", counting)
+        patch.setattr(place, "locate", counting)
         yield walks
 
 

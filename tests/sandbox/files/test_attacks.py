@@ -1,6 +1,6 @@
 """Paths that somebody would try who wants out, or wants in without being asked: links, names and spellings.
 
-Covers forge_cli.sandbox.files.walk.
+Covers forge_cli.sandbox.files.place.
 """
 
 import os

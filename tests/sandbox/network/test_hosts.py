@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.text import visible
-from forge_cli.sandbox.network.hosts import authority, is_address, read_host, read_port, refusal
+from forge_cli.sandbox.network.rules import authority, is_address, read_host, read_port, refusal
 
 from ...rows import each_row
 

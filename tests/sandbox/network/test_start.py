@@ -23,7 +23,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.network.access import Destination
-from forge_cli.sandbox.network.start import NetworkProxy
+from forge_cli.sandbox.network.proxy import NetworkProxy
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config

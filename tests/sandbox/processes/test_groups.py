@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.processes import Finished
-from forge_cli.sandbox.processes import groups
+from forge_cli.sandbox.processes import limits as groups
 from forge_cli.sandbox.processes.command import bash, clean_environment
-from forge_cli.sandbox.processes.groups import ControlGroup, groups_around, new_group, remove_empty_groups
-from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
+from forge_cli.sandbox.processes.limits import (
+    NO_LIMITS,
+    ControlGroup,
+    ProcessLimits,
+    groups_around,
+    new_group,
+    remove_empty_groups,
+)
 from forge_cli.sandbox.processes.process import ChildProcesses
 
 from ...rows import each_row

@@ -1,6 +1,6 @@
 """Searching and listing: what is found, what is left out, and how much of it is told.
 
-Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.engines, forge_cli.sandbox.search.program,
+Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.grep, forge_cli.sandbox.search.program,
 forge_cli.sandbox.search.files.
 """
 

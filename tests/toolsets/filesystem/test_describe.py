@@ -11,7 +11,7 @@ from forge_cli import Zone
 from forge_cli.embedding import FilesystemToolset, Sandbox
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.testing import Project, call, calls
-from forge_cli.toolsets.filesystem.describe import PATCH
+from forge_cli.toolsets.filesystem.toolset import PATCH
 
 from ...rows import each_row
 
