@@ -17,8 +17,7 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.toolsets.executables.languages import shell
-from forge_cli.toolsets.executables.registry import Registry
+from forge_cli.toolsets.executables.registry import Registry, shell
 from forge_cli.toolsets.executables.toolchain import INTERPRETER
 
 FEW, MANY = 50, 1000

@@ -16,8 +16,7 @@ from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
 from forge_cli.process.signals import in_loop
-from forge_cli.toolsets.executables.approved import File
-from forge_cli.toolsets.executables.manage import ExecutableManager
+from forge_cli.toolsets.executables.manage import ExecutableManager, File
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.scaffold import Scaffold
 from forge_cli.ui.terminal.console import new_console

@@ -19,20 +19,8 @@ from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.marks import MarkedDict
 from forge_cli.schema.tool import TOOL_NAME
 
-_NUMBER = r"(?:0|[1-9][0-9]*)"
-_PART = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
-_BUILD = r"[0-9a-zA-Z-]+"
-_SEMVER = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PART}(?:\.{_PART})*)?(?:\+{_BUILD}(?:\.{_BUILD})*)?",
-)
-_PEP_440 = re.compile(
-    r"v?(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*"
-    r"(?:[-_.]?(?:alpha|a|beta|b|preview|pre|c|rc)[-_.]?[0-9]*)?"
-    r"(?:-[0-9]+|[-_.]?(?:post|rev|r)[-_.]?[0-9]*)?"
-    r"(?:[-_.]?dev[-_.]?[0-9]*)?"
-    r"(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?",
-    re.IGNORECASE | re.ASCII,
-)
+_VERSION = re.compile(r"v?[0-9]+[0-9A-Za-z]*(?:[.!+_-][0-9A-Za-z]+)*")
+"""Of SemVer or PEP 440, and a little more than these."""
 FILE = "tool.yaml"
 TIMEOUT = 30.0
 ITEM_LIMIT = 131_071
@@ -42,10 +30,6 @@ ParameterKind = Literal["string", "number", "integer", "boolean", "path"]
 
 _PARAMETER = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 _PYTHON: Mapping[str, Any] = {"string": str, "path": str, "number": (int, float), "integer": int, "boolean": bool}
-
-
-def is_version(text: str) -> bool:
-    return bool(_SEMVER.fullmatch(text) or _PEP_440.fullmatch(text))
 
 
 class Parameter(Config):
@@ -151,7 +135,7 @@ class Manifest(Config):
     @field_validator("version")
     @classmethod
     def _is_a_version(cls, version: str) -> str:
-        if not is_version(version):
+        if not _VERSION.fullmatch(version):
             raise ValueError(f"{shown(version)} is not a version; write one such as 1.0.0 (SemVer or PEP 440)")
         return version
 

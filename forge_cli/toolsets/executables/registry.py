@@ -6,10 +6,11 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import stat
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -18,9 +19,14 @@ from typing import Any, Final
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.files.regular import open_regular
-from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
 
+GO, PYTHON, SHELL = ".go", ".py", ".sh"
+BUILD = ".build"
+MADE = frozenset({BUILD, "__pycache__", ".git"})
+"""Folders in a tool that are not part of it."""
+INTERPRETED = frozenset({GO, SHELL, PYTHON})
+LANGUAGES: Mapping[str, str] = {"go": GO, "sh": SHELL, "py": PYTHON}
 CREATE: Final = "create_custom_tool"
 RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
@@ -32,6 +38,29 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _VERSIONS = re.compile(r"(?:\s*(?:~=|[=!<>]=|<|>)\s*\d[\w.*]*\s*(?:,|$))*")
 _AT_LEAST = re.compile(r">=\s*(\d+(?:\.\d+)*)")
+
+
+def shell() -> str:
+    return shutil.which("bash") or shutil.which("sh") or "/bin/sh"
+
+
+def python_flags(folder: Path, files: Iterable[str]) -> list[str]:
+    """How Python writes no bytecode, and reads none that lies in a tool's folder, where it was not approved.
+
+    Reading none at all takes four times as long to start, so that is only for a folder where somebody left some.
+    """
+    folders = {os.path.dirname(name) for name in files}
+    found = any(os.path.lexists(folder / name / "__pycache__") for name in folders)
+    return ["-B", "-s", *(["-X", f"pycache_prefix={os.devnull}"] if found else [])]
+
+
+def default_language() -> str:
+    return "go" if find_go() else "py"
+
+
+def find_go() -> Path | None:
+    found = shutil.which("go")
+    return Path(found) if found else None
 
 
 @dataclass(frozen=True)

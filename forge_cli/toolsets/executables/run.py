@@ -35,7 +35,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.schema.toolset import ToolsetEnv
-from forge_cli.toolsets.executables.approved import Approved
+from forge_cli.toolsets.executables.manage import Approved
 from forge_cli.toolsets.executables.manifest import FILE, Manifest
 from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.stats import Stats

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +18,8 @@ from forge_cli.files.document import parse_document
 from forge_cli.files.home import make_private
 from forge_cli.files.replace import replace_file
 from forge_cli.files.sync import sync_folder
-from forge_cli.toolsets.executables.languages import LANGUAGES
 from forge_cli.toolsets.executables.manifest import FILE, Parameter, parse_manifest
-from forge_cli.toolsets.executables.registry import RESERVED
+from forge_cli.toolsets.executables.registry import LANGUAGES, RESERVED
 from forge_cli.toolsets.executables.stats import Stats
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -217,7 +217,7 @@ def sh_source(description: str, parameters: Sequence[Parameter]) -> str:
     names = _identifiers(parameters)
     lines = [f"# {_line(description)}", "set -eu", ""]
     lines += [f"# {_WORKSPACE}", "workspace=${FORGE_WORKSPACE:-}", ""]
-    lines += [f"{name}={_sh_text(_sh_default(each))}" for name, each in zip(names, parameters, strict=True)]
+    lines += [f"{name}={shlex.quote(_sh_default(each))}" for name, each in zip(names, parameters, strict=True)]
     lines += ["", 'for argument in "$@"; do', '    case "$argument" in']
     lines += [f"    --{each.name}=*) {name}=${{argument#*=}} ;;" for name, each in zip(names, parameters, strict=True)]
     lines += ['    *) echo "unknown argument: $argument" >&2; exit 2 ;;', "    esac", "done", "", f"# {_TO_DO}"]
@@ -228,10 +228,6 @@ def sh_source(description: str, parameters: Sequence[Parameter]) -> str:
 def _sh_default(parameter: Parameter) -> str:
     default = parameter.field().get("default")
     return "" if default is None else parameter.argv_item(default).partition("=")[2]
-
-
-def _sh_text(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 SOURCES: Mapping[str, Callable[[str, Sequence[Parameter]], str]] = {

@@ -12,10 +12,17 @@ from pathlib import Path
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-from forge_cli.toolsets.executables.golang import COMPILE_LIMIT, NO_GO, GoBuilder
-from forge_cli.toolsets.executables.languages import BUILD, GO, PYTHON, SHELL, find_go, python_flags, shell
-from forge_cli.toolsets.executables.registry import Program
-from forge_cli.toolsets.executables.uv import Environments, check_installed, find_uv, missing_packages, places
+from forge_cli.toolsets.executables.building import (
+    COMPILE_LIMIT,
+    NO_GO,
+    Environments,
+    GoBuilder,
+    check_installed,
+    find_uv,
+    missing_packages,
+    places,
+)
+from forge_cli.toolsets.executables.registry import BUILD, GO, PYTHON, SHELL, Program, find_go, python_flags, shell
 
 INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
 """The folders of forge's own interpreter: it may be a venv in a folder that is hidden from programs, such as /tmp."""

@@ -29,9 +29,8 @@ from forge_cli.schema.config import parse_config
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
-from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
-from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
+from forge_cli.toolsets.executables.registry import CREATE, LANGUAGES, RUN, Program, Registry, default_language
 from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner, render
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.testing import Project
-from forge_cli.toolsets.executables.approved import Approved
+from forge_cli.toolsets.executables.manage import Approved
 from forge_cli.toolsets.executables.registry import Program, Registry
 
 WriteTool = Callable[..., Path]

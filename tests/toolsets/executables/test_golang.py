@@ -151,7 +151,7 @@ def test_who_comes_second_does_not_wait_for_ever(
 ) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     (folder / ".build").mkdir()
-    monkeypatch.setattr("forge_cli.toolsets.executables.golang.COMPILE_LIMIT", 0.3)
+    monkeypatch.setattr("forge_cli.toolsets.executables.building.COMPILE_LIMIT", 0.3)
     with open(folder / ".build" / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         seen = worker.run(calls(call("hello")), "done")

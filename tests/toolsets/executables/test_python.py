@@ -1,6 +1,6 @@
 """Sources in Python that name packages: installed by uv where it is there, else they must be there already.
 
-Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.uv.
+Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.building.
 """
 
 import os

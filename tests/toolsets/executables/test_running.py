@@ -1,6 +1,6 @@
 """Programs as tools: how they are called, and what comes back.
 
-Covers forge_cli.toolsets.executables.languages, forge_cli.toolsets.executables.run,
+Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.run,
 forge_cli.toolsets.executables.run.
 """
 
