@@ -1,17 +1,66 @@
-"""JSON as a request carries it: what JSON or UTF-8 has no place for becomes visible text, and nothing ever raises."""
+"""Requests as providers accept them: JSON that never fails to be written, and ids of calls that are legal."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from forge_cli.core.calls import is_legal_id
+from forge_cli.core.messages import Message
 from forge_cli.core.wire import jsonable
 
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _spaced = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class RequestIds:
+    """The ids that calls have in the requests of one conversation: legal, and each used once, unlike those in its log.
+
+    New ones depend on nothing but the history, so that every request begins with the bytes of the one before.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._open: list[tuple[str, str]] = []
+
+    def mend(self, message: Message) -> Message:
+        """The next message of the history; the very same one where nothing has to change."""
+        if message.role == "assistant":
+            given = [call.id for call in message.calls]
+            ids = [self._own(call_id) for call_id in given]
+            self._open = list(zip(given, ids, strict=True))
+            if ids == given:
+                return message
+            calls = zip(message.calls, ids, strict=True)
+            return replace(message, calls=tuple(replace(call, id=own) for call, own in calls))
+        given = [result.call_id for result in message.results]
+        ids = [self._answered(call_id) for call_id in given]
+        if ids == given:
+            return message
+        results = zip(message.results, ids, strict=True)
+        return replace(message, results=tuple(replace(result, call_id=own) for result, own in results))
+
+    def _own(self, call_id: str) -> str:
+        own, tries = call_id, len(self._taken)
+        while not is_legal_id(own) or own in self._taken:
+            # nine letters and digits, because Mistral's templates refuse any other id
+            own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
+            tries += 1
+        self._taken.add(own)
+        return own
+
+    def _answered(self, call_id: str) -> str:
+        """The id of the call that a result is for: where several had the same, they stand in order."""
+        for pair in self._open:
+            if pair[0] == call_id:
+                self._open.remove(pair)
+                return pair[1]
+        return call_id
 
 
 def json_bytes(value: Any) -> bytes:

@@ -1,6 +1,6 @@
 """``forge models list``: the models to be had, what they cost, and what a provider lacks.
 
-Covers forge_cli.cli.models.list, forge_cli.models.anthropic.catalog, forge_cli.models.openai.catalog,
+Covers forge_cli.cli.models.list, forge_cli.models.anthropic.catalog, forge_cli.models.openai.server,
 forge_cli.inspection.providers.
 """
 

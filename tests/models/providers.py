@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 from forge_cli.core.messages import ModelProvider
 from forge_cli.models.anthropic import AnthropicModel
-from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.sdk import sdk_transport
-from forge_cli.models.anthropic.transport import HttpTransport
+from forge_cli.models.anthropic.transport import Credentials, HttpTransport
 from forge_cli.models.http import Timeouts
-from forge_cli.models.openai.native import NativeDialect
+from forge_cli.models.openai.dialects import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 

@@ -19,7 +19,7 @@ import pytest
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Message, ModelRequest
-from forge_cli.models.anthropic.access import Credentials
+from forge_cli.models.anthropic.transport import Credentials
 from forge_cli.models.failures import wait_wanted
 from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server

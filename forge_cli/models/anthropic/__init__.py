@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ModelFactory
-from forge_cli.models.anthropic.access import KEY, TOKEN
 from forge_cli.models.anthropic.catalog import known_models, known_names
 from forge_cli.models.anthropic.provider import AnthropicModel, make, missing
+from forge_cli.models.anthropic.transport import KEY, TOKEN
 
 __all__ = ["AnthropicModel", "forge_models", "make"]
 

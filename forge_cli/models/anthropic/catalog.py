@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forge_cli.core.messages import ListedModel
 from forge_cli.core.wire import JsonObject
-from forge_cli.models.anthropic.access import ADDRESS
+from forge_cli.models.anthropic.transport import ADDRESS
 from forge_cli.models.windows import listed_window
 
 MILLION, CLASSIC = 1_000_000, 200_000

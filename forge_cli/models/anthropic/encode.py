@@ -13,8 +13,7 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.core.wire import JsonObject
-from forge_cli.models.call_ids import RequestIds
-from forge_cli.models.json_body import json_bytes
+from forge_cli.models.json_body import RequestIds, json_bytes
 
 Block = JsonObject
 """One block of a message's content, as the API writes it."""

@@ -10,12 +10,11 @@ from typing import Any
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage, let_others_go
 from forge_cli.core.notify import Notify
-from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
 from forge_cli.models.anthropic.decode import Garbled, MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.sdk import sdk_transport
-from forge_cli.models.anthropic.transport import HttpTransport, Transport
+from forge_cli.models.anthropic.transport import Credentials, HttpTransport, Transport
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 
 PAUSES = 10

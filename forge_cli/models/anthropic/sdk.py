@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
-from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.decode import are_useful, is_last
-from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
+from forge_cli.models.anthropic.transport import KEY, Credentials, check_type, name_request, refused_in_stream
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
 from forge_cli.models.http import (
     LONGEST_ANSWER,

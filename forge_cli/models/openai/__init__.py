@@ -12,11 +12,9 @@ from forge_cli.core.messages import ListedModel, ModelEnv, ModelFactory
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.key_store import find_key
 from forge_cli.models.http import Timeouts
-from forge_cli.models.openai.catalog import ask_server, known_models
-from forge_cli.models.openai.forced import ForcedDialect
-from forge_cli.models.openai.native import NativeDialect
+from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
-from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, WANTS_PROGRESS, Server
+from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, WANTS_PROGRESS, Server, ask_server, known_models
 from forge_cli.models.windows import listed_window
 
 __all__ = ["OpenAIModel", "forge_models", "make"]

@@ -13,9 +13,8 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
 from forge_cli.core.notify import READING, Notify
 from forge_cli.core.wire import JsonObject
-from forge_cli.models.call_ids import RequestIds
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
-from forge_cli.models.json_body import json_bytes
+from forge_cli.models.json_body import RequestIds, json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 

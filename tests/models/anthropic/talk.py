@@ -20,9 +20,8 @@ from forge_cli.core.messages import (
     Usage,
 )
 from forge_cli.models.anthropic import AnthropicModel
-from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.sdk import sdk_transport
-from forge_cli.models.anthropic.transport import HttpTransport
+from forge_cli.models.anthropic.transport import KEY, Credentials, HttpTransport
 
 ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 

@@ -1,6 +1,6 @@
 """What goes wrong: tried again where that helps, a sentence and exit 7 where it does not, and never the key.
 
-Covers forge_cli.models.anthropic.access, forge_cli.models.anthropic.provider, forge_cli.models.http.
+Covers forge_cli.models.anthropic.transport, forge_cli.models.anthropic.provider, forge_cli.models.http.
 """
 
 import os

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forge_cli.models.http import Timeouts
-from forge_cli.models.openai.native import NativeDialect
+from forge_cli.models.openai.dialects import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 

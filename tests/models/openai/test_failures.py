@@ -12,7 +12,7 @@ from forge_cli.core.messages import ModelEnv, ModelRequest, Restart, TextDelta
 from forge_cli.files.settings import Settings
 from forge_cli.models import openai
 from forge_cli.models.http import Timeouts
-from forge_cli.models.openai.native import NativeDialect
+from forge_cli.models.openai.dialects import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 

@@ -1,6 +1,6 @@
 """What is sent: each message encoded once, every call with its result, files as far as a model can see them.
 
-Covers forge_cli.models.openai.native.
+Covers forge_cli.models.openai.dialects.
 """
 
 import base64
@@ -10,8 +10,7 @@ import pytest
 from forge_cli.core.calls import ToolCall, is_legal_id
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.models.openai.forced import ForcedDialect
-from forge_cli.models.openai.native import NativeDialect
+from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 
 from .server import says
 from .talk import ADD, USER, turn, turns

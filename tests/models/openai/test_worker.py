@@ -12,7 +12,7 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelEnv, Usage
 from forge_cli.models.openai import forge_models
 from forge_cli.models.openai import make as make_model
-from forge_cli.models.openai.forced import ForcedDialect
+from forge_cli.models.openai.dialects import ForcedDialect
 from forge_cli.testing import Project
 
 from .server import ChatServer, Reply, call_delta, calls, chunk, refusal, says
