@@ -30,7 +30,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
-from forge_cli.files.sync import sync_data
+from forge_cli.files.regular import sync_data
 from forge_cli.record.line import Line
 from forge_cli.record.log import broken_link, read_session, session_file
 from forge_cli.record.recorder import Recorder

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
-from forge_cli.files.sync import sync_folder
+from forge_cli.files.regular import sync_folder
 
 
 def forge_home() -> Path:

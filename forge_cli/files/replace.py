@@ -13,7 +13,7 @@ from pathlib import Path
 
 from forge_cli import files
 from forge_cli.files.home import make_private
-from forge_cli.files.sync import sync_data, sync_folder
+from forge_cli.files.regular import sync_data, sync_folder
 
 _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX, _SUFFIX = ".forge-", ".tmp"

@@ -1,4 +1,4 @@
-"""The changes of a session: the content that files had before, kept beside the log so that it can be restored."""
+"""The changes of a session: the content that files had before, kept beside the log until the session is removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Container, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -21,10 +21,11 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify
 from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
-from forge_cli.files.line_file import LineFile
+from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
-from forge_cli.record.log import session_file
+from forge_cli.record.log import lock, session_file, unlock
+from forge_cli.record.overview import read_overview
 from forge_cli.sandbox.files.held import KEPT_MAX, READ_MAX, HeldFile
 from forge_cli.sandbox.trial.left import SUFFIX
 
@@ -42,6 +43,28 @@ _DIGEST = 64
 
 State = tuple[str, str] | None
 """The content of a path: its kind with the hash of a file or the target of a link; None where there was nothing."""
+
+
+def remove_unused(path: Path) -> None:
+    """Delete the session of this log if nothing was said, called or named in it; what cannot be deleted stays."""
+    with suppress(ForgeError):
+        seen = read_overview(path)
+        if not (seen.task or seen.turns or seen.tool_calls or seen.title):
+            remove_session(path)
+
+
+def remove_session(path: Path) -> None:
+    """Delete the session of this log; one that is in use stays, which is an error."""
+    held = lock(path, hint="end that process, or wait for it, and remove the session then")
+    try:
+        changes = change_log(path.stem)
+        changes.remove()
+        shutil.rmtree(changes.trials, ignore_errors=True)
+        path.unlink()
+    except OSError as error:
+        raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
+    finally:
+        unlock(path, held)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sessions on disk: which there are, and which of them a name means."""
+"""Sessions on disk: which there are, which of them a name means, and whether every line is the one that was written."""
 
 from __future__ import annotations
 
@@ -7,14 +7,38 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.record.log import SUFFIX, sessions_folder
+from forge_cli.record.log import SUFFIX, broken_link, read_session, sessions_folder
 
 LAST = "last"
 """Names the session that was worked on last."""
 CANDIDATES = 5
 """Sessions that are listed where a name could be several."""
+
+
+def verified(path: Path) -> dict[str, Any]:
+    try:
+        log = read_session(path)
+    except WorkerError as error:
+        place = f"line {error.where.line}: " if error.where else ""
+        return {"session": path.stem, "ok": False, "problem": f"{place}{error.message}"}
+    problem = broken_link(log)
+    return {
+        "session": log.session,
+        "ok": problem is None,
+        "problem": problem,
+        "lines": len(log.lines),
+        "unfinished": log.dropped,
+    }
+
+
+def verdict_sentence(row: dict[str, Any]) -> str:
+    if not row["ok"]:
+        return f"{row['session']}: {row['problem']}"
+    half = ", and an unfinished one at the end, which does not count" if row["unfinished"] else ""
+    return f"{row['session']}: ok, {row['lines']} lines{half}"
 
 
 def session_files() -> list[Path]:

@@ -19,12 +19,12 @@ from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
-from forge_cli.record.lock import lock_file
 from forge_cli.record.log import (
     SUFFIX,
     Log,
     SessionLost,
     broken_link,
+    lock_file,
     new_session_id,
     read_session,
     session_file,

@@ -10,11 +10,10 @@ from typing import ClassVar, Self
 
 from forge_cli.core.events import SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
-from forge_cli.files.line_file import FileSpoilt, LineFile
+from forge_cli.files.lock import FileSpoilt, LineFile
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
-from forge_cli.record.lock import lock, unlock
-from forge_cli.record.log import Log, SessionLost, read_session
+from forge_cli.record.log import Log, SessionLost, lock, read_session, unlock
 from forge_cli.record.proof import Proofs
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -1,7 +1,7 @@
 """``forge approvals``: what parked sessions wait for, and answers to it.
 
 Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.ui.transcript.terminal,
-forge_cli.record.answering.
+forge_cli.record.pending.
 """
 
 import json

@@ -442,7 +442,7 @@ def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, projec
         submitted(executor, item)
 
     submitted = LocalExecutor.submit
-    monkeypatch.setattr("forge_cli.files.line_file.sync_data", sync)
+    monkeypatch.setattr("forge_cli.files.lock.sync_data", sync)
     monkeypatch.setattr(LocalExecutor, "submit", submit)
     write_items(project, {key: "flaky" if key in "bd" else "" for key in "abcdef"})
     assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "2").code == 0

@@ -1,6 +1,6 @@
 """Audit: the decisions of sessions as csv, and every log verified at once.
 
-Covers forge_cli.record.decisions.
+Covers forge_cli.record.calls.
 """
 
 import csv

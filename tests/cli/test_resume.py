@@ -1,6 +1,6 @@
 """A session that goes on: after its end, after a kill, on a full disk, from another folder, and only if it is sound.
 
-Covers forge_cli.engine.gate.consent, forge_cli.record.lock.
+Covers forge_cli.engine.gate.consent, forge_cli.record.log.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 Covers forge_cli.cli.sessions.common, forge_cli.cli.sessions.show, forge_cli.cli.sessions.list,
 forge_cli.cli.sessions.rm, forge_cli.cli.sessions.search, forge_cli.cli.sessions.verify, forge_cli.cli.notices,
-forge_cli.ui.table, forge_cli.record.removal,
-forge_cli.record.verify.
+forge_cli.ui.table, forge_cli.record.changes,
+forge_cli.record.find.
 """
 
 import json

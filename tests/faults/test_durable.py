@@ -1,6 +1,6 @@
 """What forge keeps in its home is on the disk when a command says that it is done; only caches and locks are not.
 
-Covers forge_cli.files.sync, forge_cli.files.home.
+Covers forge_cli.files.regular, forge_cli.files.home.
 """
 
 import json

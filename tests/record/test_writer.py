@@ -1,6 +1,6 @@
 """Writing a log: what is acted upon is on the disk first, a file is there whole or not, and nobody works without it.
 
-Covers forge_cli.files.sync, forge_cli.files.line_file, forge_cli.files.regular, forge_cli.record.open,
+Covers forge_cli.files.regular, forge_cli.files.lock, forge_cli.files.regular, forge_cli.record.open,
 forge_cli.record.batch.
 """
 
@@ -18,8 +18,7 @@ from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, Sta
 from forge_cli.files.regular import read_regular
 from forge_cli.record.batch import BatchLog
 from forge_cli.record.find import session_files
-from forge_cli.record.lock import lock, lock_file, unlock
-from forge_cli.record.log import SessionLost, read_session, session_file, sessions_folder
+from forge_cli.record.log import SessionLost, lock, lock_file, read_session, session_file, sessions_folder, unlock
 from forge_cli.record.open import sweep
 from forge_cli.record.overview import overview
 from forge_cli.record.recorder import Recorder
@@ -27,7 +26,7 @@ from forge_cli.record.writer import RecordLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 
-SYNC = "forge_cli.files.line_file.sync_data"
+SYNC = "forge_cli.files.lock.sync_data"
 START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
 WORKER = """
 name: w

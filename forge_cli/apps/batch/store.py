@@ -17,8 +17,7 @@ from typing import Any
 from forge_cli.apps.batch.counts import ItemState, Spending
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.line_file import FileSpoilt, LineFile
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import FileSpoilt, LineFile, locked
 from forge_cli.files.regular import open_regular
 
 VERSION = 1

@@ -33,7 +33,7 @@ from forge_cli.inspection.child_mounts import declared_zones
 from forge_cli.inspection.model_names import model_names
 from forge_cli.process.signals import interruptible
 from forge_cli.process.streams import erase_live_lines
-from forge_cli.record.removal import remove_unused
+from forge_cli.record.changes import remove_unused
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.home import make_private
+from forge_cli.files.regular import sync_data
 from forge_cli.files.replace import replace_file
-from forge_cli.files.sync import sync_data
 
 KEPT = 1000
 """Entries of a history; the older ones are forgotten."""

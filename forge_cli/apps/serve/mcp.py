@@ -25,7 +25,7 @@ from forge_cli.files.worker import Worker
 from forge_cli.process.client_lines import is_lost, own_input
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.watchdog import say_fault
-from forge_cli.record.removal import remove_session
+from forge_cli.record.changes import remove_session
 
 app = new_app()
 

@@ -30,13 +30,11 @@ from forge_cli.files.settings import load_settings
 from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
-from forge_cli.record.answering import answer_request
-from forge_cli.record.find import find_kept, session_files
+from forge_cli.record.find import find_kept, session_files, verdict_sentence, verified
 from forge_cli.record.log import Log, read_readable
 from forge_cli.record.overview import SessionIndex, overview, session_row
-from forge_cli.record.pending import Waiting, waiting_requests
+from forge_cli.record.pending import Waiting, answer_request, waiting_requests
 from forge_cli.record.search import find_hits
-from forge_cli.record.verify import verdict_sentence, verified
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown

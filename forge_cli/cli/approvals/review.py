@@ -15,9 +15,8 @@ from forge_cli.core.text import counted, local_time, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
-from forge_cli.record.answering import answer_request, resume_command
 from forge_cli.record.log import Log
-from forge_cli.record.pending import Waiting, waiting_requests
+from forge_cli.record.pending import Waiting, answer_request, resume_command, waiting_requests
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader

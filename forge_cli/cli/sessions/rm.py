@@ -10,9 +10,9 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
+from forge_cli.record.changes import remove_session
 from forge_cli.record.find import find_kept
 from forge_cli.record.overview import forget_removed
-from forge_cli.record.removal import remove_session
 
 app = new_app()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileKind
 from forge_cli.core.zones import Zone
-from forge_cli.files.sync import sync_folder
+from forge_cli.files.regular import sync_folder
 from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, innermost_zone, no_zone, virtual
 from forge_cli.sandbox.names import shown
 

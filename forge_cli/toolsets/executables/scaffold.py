@@ -16,8 +16,8 @@ from typing import Any
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.files.document import parse_document
 from forge_cli.files.home import make_private
+from forge_cli.files.regular import sync_folder
 from forge_cli.files.replace import replace_file
-from forge_cli.files.sync import sync_folder
 from forge_cli.toolsets.executables.manifest import FILE, Parameter, parse_manifest
 from forge_cli.toolsets.executables.registry import LANGUAGES, RESERVED
 from forge_cli.toolsets.executables.stats import Stats

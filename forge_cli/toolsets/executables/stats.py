@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.lock import locked
-from forge_cli.files.regular import read_regular
-from forge_cli.files.sync import sync_data
+from forge_cli.files.regular import read_regular, sync_data
 
 FILE = ".stats.jsonl"
 

@@ -1,32 +1,205 @@
-"""Trying a line before anybody is asked: on copies of the zones, and kept until it is applied or dropped."""
+"""Trying a line before anybody is asked: on copies, kept until it is applied or dropped, with a report of it."""
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
-from forge_cli.core.approval import CommandRun
+from forge_cli.core.approval import CommandRun, GrantOffer
 from forge_cli.core.errors import Stale
-from forge_cli.core.events import CommandTried, TriedWant
+from forge_cli.core.events import CommandTried, TriedChange, TriedWant, describe_wanted
+from forge_cli.core.media import DisplayHints
 from forge_cli.core.processes import Finished
+from forge_cli.core.results import Text
+from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.tool import Args, Preview
+from forge_cli.files.difference import unified_diff
 from forge_cli.files.replace import replace_file
+from forge_cli.sandbox.protected import protected_among
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
+from forge_cli.sandbox.trial.changes import Entry, PathChange, What
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import Tried
-from forge_cli.toolsets.shell.facts import changed_folder, changed_paths, describe, recap
+from forge_cli.toolsets.shell.outcome import describe_end
 
+LISTED, DIFFED, DIFF_BYTES, OUTPUT = 100, 20, 64_000, 2_000
+"""Changes that are listed, files that are compared, bytes of each, and characters of the output that are shown."""
+
+_RECORDS = frozenset(
+    {"COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "ORIG_HEAD", "index", "logs", "objects", "packed-refs", "refs"}
+)
+"""Folders in which git keeps the history; nothing of it is run, unlike hooks and what the config names."""
+_CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
+    "made": "created",
+    "changed": "changed",
+    "replaced": "changed",
+    "deleted": "deleted",
+    "mode": "mode",
+    "times": "mode",
+    "linked": "mode",
+}
 _TRIED = "tried.json"
 KEPT_IN_EVENT = 100
 """Changes that are named in the record."""
 
 Try = Callable[[Path], Awaitable[Tried]]
 Keep = Callable[[ChangeSet], None]
+
+
+def describe(tried: Tried, workspace: Path) -> Text:
+    """All of it as one text: first how it ended and what it said, then the changes, protected names first."""
+    lines = [_state(tried), *_said(tried), *list_changes(tried, workspace, LISTED)]
+    changes = [change for change in _in_order(tried) if not _record(change)]
+    for change in changes[:DIFFED]:
+        lines += ["", *difference] if (difference := _difference(tried, change, workspace)) else []
+    return Text("\n".join(lines), display=DisplayHints(language="diff"))
+
+
+def recap(tried: Tried) -> str:
+    """The meaning of a yes."""
+    if tried.complete:
+        return f"yes applies {counted(len(tried.changes.changes), 'change')}" if tried.changes.changes else "no effect"
+    return "yes runs it for real; nothing of the trial is kept"
+
+
+def list_changes(tried: Tried, workspace: Path, at_most: int) -> Iterator[str]:
+    """A line for each change; all that git wrote into its own records is one."""
+    changes = _in_order(tried)
+    records = {change.path: record for change in changes if (record := _record(change))}
+    others = [change for change in changes if change.path not in records]
+    for change in others[:at_most]:
+        yield _line(change, workspace)
+    if len(others) > at_most:
+        yield f"and {len(others) - at_most} more"
+    if records:
+        yield f"git      {counted(len(records), 'change')} in its records ({', '.join(sorted(set(records.values())))})"
+
+
+def changed_paths(tried: Tried, workspace: Path) -> Iterator[TriedChange]:
+    """The same for programs; a file that is gone and another with its size and times is one that was renamed."""
+    changes = _in_order(tried)
+    gone = {_looks(change.before): change for change in changes if change.after is None and change.before}
+    came = Counter(_looks(change.after) for change in changes if change.before is None and change.after)
+    sources = {key: change for key, change in gone.items() if key and came[key] == 1}
+    for change in changes:
+        path, entry = _shown(change.path, workspace), change.after or change.before
+        size = entry.size if entry else 0
+        if change.after is None and sources.get(_looks(change.before)) is change:
+            continue
+        source = sources.get(_looks(change.after)) if change.before is None else None
+        if source:
+            yield TriedChange(path, "renamed", size, _shown(source.path, workspace))
+        else:
+            yield TriedChange(path, _CHANGES[change.what], size)
+
+
+def _looks(entry: Entry | None) -> tuple[int, int, int] | str:
+    """By which a file is known again under another name; nothing for what is not a file."""
+    return (entry.size, entry.modified, entry.mode) if entry and entry.kind == "file" else ""
+
+
+def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
+    """The smallest folder that holds all changes; never a zone itself, nor where a protected name is among them."""
+    changes = tried.changes.changes
+    if not tried.complete or len(tried.changes.zones) != 1 or any(map(_why_protected, changes)):
+        return None
+    holding = [change.path if _is_folder(change) else change.path.parent for change in changes if change.parts]
+    path = os.path.commonpath(holding) if len(holding) == len(changes) else changes[0].zone
+    if path == changes[0].zone:
+        return None
+    return GrantOffer(f"changes below {_shown(Path(path), workspace)}/ of tried commands", below=path)
+
+
+def _is_folder(change: PathChange) -> bool:
+    return all(entry is None or entry.kind == "folder" for entry in (change.before, change.after))
+
+
+def _state(tried: Tried) -> str:
+    done = tried.done
+    ended = f"tried on a copy, without network: {describe_end(done)} after {done.duration_ms / 1000:.1f} s"
+    wanted = f"\nit wanted {'; '.join(visible(each) for each in describe_wanted(tried.wanted))}" if tried.wanted else ""
+    return f"{ended}{wanted}{f'{chr(10)}{tried.unsure}' if tried.unsure else ''}"
+
+
+def _said(tried: Tried) -> list[str]:
+    said = "\n".join(filter(None, (tried.done.stdout.rstrip("\n"), tried.done.stderr.rstrip("\n"))))
+    return [f"  {line}" for line in cut(said, OUTPUT, "middle").split("\n")] if said else []
+
+
+def _in_order(tried: Tried) -> list[PathChange]:
+    return sorted(tried.changes.changes, key=lambda change: (_why_protected(change) is None, change.parts))
+
+
+def _why_protected(change: PathChange) -> str | None:
+    found = protected_among(change.parts)
+    return found and found[1]
+
+
+def _record(change: PathChange) -> str | None:
+    """The records of git that a change belongs to; None for all else, what names another store of objects included."""
+    _, git, inside = "/".join(change.parts).rpartition(".git/")
+    first = inside.partition("/")[0]
+    return first if git and first in _RECORDS and not inside.startswith("objects/info/") else None
+
+
+def _line(change: PathChange, workspace: Path) -> str:
+    before, after = change.before, change.after
+    name = _name(change, workspace)
+    what: str = change.what
+    more = ""
+    if what == "mode" and before and after:
+        more = f" ({before.mode:o} to {after.mode:o})"
+    elif after and after.kind == "link":
+        more = f" (link to {after.detail})"
+    elif after and after.kind == "file" and what in ("made", "changed", "replaced"):
+        more = f" ({counted(after.size, 'byte')})"
+    elif after and after.kind == "pipe":
+        more = " (pipe)"
+    protected = f" PROTECTED: {why}" if (why := _why_protected(change)) else ""
+    return visible(f"{what:<8} {name}{more}{protected}")
+
+
+def _name(change: PathChange, workspace: Path) -> str:
+    name, kind = _shown(change.path, workspace), (change.after or change.before)
+    return f"{name}/" if kind and kind.kind == "folder" else name
+
+
+def _shown(path: Path, workspace: Path) -> str:
+    return os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
+
+
+def _difference(tried: Tried, change: PathChange, workspace: Path) -> Sequence[str]:
+    """The unified diff of a file of text; nothing for others."""
+    texts = [_text(tried, change, side) for side in ("before", "after")]
+    before, after = texts
+    if before is None or after is None or before == after:
+        return ()
+    name = _name(change, workspace)
+    old, new = (name if entry else "/dev/null" for entry in (change.before, change.after))
+    return unified_diff(before, after, old, new)
+
+
+def _text(tried: Tried, change: PathChange, side: str) -> str | None:
+    """The text of a file before or after; None for what is not text, or too much of it."""
+    entry = change.before if side == "before" else change.after
+    if entry is None:
+        return ""
+    if entry.kind != "file" or entry.size > DIFF_BYTES:
+        return None
+    path = change.path if side == "before" else tried.changes.source(change, "after")
+    try:
+        data = path.read_bytes()
+        return None if b"\0" in data else data.decode()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 @dataclass

@@ -100,7 +100,7 @@ async def test_a_call_waits_until_its_approval_is_on_the_disk(
         in_loop = threading.current_thread() is threading.main_thread()
         synced.append((in_loop, (project.folder / "noted").exists()))
 
-    monkeypatch.setattr("forge_cli.files.line_file.sync_data", sync)
+    monkeypatch.setattr("forge_cli.files.lock.sync_data", sync)
     note = "from pathlib import Path\n\ndef note() -> str:\n    'Note.'\n    Path('noted').touch()\n    return 'ok'\n"
     project.write("tools.py", note)
     custom = "custom: {module: ./tools.py, tools: [note], approval: {default: preApproved}}"
