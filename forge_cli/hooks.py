@@ -25,7 +25,7 @@ from forge_cli.core.sandbox import FileInfo, FolderEntry, SandboxView
 from forge_cli.core.source import Source
 from forge_cli.core.tool import NeedsApproval, Validated
 from forge_cli.core.zones import Access, ZoneApproval, ZoneMode
-from forge_cli.files.key_store import ProviderKey, find_key
+from forge_cli.files.keys import ProviderKey, find_key
 from forge_cli.schema.paths import PathUse
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.schema.toolset import ApprovalConfig, ToolsetEnv, ToolsetPlaces

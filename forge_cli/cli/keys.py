@@ -13,7 +13,7 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import close_home, forge_home
-from forge_cli.files.key_store import PROVIDERS, KeyStore, ProviderKey, variable_for
+from forge_cli.files.keys import PROVIDERS, KeyStore, ProviderKey, variable_for
 from forge_cli.ui.table import print_json, print_table
 
 app = new_app()

@@ -10,7 +10,7 @@ from typing import Any
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.errors import Mark
-from forge_cli.files.key_store import PROVIDERS, find_key
+from forge_cli.files.keys import PROVIDERS, find_key
 from forge_cli.files.organisation import OrganisationPolicy
 from forge_cli.files.settings import (
     Settings,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forge_cli.files.home import forge_home
-from forge_cli.files.key_store import KeyStore
+from forge_cli.files.keys import KeyStore
 from forge_cli.files.trust import TrustStore
 from forge_cli.testing import Project
 

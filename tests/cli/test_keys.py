@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forge_cli.files.key_store import KeyStore
+from forge_cli.files.keys import KeyStore
 from forge_cli.testing import Project
 from tests.models.anthropic.server import Api, Fails, say
 

@@ -1,6 +1,6 @@
 """Keys: the environment wins, the file is for the user alone, and a keyring is used where there is one.
 
-Covers forge_cli.files.key_store.
+Covers forge_cli.files.keys.
 """
 
 import json
@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from forge_cli.core.errors import UsageError, WorkerError
-from forge_cli.files.key_store import KeyStore, ProviderKey, find_key, variable_for
-from forge_cli.files.keys import stored_keys
+from forge_cli.files.keys import KeyStore, ProviderKey, find_key, stored_keys, variable_for
 from forge_cli.sandbox.secrets import own_redactor
 
 from ..deadline import deadline

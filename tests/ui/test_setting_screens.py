@@ -2,7 +2,7 @@
 
 import pytest
 
-from forge_cli.files.key_store import KeyStore
+from forge_cli.files.keys import KeyStore
 from forge_cli.testing import Project
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"

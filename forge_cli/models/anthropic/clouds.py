@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ModelEnv, ModelFactory
-from forge_cli.files.key_store import find_key
+from forge_cli.files.keys import find_key
 from forge_cli.models.anthropic.provider import SILENCE, AnthropicModel, make_model
 from forge_cli.models.anthropic.sdk import SdkTransport
 from forge_cli.models.failures import Endpoint

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
-from forge_cli.files.key_store import find_key
+from forge_cli.files.keys import find_key
 from forge_cli.models.anthropic.decode import are_useful, is_last
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error, shortened
 from forge_cli.models.http import EventReader, HttpAnswer, HttpClient, Timeouts, media_type

@@ -10,7 +10,7 @@ from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ListedModel, ModelEnv, ModelFactory
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.key_store import find_key
+from forge_cli.files.keys import find_key
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel

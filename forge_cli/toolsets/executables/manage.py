@@ -1,4 +1,4 @@
-"""The programs of one home, for people who own them: found, made, built, removed, and compared with what was approved."""
+"""The programs of one home, for their owner: found, made, built, removed, and compared with what was approved."""
 
 from __future__ import annotations
 
