@@ -59,7 +59,7 @@ def find_key(*variables: str) -> ProviderKey | None:
 
 
 def stored_keys(home: Path | None = None) -> dict[str, str]:
-    """Every stored key by its variable, to keep them out of sight."""
+    """Every stored key by its variable, for redaction."""
     try:
         return KeyStore(home or forge_home()).values()
     except ForgeError:

@@ -65,10 +65,9 @@ class LocalModule:
         sys.modules[name] = module
         try:
             _import_within(seconds, self.path, loader.exec_module, module)
-        except Exception as error:  # third-party code: whatever happens while it is imported
+        except WorkerError:
             sys.modules.pop(name, None)
-            problem = cut(fault_text(error), LONGEST_ERROR)
-            raise WorkerError(_blame(error, self.path), f"cannot be imported: {problem}") from error
+            raise
         return module
 
 
@@ -78,7 +77,11 @@ def _load_once(code: LocalModule, seconds: float) -> ModuleType:
 
 
 def _import_within(seconds: float, path: Path, function: Callable[..., T], *args: Any) -> T:
-    return call_within(seconds, f"{path}: its import", function, *args, exit_code=ExitCode.INVALID)
+    try:
+        return call_within(seconds, f"{path}: its import", function, *args, exit_code=ExitCode.INVALID)
+    except Exception as error:  # third-party code: anything can happen while it is imported
+        problem = cut(fault_text(error), LONGEST_ERROR)
+        raise WorkerError(_blame(error, path), f"cannot be imported: {problem}") from error
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,7 @@ class LocalPackage:
             sys.modules[name] = importlib.util.module_from_spec(spec)
         path = self.sources.files[module].path if module in self.sources.files else self.root
         announce_third_party(str(path))
-        try:
-            return _import_within(seconds, path, importlib.import_module, f"{name}.{module}")
-        except Exception as error:  # third-party code: whatever happens while it is imported
-            problem = cut(fault_text(error), LONGEST_ERROR)
-            raise WorkerError(_blame(error, path), f"cannot be imported: {problem}") from error
+        return _import_within(seconds, path, importlib.import_module, f"{name}.{module}")
 
 
 class _SourceLoader(InspectLoader):
