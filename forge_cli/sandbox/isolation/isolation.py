@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,6 @@ _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file";
 _SECRET = "secret"  # noqa: S105
 _TIMEOUT = 10
 _PROBE = "forge-probe-"
-_OLD_PROBE = 3600.0
 _WANT = (errno.ENFILE, errno.EMFILE, errno.ENOMEM, errno.EAGAIN)
 """Of descriptors, memory or processes, which says nothing of a mechanism."""
 
@@ -190,7 +189,6 @@ def confines(found: Mechanism) -> bool:
     Where that cannot be found out, since the machine lacks what every program needs, it is an error: an answer would
     leave commands unconfined that can be confined.
     """
-    _remove_old_probes()
     try:
         with tempfile.TemporaryDirectory(prefix=_PROBE) as folder:
             return _confines(found, Path(os.path.realpath(folder)))
@@ -204,16 +202,6 @@ def confines(found: Mechanism) -> bool:
 def _untried(found: Mechanism, number: int) -> WorkerError:
     problem = f"it cannot be found out whether {found.name} confines commands: {os.strerror(number)}"
     return WorkerError(None, problem, hint="end other programs or raise the limits (ulimit -a), and try again")
-
-
-def _remove_old_probes() -> None:
-    """Remove what processes left that were killed while they tried."""
-    with suppress(OSError):
-        for folder in Path(tempfile.gettempdir()).glob(f"{_PROBE}*"):
-            with suppress(OSError):
-                info = folder.lstat()
-                if info.st_uid == os.geteuid() and info.st_mtime < time.time() - _OLD_PROBE:
-                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _confines(found: Mechanism, folder: Path) -> bool:

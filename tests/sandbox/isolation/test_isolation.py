@@ -698,16 +698,6 @@ def test_a_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
     assert answers[0] == "error"
 
 
-def test_what_a_killed_try_left_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    old, new = tmp_path / "forge-probe-old", tmp_path / "forge-probe-new"
-    for folder in (old, new):
-        (folder / "inside").mkdir(parents=True)
-    os.utime(old, (1, 1))
-    confines(Bubblewrap("/nonexistent/bwrap"))
-    assert os.listdir(tmp_path) == [new.name]
-
-
 @pytest.mark.needs("Landlock")
 @pytest.mark.parametrize("version", range(1, 7))
 def test_older_kernels_confine_too(version: int) -> None:
