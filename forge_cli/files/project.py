@@ -66,7 +66,11 @@ def merged(user: Settings, project: Settings) -> Settings:
             "models": {**user.models, **project.models},
             "aliases": {**user.aliases, **project.aliases},
             "policy": {**user.policy, **project.policy},
-            "mcp": McpServers(servers={**project.mcp.servers, **user.mcp.servers}),
+            "mcp": McpServers(
+                servers={**project.mcp.servers, **user.mcp.servers},
+                sampling=user.mcp.sampling and project.mcp.sampling,
+                elicitation=user.mcp.elicitation and project.mcp.elicitation,
+            ),
             "hooks": [*user.hooks, *project.hooks],
         }
     )

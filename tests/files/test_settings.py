@@ -109,6 +109,12 @@ def test_a_project_cannot_loosen_the_mode(tmp_path: Path, home: Path) -> None:
     assert load_settings(home, project).approval.mode is ApprovalMode.AUTO_DENY
 
 
+def test_a_project_lets_servers_ask_for_no_more_than_the_user(tmp_path: Path, home: Path) -> None:
+    (home / "config.yaml").write_text("mcp: {sampling: false}\n")
+    found = load_settings(home, project_with(tmp_path, "mcp: {elicitation: false}\n")).mcp
+    assert (found.sampling, found.elicitation) == (False, False)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
