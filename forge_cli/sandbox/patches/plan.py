@@ -13,8 +13,7 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.match import Form, Spot, Target
-from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, Update
-from forge_cli.sandbox.patches.source import PatchSource, SourceLine
+from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, PatchSource, SourceLine, Update
 from forge_cli.sandbox.protected import is_secret
 
 Read = Callable[[str], bytes | None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.match import alike_exactly, listed, nearest
-from forge_cli.sandbox.patches.source import decode
+from forge_cli.sandbox.patches.model import decode
 
 _NUMBERED = re.compile(r"^ *\d+(?:: ?|\t)", re.MULTILINE)
 _ENDING = re.compile(r"\r?\n")

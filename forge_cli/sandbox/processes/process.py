@@ -21,10 +21,9 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import UNCONFINED, Companion, Wrap
-from forge_cli.sandbox.processes.guardian import Guardian
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ControlGroup, ProcessLimits, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
-from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.tree import MARKER, Guardian, ProcessTree, adopt_orphans, marked, new_mark
 
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
@@ -251,7 +250,7 @@ class ChildProcesses:
         self._at_most = at_most
         self._children: set[Child] = set()
         self._background: list[ProcessTree] = []
-        self._guardian = Guardian(MARKER)
+        self._guardian = Guardian()
         self._tasks = tasks or asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:

@@ -1,6 +1,6 @@
 """What a patch makes of files: the right place or a refusal, never a guess.
 
-Covers forge_cli.sandbox.patches.match, forge_cli.sandbox.patches.plan, forge_cli.sandbox.patches.source.
+Covers forge_cli.sandbox.patches.match, forge_cli.sandbox.patches.plan, forge_cli.sandbox.patches.model.
 """
 
 import pytest
