@@ -1,6 +1,6 @@
 """What goes out: requests that the real API would take, whatever the history, and the same bytes as last time first.
 
-Covers forge_cli.models.anthropic.catalog, forge_cli.models.anthropic.encode, forge_cli.models.call_ids.
+Covers forge_cli.models.anthropic.catalog, forge_cli.models.anthropic.encode, forge_cli.models.json_body.
 """
 
 import json
