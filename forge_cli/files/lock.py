@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,22 +17,26 @@ _APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY 
 _BLOCK = 1 << 16
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES = 100
+_PAUSE = 0.02
 
 
-def acquire(file: str | Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> int:
+def acquire(file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True) -> int:
     """The descriptor of a file that stays locked until it is closed.
 
     A file that somebody replaced or removed meanwhile is opened again: the lock is that of the file which has this
-    name now. Where another process has it and this one is not to ``wait``, it is a BlockingIOError.
+    name now. Where another process has it and this one is not to ``wait``, or only so many seconds, it is a
+    BlockingIOError.
     """
-    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait is True else fcntl.LOCK_NB)
+    end = time.monotonic() + wait
     for _ in range(_TRIES):
         descriptor = os.open(file, _FLAGS | (os.O_CREAT if create else 0), 0o600)
         try:
             opened = os.fstat(descriptor)
             if not stat.S_ISREG(opened.st_mode):
                 raise OSError(errno.EINVAL, "not a regular file")
-            fcntl.flock(descriptor, how)
+            while not _flock(descriptor, how, end):
+                time.sleep(_PAUSE)
             if _is_at(file, opened):
                 return descriptor
         except BaseException:
@@ -42,13 +47,23 @@ def acquire(file: str | Path, *, shared: bool = False, wait: bool = True, create
 
 
 @contextmanager
-def locked(file: str | Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> Iterator[int]:
+def locked(file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True) -> Iterator[int]:
     """Hold the lock of a file, whose descriptor is given, to the end of the block."""
     descriptor = acquire(file, shared=shared, wait=wait, create=create)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _flock(descriptor: int, how: int, end: float) -> bool:
+    try:
+        fcntl.flock(descriptor, how)
+    except BlockingIOError:
+        if time.monotonic() >= end:
+            raise
+        return False
+    return True
 
 
 def _is_at(file: str | Path, opened: os.stat_result) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ def test_one_writer_at_a_time(file: Path) -> None:
         with pytest.raises(BlockingIOError):
             acquire(file, shared=True, wait=False)
     os.close(acquire(file, wait=False))
+
+
+def test_a_lock_that_another_lets_go_of_soon_is_waited_for(file: Path) -> None:
+    other = threading.Timer(0.05, os.close, (acquire(file, shared=True),))
+    other.start()
+    os.close(acquire(file, wait=30.0))
+    other.join(30)
 
 
 def test_readers_share_and_keep_a_writer_out(file: Path) -> None:

@@ -24,6 +24,8 @@ VERSION = 1
 JOURNAL = ".journal"
 RESUMED_EXIT = 7
 """An item that failed because the model did not answer is resumed and does not start over."""
+_PATIENCE = 1.0
+"""Seconds for which ``forge batch status`` and the children of a batch that was killed may still hold the lock."""
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -227,7 +229,7 @@ def open_store(results: Path) -> Iterator[BatchStore]:
     made = [file for file in (results, journal) if not os.path.lexists(file)]
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(journal, wait=False))
+            stack.enter_context(locked(journal, wait=_PATIENCE))
             stack.callback(_remove_unused, journal, made)
             files = [stack.enter_context(closing(LineFile(file, mode=0o666))) for file in (journal, results)]
         except BlockingIOError:
