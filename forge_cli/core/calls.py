@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.text import cut
-from forge_cli.core.wire import NESTING, JsonObject
+from forge_cli.core.wire import JsonObject, is_too_deep
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -39,35 +39,7 @@ def call_identity(name: str, args: object) -> str:
     return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 
-_HOLDING = dict, list
 TOO_DEEP = "is nested too deeply"
-_NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
-
-
-def within_depth(call: ToolCall) -> ToolCall:
-    """The call itself; where its args are nested too deeply to be written down, one with args that cannot be read."""
-    return replace(call, args={}, unreadable=_NESTED) if is_too_deep(call.args) else call
-
-
-def is_too_deep(value: Any) -> bool:
-    level = [value] if isinstance(value, _HOLDING) else []
-    for _ in range(NESTING):
-        if not level:
-            return False
-        level = [
-            item
-            for each in level
-            for item in (each.values() if isinstance(each, dict) else each)
-            if isinstance(item, _HOLDING)
-        ]
-    return bool(level)
-
-
-def copy_args(value: Any) -> Any:
-    """A copy of plain JSON that shares nothing which can be changed."""
-    if isinstance(value, dict):
-        return {key: copy_args(item) if isinstance(item, _HOLDING) else item for key, item in value.items()}
-    return [copy_args(item) for item in value] if isinstance(value, list) else value
 
 
 def read_args(text: str) -> JsonObject:

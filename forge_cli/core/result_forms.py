@@ -19,7 +19,7 @@ from forge_cli.core.results import (
     as_result,
     is_well_known_kind,
 )
-from forge_cli.core.wire import Unreadable, camel_case, is_sound, jsonable, read, snake_case
+from forge_cli.core.wire import Unreadable, camel_case, jsonable, read, snake_case
 
 
 def well_known(said: dict[str, Any]) -> ResultValue:
@@ -43,8 +43,6 @@ def well_known(said: dict[str, Any]) -> ResultValue:
 
 def sound(value: ResultValue) -> ResultValue:
     """The same, or its data as JSON where its fields do not hold what their types say: it could not be read back."""
-    if type(value) in _KNOWN and is_sound(value):
-        return value
     data = value.wire()
     try:
         read_result(data)
@@ -72,7 +70,6 @@ def from_wire(data: Any) -> ResultValue:
 _KINDS: dict[str, type[ResultValue]] = {
     each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
 }
-_KNOWN = frozenset(_KINDS.values()) - {Image, Blob}
 
 
 def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:

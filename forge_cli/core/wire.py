@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum
 from functools import cache, partial, reduce
 from operator import or_
-from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -18,11 +18,8 @@ from forge_cli.core.errors import Mark
 T = TypeVar("T")
 JsonObject = dict[str, Any]
 
-MAX_DEPTH = 60
 NESTING = 100
 """Levels of nesting of a value; a schema, which describes each level by two, may have twice as many."""
-MAX_BITS = 14_000
-"""Python refuses to write larger integers as decimal digits."""
 
 
 def camel_case(name: str) -> str:
@@ -53,12 +50,10 @@ def wire(value: Any) -> dict[str, Any]:
     """A frozen dataclass as a JSON object; a field that may be absent (its default is None) is left out when it is."""
     found: dict[str, Any] = {}
     kind: Any = type(value)
-    for name, key, write, optional in _written(kind):
+    for name, key, optional in _written(kind):
         item = getattr(value, name)
-        if item is not None:
-            item = write(item)
         if item is not None or not optional:
-            found[key] = item
+            found[key] = _field(item)
     return found
 
 
@@ -76,12 +71,9 @@ OWN_READERS: dict[Any, Callable[[Any], Any]] = {}
 
 
 @cache
-def _written(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], bool], ...]:
-    """Of each field: its name, its key, how it is written, and whether it is left out when it is None."""
-    return tuple(
-        (field.name, camel_case(field.name), _WRITERS.get(plain_type(hint), _field), field.default is None)
-        for field, hint in wire_fields(kind)
-    )
+def _written(kind: type) -> tuple[tuple[str, str, bool], ...]:
+    """Of each field: its name, its key, and whether it is left out when it is None."""
+    return tuple((field.name, camel_case(field.name), field.default is None) for field, _ in wire_fields(kind))
 
 
 def wire_fields(kind: type) -> list[tuple[dataclasses.Field[Any], Any]]:
@@ -90,41 +82,9 @@ def wire_fields(kind: type) -> list[tuple[dataclasses.Field[Any], Any]]:
     return [(field, hints[field.name]) for field in dataclasses.fields(kind) if "wire" not in field.metadata]
 
 
-def plain_type(hint: Any) -> Any:
-    """``str`` for ``str | None`` and for a Literal of strings."""
-    inner = [each for each in get_args(hint) if each is not NoneType]
-    if get_origin(hint) is Literal:
-        return str
-    return plain_type(inner[0]) if get_origin(hint) in (Union, UnionType) and len(inner) == 1 else hint
-
-
-def _write_text(item: Any) -> Any:
-    """Write what a field of text holds as text, also where third-party code put something else into it."""
-    if type(item) is str:
-        return clean_text(item)
-    plain = jsonable(item)
-    return plain if plain is None or isinstance(plain, str) else clean_text(_safe_text(item))
-
-
-def _write_int(item: Any) -> Any:
-    return item if type(item) is int and item.bit_length() <= MAX_BITS else _field(item)
-
-
-def _write_number(item: Any) -> Any:
-    return jsonable(item) if isinstance(item, int | float) else None
-
-
-_WRITERS: dict[Any, Callable[[Any], Any]] = {
-    str: _write_text,
-    int: _write_int,
-    float: _write_number,
-    bool: bool,
-}
-
-
 def _field(item: Any) -> Any:
-    if type(item) in _ATOMS:
-        return _plain(item, ())
+    if isinstance(item, str):
+        return clean_text(item)
     if hasattr(item, "wire"):
         return item.wire()
     if isinstance(item, Mark):
@@ -134,60 +94,57 @@ def _field(item: Any) -> Any:
     return jsonable(item)
 
 
-def jsonable(value: Any) -> Any:
-    """Any Python value as plain JSON data: cycles are cut, odd things become their text, nothing ever raises."""
-    return _plain(value, ())
-
-
-_ATOMS = frozenset({str, int, float, bool})
-
-
-def _plain(value: Any, enclosing: tuple[int, ...]) -> Any:
-    kind = type(value)
-    if kind is str:
-        return clean_text(value)
-    if value is None or kind is bool:
-        return value
-    if kind is dict or kind is list:
-        return _enclosed(value, enclosing)
+def jsonable(value: Any, depth: int = 0) -> Any:
+    """Any Python value as plain JSON data: odd things become their text; a ValueError for what never ends."""
     if isinstance(value, Enum):
-        return _plain(value.value, enclosing)
-    if isinstance(value, int):
-        return value if value.bit_length() <= MAX_BITS else f"[an integer of {value.bit_length()} bits]"
+        return jsonable(value.value, depth)
     if isinstance(value, str):
         return clean_text(value)
+    if value is None or isinstance(value, int):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return decode_text(bytes(value))
-    return _enclosed(value, enclosing)
-
-
-def _enclosed(value: Any, enclosing: tuple[int, ...]) -> Any:
-    if id(value) in enclosing:
-        return "[the same value again]"
-    if len(enclosing) >= MAX_DEPTH:
-        return "[nested too deep]"
-    return _nested(value, (*enclosing, id(value)))
-
-
-def _nested(value: Any, enclosing: tuple[int, ...]) -> Any:
-    if type(value) is list:
-        return [_plain(item, enclosing) for item in value]
+    if depth > 2 * NESTING:
+        raise ValueError("it is nested too deeply, or holds itself")
+    depth += 1
     if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - the first is much faster
-        return {
-            clean_text(key if isinstance(key, str) else _safe_text(key)): _plain(item, enclosing)
-            for key, item in value.items()
-        }
+        return {clean_text(str(key)): jsonable(item, depth) for key, item in value.items()}
     if isinstance(value, Set):
-        return sorted((_plain(item, enclosing) for item in value), key=repr)
+        return sorted((jsonable(item, depth) for item in value), key=repr)
     if isinstance(value, Sequence):
-        return [_plain(item, enclosing) for item in value]
+        return [jsonable(item, depth) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), enclosing) for field in dataclasses.fields(value)}
+        return {field.name: jsonable(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(), enclosing)
-    return clean_text(str(value) if isinstance(value, PurePath) else _safe_text(value))
+        return jsonable(value.model_dump(), depth)
+    return _shown(value)
+
+
+def plain_json(value: Any, levels: int = NESTING) -> Any:
+    """A copy in JSON's own types; a ValueError says why JSON cannot carry it, or nobody should."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds a lone surrogate, which is not text") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"it is not plain JSON: {error}") from None
+    plain = json.loads(text)
+    if is_too_deep(plain, levels):
+        raise ValueError("it is nested too deeply")
+    return plain
+
+
+def is_too_deep(value: Any, levels: int = NESTING) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        if not level:
+            return False
+        inside = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        level = [item for item in inside if isinstance(item, dict | list)]
+    return bool(level)
 
 
 def decode_text(data: bytes) -> str:
@@ -199,36 +156,19 @@ def decode_text(data: bytes) -> str:
 
 def error_text(error: BaseException) -> str:
     """An error of third-party code in one sentence: its type and what it says."""
-    message = clean_text(_safe_text(error)).strip()
+    message = _shown(error).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _safe_text(value: Any) -> str:
-    """The text that an object gives of itself; a ``__str__`` is third-party code and may fail."""
-    try:
-        return re.sub(r" at 0x[0-9a-f]+", "", str(value))
-    except Exception:
-        return f"[a {type(value).__name__} that cannot be shown]"
-
-
-_UNREAD = {str: str, int: int, bool: bool}
+def _shown(value: Any) -> str:
+    """The text that an object gives of itself, without its address."""
+    return clean_text(re.sub(r" at 0x[0-9a-f]+", "", str(value)))
 
 
 def read(kind: type[T], data: Any) -> T:
     """A value of a frozen dataclass as ``wire`` wrote it; keys that are not known come from a newer forge."""
     made: Any = kind
     return cast(T, reader(made)(data))
-
-
-def is_sound(value: Any) -> bool:
-    """Whether every field has the plain type that it is read as, so that the value can be read back for sure."""
-    held: dict[str, Any] = vars(value)
-    kind: Any = type(value)
-    for name, _, plain, _, absent in _expected(kind):
-        item = held[name]
-        if item is not absent and (plain is None or type(item) is not plain):
-            return False
-    return True
 
 
 @cache
@@ -253,11 +193,10 @@ def reader(kind: Any) -> Callable[[Any], Any]:
 
 
 @cache
-def _expected(kind: type) -> tuple[tuple[str, str, Any, Callable[[Any], Any], Any], ...]:
-    """Of each field: its name, its key, the type that needs no reading, its reader, and what it is if it is missing."""
+def _expected(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], Any], ...]:
+    """Of each field: its name, its key, its reader, and what it is if it is missing."""
     return tuple(
-        (field.name, camel_case(field.name), _UNREAD.get(plain_type(hint)), reader(hint), _absent(field, hint))
-        for field, hint in wire_fields(kind)
+        (field.name, camel_case(field.name), reader(hint), _absent(field, hint)) for field, hint in wire_fields(kind)
     )
 
 
@@ -276,18 +215,13 @@ def _read_object(kind: Any, data: Any) -> Any:
     given: dict[str, Any] = {}
     key = ""
     try:
-        for name, key, plain, read_item, absent in _expected(kind):
+        for name, key, read_item, absent in _expected(kind):
             item = data.get(key, absent)
             if item is ...:
                 raise Unreadable("missing")
-            given[name] = item if type(item) is plain or item is absent else read_item(item)
+            given[name] = item if item is absent else read_item(item)
     except Unreadable as problem:
         raise Unreadable(f"{key}{'.' if ': ' in str(problem) else ': '}{problem}") from None
-    if not hasattr(kind, "__post_init__"):
-        # As __init__ would, at a quarter of its cost for a frozen class: a long session has many thousand values.
-        made = object.__new__(kind)
-        made.__dict__.update(given)
-        return made
     try:
         return kind(**given)
     except ValueError as problem:

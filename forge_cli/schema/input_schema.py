@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import schema as room
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
-from forge_cli.core.wire import MAX_BITS, NESTING, JsonObject
+from forge_cli.core.wire import NESTING, JsonObject, plain_json
 from forge_cli.schema.fields import coerce
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
     from pydantic import BaseModel
-
-    from forge_cli.schema.marks import Loc
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
@@ -43,21 +41,23 @@ class InputSchema:
             return cls(emitted, schema)
         for problem in lint(schema):
             raise SchemaError(problem)
-        return cls(_closed(_plain(schema, limit=2 * NESTING)))
+        return cls(_closed(plain_json(schema, 2 * NESTING)))
 
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
         try:
             if not isinstance(args, Mapping):
                 raise InvalidInput(f"the input must be an object, got {room.problems.shown(args)}")
-            given = _plain(args)
-            coerced = _plain(coerce(given, self.json_schema))
+            try:
+                coerced = plain_json(coerce(args, self.json_schema))
+            except ValueError as error:
+                raise InvalidInput(str(error)) from None
             if self.model is None:
                 return self._by_schema(coerced)
             return room.signature.validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
-        except Exception as error:  # third-party code: the validators of a model, mappings, schemas that never end
+        except Exception as error:  # third-party code: the validators of a model, schemas that never end
             raise InvalidInput(f"the input cannot be checked ({type(error).__name__})") from error
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
@@ -69,7 +69,7 @@ class InputSchema:
 
     def _fill(self, args: JsonObject) -> JsonObject:
         """Valid args with defaults, in the order of the schema."""
-        filled = {**_plain(self._defaults), **args}
+        filled = {**deepcopy(self._defaults), **args}
         return {name: filled[name] for name in (*self.json_schema["properties"], *filled) if name in filled}
 
     @cached_property
@@ -90,9 +90,9 @@ def lint(schema: object) -> list[str]:
     if not isinstance(schema, dict):
         return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
     try:
-        plain = _plain(schema, limit=2 * NESTING)
-    except InvalidInput as error:
-        return [f"the schema is not plain JSON: {error}"]
+        plain = plain_json(schema, 2 * NESTING)
+    except ValueError as error:
+        return [f"the schema cannot be used: {error}"]
     problems = [*_shape_problems(plain), *room.json_schema.reference_problems(plain)]
     if problems or not (problem := room.json_schema.metaschema_problem(plain)):
         return problems
@@ -125,43 +125,3 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
 def _closed(schema: JsonObject) -> JsonObject:
     closing = {} if _OPEN & schema.keys() else {"additionalProperties": False}
     return {"properties": {}, **schema, **closing}
-
-
-def _plain(value: Any, path: Loc = (), limit: int = NESTING) -> Any:
-    """A copy in JSON's own types; what JSON cannot carry is InvalidInput."""
-    match value:
-        case Mapping() | list() | tuple() if limit == 0:
-            raise InvalidInput("nested too deeply")
-        case Mapping():
-            return {_key(key, path): _plain(item, (*path, key), limit - 1) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item, (*path, index), limit - 1) for index, item in enumerate(value)]
-        case None | bool():
-            return value
-        case str():
-            return _text(value, path)
-        case float() if math.isfinite(value):
-            return float(value)
-        case int() if value.bit_length() <= MAX_BITS:
-            return int(value)
-        case float() | int():
-            raise InvalidInput(room.problems.problem_at(path, "must be a number that JSON can carry"))
-    raise InvalidInput(room.problems.problem_at(path, f"must be plain JSON, not {type(value).__name__}"))
-
-
-def _key(key: Any, path: Loc) -> str:
-    if not isinstance(key, str):
-        raise InvalidInput(
-            room.problems.problem_at(path, f"the names of an object must be strings, not {type(key).__name__}")
-        )
-    return _text(key, path)
-
-
-def _text(value: str, path: Loc) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(
-            room.problems.problem_at(path, "must be text that UTF-8 can carry, got a lone surrogate")
-        ) from None
-    return str.__str__(value)

@@ -6,9 +6,6 @@ import pytest
 
 from forge_cli.core.calls import read_args
 from forge_cli.core.wire import NESTING
-from forge_cli.events import ToolCall
-from forge_cli.hooks import TextDelta, TurnEnd
-from forge_cli.testing import Project
 
 from ..rows import each_row
 
@@ -25,36 +22,3 @@ def nested(levels: int) -> dict[str, Any]:
 def test_text_that_is_nested_too_deeply(levels: int) -> None:
     with pytest.raises(ValueError, match="is nested too deeply"):
         read_args('{"value": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}")
-
-
-@pytest.mark.parametrize("levels", [NESTING + 1, 500, 900, 5000])
-def test_a_call_that_is_nested_too_deeply_is_invalid(project: Project, levels: int) -> None:
-    project.write("tools.py", "def act(value: list) -> str: return 'never'\n")
-    project.write(
-        "worker.yaml",
-        "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [act], approval: {default: preApproved}}}\n",
-    )
-    seen = project.run(model=Deep(nested(levels)))
-    assert seen.statuses == ["invalid"]
-    assert seen.outcomes[0].error == "the input of act is nested too deeply"
-    assert seen.result.status == "completed"
-
-
-class Deep:
-    """A model of somebody else, which makes one call."""
-
-    name, context_window = "deep:x", None
-
-    def __init__(self, args: dict[str, Any]) -> None:
-        self.args = args
-
-    async def stream(self, request: Any) -> Any:
-        if any(message.role == "tool" for message in request.messages):
-            yield TextDelta("done")
-            yield TurnEnd("end")
-        else:
-            yield ToolCall("1", "act", self.args)
-            yield TurnEnd("tool_use")
-
-    async def aclose(self) -> None:
-        pass

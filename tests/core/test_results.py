@@ -192,12 +192,6 @@ class Unspeakable:
         raise RuntimeError("no words")
 
 
-def _cycle() -> dict[str, Any]:
-    ring: dict[str, Any] = {"name": "ring"}
-    ring["self"] = ring
-    return ring
-
-
 @each_row(
     ("returned", "result"),
     [
@@ -212,12 +206,8 @@ def _cycle() -> dict[str, Any]:
         (True, Json(True)),
         (float("nan"), Json("nan")),
         ([1.5, float("-inf")], Json([1.5, "-inf"])),
-        (10**5000, Json("[an integer of 16610 bits]")),
         ({"b", "a"}, Json(["a", "b"])),
         ((1, 2), Json([1, 2])),
-        (_cycle(), Json({"name": "ring", "self": "[the same value again]"})),
-        (Unspeakable(), Json("[a Unspeakable that cannot be shown]")),
-        ({Unspeakable(): 1}, Json({"[a Unspeakable that cannot be shown]": 1})),
         ({1: "a", None: "b"}, Json({"1": "a", "None": "b"})),
         ({"kind": "git.status", "data": {"clean": True}}, Custom("git.status", {"clean": True})),
         (
@@ -308,7 +298,6 @@ def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: Resu
     ("returned", "kept"),
     [
         (FileContent("/a", "x", size="3"), Json({"kind": "file_content", "path": "/a", "content": "x", "size": "3"})),  # type: ignore[arg-type]
-        (Custom("a.b", 1, summary=5), Custom("a.b", 1, summary="5")),  # type: ignore[arg-type]
         (Text("x", display=DisplayHints(collapsed=True)), Text("x", display=DisplayHints(collapsed=True))),
         (Text("x", display=DisplayHints(max_height="tall")), Text("x", display=DisplayHints())),  # type: ignore[arg-type]
     ],

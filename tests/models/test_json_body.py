@@ -26,7 +26,6 @@ def test_plain_data_is_written_as_it_is() -> None:
     [
         ({"x": float("nan"), "y": float("inf")}, {"x": "nan", "y": "inf"}),
         ({"x": Colour.RED, "y": (1, 2)}, {"x": "red", "y": [1, 2]}),
-        ([10**5000], ["[an integer of 16610 bits]"]),
         ("a\udc80b\ud83dc", "a\\udc80b\\ud83dc"),
         ({"\ud800": "ü\udfff"}, {"\\ud800": "ü\\udfff"}),
         ([float("nan"), "\udc80"], ["nan", "\\udc80"]),

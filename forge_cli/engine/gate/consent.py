@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -21,7 +22,7 @@ from forge_cli.core.approval import (
 )
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity, copy_args
+from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, CommandTried, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
@@ -170,7 +171,7 @@ class Consent:
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
             tool_name=tool.name,
-            args=copy_args(judged.args),
+            args=deepcopy(judged.args),
             description=f"{self._who(judged)} call {tool.name}",
             reason=verdict.reason,
             risk=verdict.risk or tool.risk,
@@ -205,7 +206,7 @@ class Consent:
             return None
         try:
             context = gate.contexts.context_of(self._guard, judged)
-            shown = partial(judged.tool.preview, copy_args(judged.args), context)
+            shown = partial(judged.tool.preview, deepcopy(judged.args), context)
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
             preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
             kept = _bounded_preview(preview)

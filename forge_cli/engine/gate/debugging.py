@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from forge_cli.core.text import cut
-from forge_cli.core.wire import MAX_DEPTH, clean_text, jsonable
+from forge_cli.core.wire import clean_text, jsonable
 
 Listener = Callable[[str], None]
 
@@ -37,13 +37,10 @@ def tell_traceback(error: BaseException) -> str:
 
 
 def _traceback_text(error: BaseException) -> str:
-    try:
-        frames = traceback.extract_tb(error.__traceback__)
-        first = next((index for index, frame in enumerate(frames) if not _is_ours(frame.filename)), 0)
-        lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
-        return "".join([*lines, *traceback.format_exception_only(error)])
-    except Exception:  # third-party code: an exception that cannot be shown
-        return f"{type(error).__name__}, whose traceback cannot be shown\n"
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((index for index, frame in enumerate(frames) if not _is_ours(frame.filename)), 0)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
+    return "".join([*lines, *traceback.format_exception_only(error)])
 
 
 def place_of(error: BaseException) -> str | None:
@@ -69,7 +66,7 @@ def _is_library(file: str) -> bool:
     return file.startswith((os.path.dirname(os.__file__) + os.sep, "<")) and "site-packages" not in file
 
 
-def find_unwritable(value: Any, enclosing: tuple[int, ...] = ()) -> str | None:
+def find_unwritable(value: Any) -> str | None:
     """The first part of a value that JSON cannot carry, where its text would stand; None where it can carry all."""
     if value is None or isinstance(value, str | bool | Enum | PurePath):
         return None
@@ -77,8 +74,6 @@ def find_unwritable(value: Any, enclosing: tuple[int, ...] = ()) -> str | None:
         odd = isinstance(value, float) and not math.isfinite(value)
         text = jsonable(value)
         return text.strip("[]") if odd or (isinstance(text, str) and text.startswith("[")) else None
-    if id(value) in enclosing or len(enclosing) >= MAX_DEPTH:
-        return "something that holds itself" if id(value) in enclosing else "something nested too deep"
     if isinstance(value, Mapping):
         parts: Iterable[Any] = value.values()
     elif isinstance(value, Set | Sequence):
@@ -87,5 +82,5 @@ def find_unwritable(value: Any, enclosing: tuple[int, ...] = ()) -> str | None:
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
     else:
         return None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
-    found = (find_unwritable(part, (*enclosing, id(value))) for part in parts)
+    found = (find_unwritable(part) for part in parts)
     return next((part for part in found if part), None)

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,10 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from forge_cli.core import bounds
-from forge_cli.core.calls import copy_args
 from forge_cli.core.context import Executing
 from forge_cli.core.errors import ToolInterrupted
-from forge_cli.core.tool import TIME_LIMIT
+from forge_cli.core.tool import TIME_LIMIT, Args
 from forge_cli.schema.tool_fields import FunctionCall
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _kept(performed: Performed) -> Any:
 async def perform_tool(consented: Consented, clock: CallClock, new_context: Callable[[], ToolContext]) -> Performed:
     """Let a tool do its work, in a thread or in a task."""
     call, execute = consented.judged.call, consented.judged.tool.execute
-    what, args = f"{TOOL}{call.name}", partial(copy_args, consented.judged.args)
+    what, args = f"{TOOL}{call.name}", partial(deepcopy, consented.judged.args)
     with Executing(call.id):
         if not isinstance(execute, FunctionCall):
             context = new_context()
@@ -157,9 +157,9 @@ async def perform_tool(consented: Consented, clock: CallClock, new_context: Call
         return await perform(what, clock, lambda: execute(args(), wanted))
 
 
-def consult(what: str, function: Callable[..., T], *args: Any) -> T:
-    """Ask code of a tool about a call, before or after it; it gets copies of args."""
-    return bounds.call_within(bounds.CALL_LIMIT, what, function, *map(copy_args, args))
+def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:
+    """Ask code of a tool about a call, before or after it; it gets a copy of the args."""
+    return bounds.call_within(bounds.CALL_LIMIT, what, function, deepcopy(args), *more)
 
 
 async def consult_async(what: str, answer: Awaitable[Any]) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
-from forge_cli.core.calls import Denial, ToolCall, ToolOutcome, within_depth
+from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.errors import Stale
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import Parked
@@ -99,7 +99,6 @@ class Guard:
 
         An ``own_command`` was typed by the person, so that it does not ask.
         """
-        call = within_depth(call)
         if not self.is_reopened(call):
             self.start(call)
         requested = Requested(call, caller)

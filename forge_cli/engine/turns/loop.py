@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli import record
 from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id, within_depth
+from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
@@ -273,7 +273,6 @@ class Loop:
                                         self.bus.emit(Streaming(stream_id, part, done=False))
                                     told = len(text)
                             case ToolCall():
-                                delta = within_depth(delta)
                                 taken = delta.id in self.history.call_ids or delta.id in [call.id for call in calls]
                                 own = keeps_ids or (is_legal_id(delta.id) and not taken)
                                 calls.append(delta if own else replace(delta, id=new_id("call")))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from forge_cli.core import phrases
 from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
-from forge_cli.core.wire import NESTING, JsonObject
+from forge_cli.core.wire import JsonObject, plain_json
 from forge_cli.files.document import parse_document
 from forge_cli.schema.json_schema import best_error, in_short, metaschema_problem, reference_problems, validator
 from forge_cli.schema.marks import Loc, where_in
@@ -121,10 +121,9 @@ def _check_schema(given: Any) -> JsonObject:
     if not isinstance(given, Mapping):
         raise _Unsound("it must be a JSON object that holds a JSON Schema")
     try:
-        schema: JsonObject = json.loads(json.dumps(given, allow_nan=False))
-        _check_portable(schema)
-    except (TypeError, ValueError, RecursionError, Misfit) as error:
-        raise _Unsound(f"it is not plain JSON: {_why(error)}") from None
+        schema: JsonObject = plain_json(given)
+    except ValueError as error:
+        raise _Unsound(in_short(str(error))) from None
     if problem := metaschema_problem(schema):
         place = f"{problem.json_path} is" if problem.json_path else "it"
         raise _Unsound(f"{place} {problem.sentence}", problem.loc)
@@ -143,8 +142,10 @@ def _value(answer: str) -> Any:
             raise Misfit("the answer is empty, and has to be JSON") from None
         around = "; leave out the text around the JSON" if not fenced and re.search(r"[{\[]", text) else ""
         raise Misfit(f"the answer is not JSON: {_why(error)}{around}") from None
-    _check_portable(value)
-    return value
+    try:
+        return plain_json(value)
+    except ValueError as error:
+        raise Misfit(str(error)) from None
 
 
 def _json(text: str) -> Any:
@@ -168,28 +169,6 @@ def _why(error: Exception) -> str:
             return f"{error.msg} at line {error.lineno} column {error.colno}"
         case _:
             return in_short(str(error))
-
-
-def _check_portable(value: Any) -> None:
-    """Refuse what would fail later on: a depth that no reader takes, and text that UTF-8 cannot carry."""
-    layer, depth = [value], 0
-    while layer:
-        if depth > NESTING:
-            raise Misfit(f"it is nested deeper than {NESTING} levels")
-        try:
-            "".join(text for each in layer for text in _texts(each)).encode()
-        except UnicodeEncodeError:
-            raise Misfit("it holds a lone surrogate, which is not text") from None
-        layer = [item for each in layer for item in _items(each)]
-        depth += 1
-
-
-def _texts(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
-
-
-def _items(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def _problem(error: ValidationError) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from forge_cli.core.errors import InvalidInput, WorkerError
-from forge_cli.core.wire import MAX_BITS, JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
 from forge_cli.schema.config import Config, parse_config
@@ -214,7 +214,7 @@ def _as_text(value: Any, schema: Any) -> Any:
     match value:
         case bool():
             return "true" if value else "false"
-        case int() if value.bit_length() <= MAX_BITS:
+        case int():
             return str(value)
         case float():
             return repr(value)
