@@ -73,7 +73,7 @@ async def details_of_all(wanted: str) -> dict[str, Details]:
 def _details(offer: Offer) -> Details:
     tool = offer.tool
     menu = {"label": tool.manual.label, "category": tool.manual.category} if tool.manual else {}
-    known = {"version": tool.version, **menu}
+    known = {"version": getattr(tool, "version", None), **menu}
     return {
         "name": tool.name,
         "description": tool.description,

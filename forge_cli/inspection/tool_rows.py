@@ -41,7 +41,7 @@ def _row(offer: Offer) -> Row:
         tool.mode,
         offer.policy.approval_word(tool),
         cut(tool.description.partition("\n")[0], LONGEST_LINE, "end"),
-        tool.version,
+        getattr(tool, "version", None),
         label=manual.label if manual else None,
         category=manual.category if manual else None,
         tokens=definition_tokens(tool),

@@ -24,7 +24,6 @@ from forge_cli.schema.paths import PathUse, declared_accesses
 from forge_cli.schema.tool_fields import (
     READ_ONLY,
     READERS,
-    SHORT_FORMS,
     FunctionCall,
     InThread,
     ManualExecution,
@@ -90,10 +89,6 @@ class Tool:
     """Told how each call ended, refused ones included, for the tool's own statistics; what it raises is ignored."""
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
-    definition: str | None = None
-    """For a lock: the hash of all that its source says of it, if that is more than there is here."""
-    version: str | None = None
-    """For people to read; nothing is decided by it."""
     source: Source | None = None
     """The origin of the tool; filled in by forge."""
     origin: str | None = None
@@ -107,7 +102,7 @@ class Tool:
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and TOOL_NAME.fullmatch(self.name)):
             raise SchemaError(f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'")
-        given = {name: getattr(self, name) for name in READERS if name not in SHORT_FORMS}
+        given = {name: getattr(self, name) for name in READERS}
         for name, value in read_fields(self.name, given).items():
             if value is not given[name]:
                 object.__setattr__(self, name, value)

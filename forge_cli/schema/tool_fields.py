@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -16,7 +15,7 @@ from forge_cli import schema as room
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.source import Source, ToolMode
+from forge_cli.core.source import ToolMode
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Args
 from forge_cli.core.wire import JsonObject
@@ -42,8 +41,6 @@ class ManualExecution:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", _read_one("mode", self.mode, _mode))
-        for name in ("label", "category"):
-            _read_one(name, getattr(self, name), _text_or_none)
 
 
 def approval_named(word: str) -> Approval | None:
@@ -127,11 +124,7 @@ def _manual(value: Any) -> ManualExecution | None:
             return value
         case str():
             return ManualExecution(cast(ToolMode, _mode(value)))
-        case Mapping():
-            known = ("mode", "label", "category")
-            if wrong := next((key for key in value if key not in known), None):
-                remedy = did_you_mean(str(wrong), known, "it has: mode, label, category")
-                raise SchemaError(f"has no '{wrong}'; {remedy}")
+        case Mapping() if value.keys() <= {"mode", "label", "category"}:
             return ManualExecution(**value)
         case _:
             shapes = "'llm', 'manual' or 'both', or an object with mode, label and category"
@@ -139,37 +132,24 @@ def _manual(value: Any) -> ManualExecution | None:
 
 
 def _effects(value: Any) -> frozenset[Effect] | None:
-    if value is None or (isinstance(value, frozenset) and all(isinstance(each, Effect) for each in value)):
-        return value
     several = [value] if isinstance(value, str | Effect) else value
-    if isinstance(several, Mapping) or not isinstance(several, Iterable):
-        raise SchemaError(f"must be a list of effects, such as ['read'], not {value!r}")
-    return frozenset(map(_effect, several))
+    try:
+        return None if value is None else frozenset(map(_effect, several))
+    except (TypeError, ValueError):
+        known = ", ".join(each.value for each in Effect)
+        raise SchemaError(f"must be a list of effects, of which there are: {known}; not {value!r}") from None
 
 
 def _effect(value: Any) -> Effect:
-    word = value.strip().lower() if isinstance(value, str) else value
-    try:
-        return Effect(word)
-    except ValueError:
-        known = [each.value for each in Effect]
-        listed = f"there are: {', '.join(known)}"
-        remedy = did_you_mean(word, known, listed) if isinstance(word, str) else listed
-        raise SchemaError(f"has {value!r}, which is not an effect; {remedy}") from None
+    return Effect(value.strip().lower() if isinstance(value, str) else value)
 
 
 def _timeout(value: Any) -> float | None:
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, str):
-        try:
-            seconds = float(seconds)
-        except ValueError:
-            raise SchemaError(f"must be a number of seconds, not {value!r}") from None
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise SchemaError(f"must be a number of seconds, not {value!r}")
-    if not (seconds > 0 and math.isfinite(seconds)):
+    try:
+        seconds = None if value is None else float(value)
+    except (TypeError, ValueError):
+        raise SchemaError(f"must be a number of seconds, not {value!r}") from None
+    if seconds is not None and not 0 < seconds < math.inf:
         raise SchemaError(f"must be more than 0 seconds, and an end, not {value!r}")
     return seconds
 
@@ -195,44 +175,14 @@ def _touches(value: Any) -> Any:
     return value
 
 
-def _function_or_none(value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise SchemaError(f"must be a function, not {value!r}")
-    return value
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise SchemaError(f"must be text, not {value!r}")
     return value
 
 
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _version(value: Any) -> str | None:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _text_or_none(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise SchemaError(f"must be True or False, not {value!r}")
-    return value
-
-
-def _flag_or_none(value: Any) -> bool | None:
-    return None if value is None else _flag(value)
-
-
 def _schema(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) and not isinstance(value, dict) else value
-
-
-def _source(value: Any) -> Source | None:
-    if value is not None and not isinstance(value, Source):
-        raise SchemaError(f"is filled in by forge; leave it out, or give a Source, not {value!r}")
-    return value
 
 
 def positional_count(function: Callable[..., Any]) -> int | None:
@@ -272,10 +222,9 @@ class FunctionCall:
             values[self.context_name] = context
         return self.function(**values)
 
-    @cached_property
-    def pooled(self) -> bool:
-        """Is it called in a thread of the pool?"""
-        return self.in_thread is in_pool and not self._is_async
+    @property
+    def takes_context(self) -> bool:
+        return self.context_name is not None
 
     @cached_property
     def _type_args(self) -> Callable[[Args], dict[str, Any]]:
@@ -332,9 +281,6 @@ async def in_pool(function: Callable[[], Any]) -> Any:
 
 READERS: Mapping[str, Reader] = {
     "description": _text,
-    "label": _text_or_none,
-    "category": _text_or_none,
-    "read_only": _flag_or_none,
     "input_schema": _schema,
     "execute": as_call,
     "preview": _call_or_none,
@@ -342,14 +288,5 @@ READERS: Mapping[str, Reader] = {
     "touches": _touches,
     "manual": _manual,
     "effects": _effects,
-    "delegates": _flag,
-    "bound_to_zones": _flag,
-    "lasting": _flag,
     "timeout": _timeout,
-    "on_outcome": _function_or_none,
-    "digest": _text_or_none,
-    "version": _version,
-    "source": _source,
-    "origin": _text_or_none,
-    "stands_for": _function_or_none,
 }

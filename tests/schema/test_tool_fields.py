@@ -6,7 +6,6 @@ Covers forge_cli.schema.tool_fields, forge_cli.schema.tool_fields.
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -68,8 +67,7 @@ UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
     ({"read_only": False}, "effects", None),
     ({"timeout": "5"}, "timeout", 5.0),
     ({"timeout": " 2.5 "}, "timeout", 2.5),
-    ({"timeout": 5}, "timeout", 5),
-    ({"timeout": timedelta(minutes=1)}, "timeout", 60.0),
+    ({"timeout": 5}, "timeout", 5.0),
     ({"timeout": None}, "timeout", None),
     ({"needs_approval": "ask"}, "needs_approval", Approval.ASK),
     ({"needs_approval": "preApproved"}, "needs_approval", Approval.PRE_APPROVED),
@@ -82,26 +80,21 @@ UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
 MODES = "must be 'llm', 'manual' or 'both', not"
 WORDS = "must be True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict or a function of args, not"
 OBJECT = "must be 'llm', 'manual' or 'both', or an object with mode, label and category, not"
+EFFECTS = "must be a list of effects, of which there are: read, write, execute, network; not"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"manual": "always"}, f"manual {MODES} 'always'"),
     ({"manual": {"mode": "always"}}, f"manual mode {MODES} 'always'"),
     ({"manual": {"mode": None}}, f"manual mode {MODES} None"),
-    ({"manual": {"mode": "both", "lable": "x"}}, "manual has no 'lable'; did you mean 'label'?"),
-    ({"manual": {"label": 3}}, "manual label must be text, not 3"),
+    ({"manual": {"mode": "both", "lable": "x"}}, f"manual {OBJECT} {{'mode': 'both', 'lable': 'x'}}"),
     ({"manual": True}, f"manual {OBJECT} True"),
     ({"manual_execution": ["manual"]}, f"manual {OBJECT} ['manual']"),
-    ({"label": 3}, "label must be text, not 3"),
-    ({"effects": ["wrte"]}, "effects has 'wrte', which is not an effect; did you mean 'write'?"),
-    ({"effects": [1]}, "effects has 1, which is not an effect; there are: read, write, execute, network"),
-    ({"effects": [["read"]]}, "effects has ['read'], which is not an effect; there are: read, write, execute, network"),
-    ({"effects": {"read": True}}, "effects must be a list of effects, such as ['read'], not {'read': True}"),
-    ({"effects": 3}, "effects must be a list of effects, such as ['read'], not 3"),
+    ({"effects": ["wrte"]}, f"effects {EFFECTS} ['wrte']"),
+    ({"effects": [1]}, f"effects {EFFECTS} [1]"),
+    ({"effects": 3}, f"effects {EFFECTS} 3"),
     ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
     ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
-    ({"read_only": "yes"}, "read_only must be True or False, not 'yes'"),
     ({"timeout": "soon"}, "timeout must be a number of seconds, not 'soon'"),
     ({"timeout": "5s"}, "timeout must be a number of seconds, not '5s'"),
-    ({"timeout": True}, "timeout must be a number of seconds, not True"),
     ({"timeout": [5]}, "timeout must be a number of seconds, not [5]"),
     ({"timeout": 0}, "timeout must be more than 0 seconds, and an end, not 0"),
     ({"timeout": -1}, "timeout must be more than 0 seconds, and an end, not -1"),
@@ -111,7 +104,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"needs_approval": 1}, f"needs_approval {WORDS} 1"),
     ({"needs_approval": []}, f"needs_approval {WORDS} []"),
     ({"needs_approval": lambda: True}, "needs_approval must take (args), or (args, context)"),
-    ({"lasting": "no"}, "lasting must be True or False, not 'no'"),
     ({"preview": "text"}, "preview must be a function of (args, context), not 'text'"),
     ({"touches": "path"}, "touches must be a function of args that gives a PathUse for each path"),
 ]
@@ -120,13 +112,6 @@ ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
     ({"execute": "run"}, "execute must be a function of (args, context), not 'run'"),
     ({"execute": None}, "execute must be a function of (args, context), not None"),
     ({"execute": lambda: 1}, "execute must take (args, context), or (args)"),
-    ({"delegates": 1}, "delegates must be True or False, not 1"),
-    ({"bound_to_zones": None}, "bound_to_zones must be True or False, not None"),
-    ({"on_outcome": True}, "on_outcome must be a function, not True"),
-    ({"stands_for": "other"}, "stands_for must be a function, not 'other'"),
-    ({"digest": b"x"}, "digest must be text, not b'x'"),
-    ({"origin": 3}, "origin must be text, not 3"),
-    ({"source": "me"}, "source is filled in by forge; leave it out, or give a Source, not 'me'"),
 ]
 
 

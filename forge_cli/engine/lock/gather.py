@@ -29,7 +29,7 @@ from forge_cli.files.sources import Sources
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import ToolsetPlaces, leaves_as_is
+from forge_cli.schema.toolset import ToolsetPlaces
 
 PROJECT = os.path.join(".forge", "config.yaml")
 
@@ -176,13 +176,11 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
 def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
     """The definition of a tool; its name is not in the hash, so that one that is renamed is known again."""
     effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
-    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode, tool.definition)
+    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode)
     return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
 
 
 async def _parts(opened: OpenToolset) -> list[LockEntry]:
-    if leaves_as_is(opened.toolset, "parts"):
-        return []
     try:
         return list(await opened.toolset.parts())
     except ForgeError:

@@ -99,6 +99,9 @@ class ExecutablesConfig(ToolsetConfig):
 class ExecutableTool(Tool):
     """A tool whose args become items of a command line."""
 
+    version: str = ""
+    """For people to read; nothing is decided by it."""
+
     @cached_property
     def schema(self) -> InputSchema:
         return Arguments(cast(JsonObject, self.input_schema))

@@ -219,7 +219,6 @@ def offered_tool(
         timeout=LONGEST,
         source=Source("mcp", server),
         digest=tool.digest,
-        definition=tool.definition,
     )
 
 
