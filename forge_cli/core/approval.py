@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wire import wire
+from forge_cli.core.wire import OnWire
 
 NEW_ENTRY = "-"
 """In the place of a rule: a new entry at the end of a list."""
@@ -24,7 +24,7 @@ _AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nu
 
 
 @dataclass(frozen=True)
-class GrantRule:
+class GrantRule(OnWire):
     """One rule: where it would stand in a policy, and what it says there.
 
     A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
@@ -49,17 +49,13 @@ class GrantRule:
             return f"{'.'.join(self.at[:-1])}: {flow([self.says])}"
         return f"{'.'.join(self.at)}: {flow(self.says)}"
 
-    def wire(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return wire(self)
-
 
 Needs = Sequence[Sequence[GrantRule]]
 """For each thing about a call that asks, the rules that would allow it, the narrowest first."""
 
 
 @dataclass(frozen=True)
-class GrantOffer:
+class GrantOffer(OnWire):
     """Something that a person may allow for the rest of a session; without rules and a folder it is this exact call."""
 
     text: str
@@ -76,10 +72,6 @@ class GrantOffer:
         """The offer of what one rule, or several together, would allow."""
         kept = tuple(unique(rules))
         return cls(" and ".join(rule.title for rule in kept), kept)
-
-    def wire(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return wire(self)
 
 
 THIS_CALL = GrantOffer("this exact call")
@@ -196,7 +188,7 @@ DecidedBy = Literal["rule", "tool", "memory", "user", "mode", "headless"]
 
 
 @dataclass(frozen=True)
-class JudgedPart:
+class JudgedPart(OnWire):
     """One part of a call that is judged by itself, such as a simple command of a command line."""
 
     text: str
@@ -207,23 +199,15 @@ class JudgedPart:
     met: tuple[Mark, ...] = field(default=(), compare=False, repr=False, metadata={"wire": False})
     """The places of all rules that match it, also of those that another one is stricter than."""
 
-    def wire(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return wire(self)
-
 
 @dataclass(frozen=True)
-class CommandRun:
+class CommandRun(OnWire):
     """The place where a call would run a command, and whether it is confined there."""
 
     folder: str
     confined: bool
     argument: str | None = None
     """The arg that holds the command line, where there is one: a prompt shows it as it was written."""
-
-    def wire(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return wire(self)
 
 
 @dataclass(frozen=True)

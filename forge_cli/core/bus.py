@@ -56,8 +56,6 @@ class EventBus:
         self._root: EventBus = self
         self._origin: Origin | None = None
         self._subscribers: list[_Subscriber] = []
-        self._handlers: dict[type[Event], tuple[Handler, ...]] = {}
-        """The handlers that get an event, by its type."""
         self._questions: dict[str, _Question] = {}
         self._waiting: deque[Event] = deque()
         self._delivering = False
@@ -98,12 +96,10 @@ class EventBus:
         """
         subscriber, root = _Subscriber(handler, answers, only, transient), self._root
         root._subscribers.append(subscriber)
-        root._handlers.clear()
 
         def unsubscribe() -> None:
             if subscriber in root._subscribers:
                 root._subscribers.remove(subscriber)
-                root._handlers.clear()
             if not self.attended:
                 for question in root._questions.values():
                     question.answered.set()
@@ -129,18 +125,11 @@ class EventBus:
 
     def hears(self, kind: type[Event]) -> bool:
         """Does anybody get the events of a type?"""
-        return bool(self._root._handlers_of(kind))
-
-    def _handlers_of(self, kind: type[Event]) -> tuple[Handler, ...]:
-        handlers = self._handlers.get(kind)
-        if handlers is None:
-            hearing = [subscriber.handler for subscriber in self._subscribers if subscriber.hears(kind)]
-            handlers = self._handlers[kind] = tuple(hearing)
-        return handlers
+        return any(subscriber.hears(kind) for subscriber in self._root._subscribers)
 
     def _deliver(self, event: Event) -> None:
-        for handler in self._handlers_of(type(event)):
-            handler(event)
+        for subscriber in [each for each in self._subscribers if each.hears(type(event))]:
+            subscriber.handler(event)
         if isinstance(event, (ApprovalResponse, UserInput)):
             question = self._questions.get(event.request_id)
             if question and question.answer is None and isinstance(event, question.answer_type):

@@ -111,12 +111,6 @@ class ToolOutcome:
         """Why it was refused, for people."""
         return f"{self.error or self.status}{self.rule}"
 
-    def lasting(self, duration_ms: int) -> ToolOutcome:
-        """The same with the time that the call took; ``replace`` would cost five times as much, for every call."""
-        made = object.__new__(ToolOutcome)
-        made.__dict__.update(vars(self), duration_ms=duration_ms)
-        return made
-
     @classmethod
     def failed(
         cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None, rule: str = ""

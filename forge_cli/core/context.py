@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,17 +28,14 @@ def current_call() -> str | None:
     return _CALL.get()
 
 
-class Executing:
+@contextmanager
+def executing(call_id: str) -> Iterator[None]:
     """Inside of this a call is executed."""
-
-    def __init__(self, call_id: str) -> None:
-        self._call_id = call_id
-
-    def __enter__(self) -> None:
-        self._before = _CALL.set(self._call_id)
-
-    def __exit__(self, *error: object) -> None:
-        _CALL.reset(self._before)
+    before = _CALL.set(call_id)
+    try:
+        yield
+    finally:
+        _CALL.reset(before)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark, StatusLevel
 from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
 from forge_cli.core.results import ResultValue
-from forge_cli.core.wire import JsonObject, read, wire
+from forge_cli.core.wire import JsonObject, OnWire, read, wire
 
 VERSION = 1
 CLIENTS, OTHER_TOOLS = "MCP clients", "other tools"
@@ -246,7 +246,7 @@ class ApprovalDecided(Event):
 
 
 @dataclass(frozen=True)
-class SessionGrant:
+class SessionGrant(OnWire):
     """Something that is allowed for the rest of a session."""
 
     tool_name: str
@@ -254,10 +254,6 @@ class SessionGrant:
     """The calls that it allows, in a few words."""
     rules: tuple[str, ...] = ()
     """The rules, as they could stand in a policy; none for one very call."""
-
-    def wire(self) -> JsonObject:
-        """As a JSON object."""
-        return wire(self)
 
 
 @dataclass(frozen=True)
@@ -299,7 +295,7 @@ class NetworkAccess(Event):
 
 
 @dataclass(frozen=True)
-class TriedChange:
+class TriedChange(OnWire):
     """A path that a trial changed, as it is from the working directory, or whole where it lies elsewhere."""
 
     path: str
@@ -308,13 +304,9 @@ class TriedChange:
     """The size of a file, for a deleted one what it was."""
     renamed_from: str | None = None
 
-    def wire(self) -> JsonObject:
-        """As a JSON object."""
-        return wire(self)
-
 
 @dataclass(frozen=True)
-class TriedWant:
+class TriedWant(OnWire):
     """Something that a trial reached for in vain."""
 
     kind: Literal["network", "read", "write"]
@@ -322,10 +314,6 @@ class TriedWant:
     """A host and port, or a path, as far as it is known."""
     why: str | None = None
     """The reason that keeps a trial from it."""
-
-    def wire(self) -> JsonObject:
-        """As a JSON object."""
-        return wire(self)
 
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
-from types import TracebackType
+from contextlib import contextmanager
 from typing import ClassVar, Literal
 
 import anyio
@@ -15,38 +13,6 @@ from forge_cli.core.phrases import INTERRUPTED_ANSWER
 
 TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
 """The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
-
-
-class _InterruptScope:
-    """A cancel scope for as long as an interrupt may end it."""
-
-    def __init__(self, signal: InterruptSignal) -> None:
-        self._signal = signal
-
-    def __enter__(self) -> anyio.CancelScope:
-        import asyncio
-
-        self._loop = asyncio.get_running_loop()
-        self._scope = scope = _scope_class()().__enter__()
-        self._signal._wakers[self] = self._wake
-        if self._signal.interrupted:
-            scope.cancel()
-        return scope
-
-    def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._scope.cancel)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        del self._signal._wakers[self]
-        return self._scope.__exit__(kind, error, trace)
-
-
-@cache
-def _scope_class() -> type[anyio.CancelScope]:
-    """That of asyncio: ``anyio.CancelScope`` looks for the library that runs each time, which takes as long again."""
-    return type(anyio.CancelScope())
 
 
 class InterruptSignal:
@@ -79,9 +45,20 @@ class InterruptSignal:
         """Forget it, so that work can begin again."""
         self._reason = None
 
-    def scope(self) -> AbstractContextManager[anyio.CancelScope]:
+    @contextmanager
+    def scope(self) -> Iterator[anyio.CancelScope]:
         """A cancel scope that ends when the signal comes; at once, if it has come already."""
-        return _InterruptScope(self)
+        import asyncio
+
+        loop, key = asyncio.get_running_loop(), object()
+        with anyio.CancelScope() as scope:
+            self._wakers[key] = lambda: loop.call_soon_threadsafe(scope.cancel)
+            try:
+                if self.interrupted:
+                    scope.cancel()
+                yield scope
+            finally:
+                del self._wakers[key]
 
     @contextmanager
     def child(self) -> Iterator[InterruptSignal]:

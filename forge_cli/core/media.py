@@ -11,21 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from forge_cli import core
-from forge_cli.core.wire import Unreadable, clean_text, own_reader, reader, snake_case, wire
+from forge_cli.core.wire import OnWire, Unreadable, clean_text, own_reader, reader, snake_case, wire
 
 
 @dataclass(frozen=True)
-class DisplayHints:
+class DisplayHints(OnWire):
     """How a UI may show a result; never what the model reads."""
 
     preferred_view: Literal["text", "markdown", "code", "table", "tree", "hidden"] | None = None
     language: str | None = None
     collapsed: bool | None = None
     max_height: int | None = None
-
-    def wire(self) -> dict[str, Any]:
-        """The hints as JSON."""
-        return wire(self)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.results import ResultValue, for_model, shown_files
-from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
+from forge_cli.core.wire import JsonObject, OnWire, Unreadable, jsonable, own_reader, read, wire
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Usage:
+class Usage(OnWire):
     """Tokens of one turn, or of many added up."""
 
     input_tokens: int = 0
@@ -37,10 +37,6 @@ class Usage:
     @property
     def sent_tokens(self) -> int:
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
-
-    def wire(self) -> JsonObject:
-        """As a JSON object."""
-        return wire(self)
 
 
 @dataclass(frozen=True)

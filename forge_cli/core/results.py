@@ -15,7 +15,7 @@ from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import DisplayHints as DisplayHints
 from forge_cli.core.media import Image as Image
 from forge_cli.core.text import cut
-from forge_cli.core.wire import clean_text, decode_text, jsonable, own_reader, wire
+from forge_cli.core.wire import OnWire, clean_text, decode_text, jsonable, own_reader
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
@@ -161,7 +161,7 @@ class Json(KnownResult):
 
 
 @dataclass(frozen=True)
-class Custom:
+class Custom(OnWire):
     """A result of a kind of your own, such as ``git.status``; a renderer can turn it into a well-known one."""
 
     kind: str
@@ -176,10 +176,6 @@ class Custom:
         if not is_valid_kind(self.kind) or is_well_known_kind(self.kind):
             remedy = "lowercase words joined by dots, such as 'git.status', and none of the well-known kinds"
             raise ValueError(f"{self.kind!r} is not a kind for a custom result: use {remedy}")
-
-    def wire(self) -> dict[str, Any]:
-        """As a JSON object, with its kind."""
-        return wire(self)
 
     def text(self) -> str:
         """The text that the model reads: the summary, where there is one, and the data."""

@@ -57,6 +57,14 @@ def wire(value: Any) -> dict[str, Any]:
     return found
 
 
+class OnWire:
+    """A frozen dataclass that stands in events as a JSON object."""
+
+    def wire(self) -> JsonObject:
+        """As a JSON object."""
+        return wire(self)
+
+
 def both_spellings(found: Mapping[str, Any]) -> dict[str, Any]:
     """An object with its keys in camelCase beside those of before, which go with the next version."""
     return {**found, **{camel_case(key): value for key, value in found.items()}}

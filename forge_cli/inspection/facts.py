@@ -15,7 +15,7 @@ from forge_cli.engine.gate.judged_as import blocked_by_parent, same_tool
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.delegation import MAX_DEPTH
+from forge_cli.engine.runtime.children import MAX_DEPTH
 from forge_cli.engine.turns.environment import describe_zone
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.allowed import allowed_by, find_allowed

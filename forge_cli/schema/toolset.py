@@ -195,15 +195,6 @@ class Toolset(Generic[ConfigT]):
     ) -> None:
         await self.stack.__aexit__(kind, error, trace)
 
-    @property
-    def _is_empty(self) -> bool:
-        """Is there nothing to be closed?"""
-        return "stack" not in vars(self) and leaves_as_is(self, "__aexit__")
-
-    def _tools_at_hand(self) -> Sequence[Tool] | None:
-        """The tools that ``tools`` would give, if known without waiting and without code of others; else None."""
-        return vars(self).get("_marked") if leaves_as_is(self, "tools") else None
-
     async def tools(self) -> Sequence[Tool]:
         """Asked before every turn; by default the methods marked with ``@tool``."""
         return self._marked
@@ -289,11 +280,6 @@ class Toolset(Generic[ConfigT]):
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""
         return None
-
-
-def leaves_as_is(toolset: Toolset[Any], method: str) -> bool:
-    """Has the toolset no ``method`` of its own, so that calling it would give what every toolset gives?"""
-    return getattr(getattr(toolset, method), "__func__", None) is vars(Toolset)[method]
 
 
 def is_toolset(cls: Any) -> bool:

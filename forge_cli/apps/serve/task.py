@@ -12,7 +12,7 @@ from forge_cli.core.events import Event, ToolStarted, TurnStart, WorkerUpdate
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.runtime.delegation import run_to_end
+from forge_cli.engine.runtime.children import run_to_end
 from forge_cli.engine.runtime.options import Opened
 from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
 from forge_cli.schema.tool import Tool

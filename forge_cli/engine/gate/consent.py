@@ -19,6 +19,7 @@ from forge_cli.core.approval import (
     GrantRule,
     Needs,
     SessionMode,
+    Verdict,
 )
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
@@ -31,7 +32,7 @@ from forge_cli.core.wire import jsonable
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import Consented, perform_within
 from forge_cli.engine.gate.grants import AskedCall
-from forge_cli.engine.gate.judge import Caller, CallingTool, Judged, Refusal
+from forge_cli.engine.gate.judge import Caller, CallingTool, Judged, Refusal, decided
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
@@ -243,20 +244,9 @@ def _same(value: object, default: object) -> bool:
 
 def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecided:
     """How a request was settled that is not one of a call."""
-    return ApprovalDecided(
-        request.tool_call_id,
-        verdict=Approval.ASK.value,
-        approved=decision.approved,
-        by=decision.by,
-        rule=request.rule,
-        where=request.where,
-        reason=request.reason if decision.note is None else f"{request.reason}; {decision.note}",
-        cached=decision.by == "memory",
-        request_id=request.request_id,
-        grant=decision.grant,
-        via=decision.via,
-        fingerprint=request.fingerprint,
-    )
+    verdict = Verdict(Approval.ASK, request.reason, request.rule, request.where)
+    more = {"request_id": request.request_id, "fingerprint": request.fingerprint}
+    return decided(request.tool_call_id, verdict, decision, **more)
 
 
 def tell_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:

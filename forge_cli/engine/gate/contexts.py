@@ -75,7 +75,7 @@ async def _delegate(guard: Guard, call: ToolCall, clock: CallClock, task: Delega
 def _progress(
     bus: EventBus, call_id: str, home: int, token: EventLoopToken, message: str, fraction: float | None
 ) -> None:
-    event = StatusEvent("info", message, tool_call_id=call_id, progress=fraction)
+    event = StatusEvent("info", str(message), tool_call_id=call_id, progress=fraction)
     if threading.get_ident() == home:
         bus.emit(event)
     else:

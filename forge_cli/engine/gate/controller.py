@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -161,15 +162,9 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
             return replace(decision, by="user")
         case bool():
             return ApprovalDecision(decision)
-        case Mapping() if decision.keys() <= {"approved", "remember", "note", "grant"}:
-            match [decision.get(name) for name in ("approved", "remember", "note", "grant")]:
-                case [
-                    bool(approved),
-                    (None | "session") as remember,
-                    (None | str()) as note,
-                    grant,
-                ] if grant is None or isinstance(grant, GrantOffer):
-                    return ApprovalDecision(approved, remember, note, grant=grant)
+        case {"approved": bool()}:
+            with suppress(TypeError):
+                return ApprovalDecision(**{**decision, "by": "user"})
     return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision")
 
 

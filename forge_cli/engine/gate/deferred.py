@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.results import Json, ResultValue
+from forge_cli.core.results import Json
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut
-from forge_cli.core.tool import Args
 from forge_cli.engine.gate.offer import FIND_TOOLS, Offer, OfferedTools, text_tokens
 from forge_cli.engine.gate.toolbox import OpenToolset
-from forge_cli.schema.tool import Tool
-from forge_cli.schema.tool_fields import READ_ONLY
+from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset
-
-if TYPE_CHECKING:
-    from forge_cli.core.context import ToolContext
-    from forge_cli.core.wire import JsonObject
 
 SERVERS = "mcp"
 """The toolset whose tools are deferred before those of any other."""
@@ -35,12 +31,6 @@ ONE_LINE = 120
 """Characters of the description of a tool that is only named."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
-_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {"query": {"type": "string", "description": "Names of tools, or words that say what is needed"}},
-    "required": ["query"],
-    "additionalProperties": False,
-}
 
 
 class DeferredTools:
@@ -155,26 +145,20 @@ class FindTools(Toolset):
     def __init__(self, deferred: DeferredTools) -> None:
         super().__init__()
         self._deferred = deferred
-        self._tool = Tool(
-            name=FIND_TOOLS,
-            description=(
-                "Load tools whose definitions are not loaded yet, by their names or by words that say what is needed. "
-                f"At most {MOST_FOUND} are loaded at once; they can be called from then on."
-            ),
-            input_schema=_SCHEMA,
-            execute=self._find,
-            needs_approval=Approval.PRE_APPROVED,
-            effects=READ_ONLY,
-        )
 
-    async def tools(self) -> Sequence[Tool]:
-        return [self._tool]
-
-    async def _find(self, args: Args, context: ToolContext) -> ResultValue:
-        found = self.find(args["query"])
+    @tool(
+        description="Load tools whose definitions are not loaded yet, by their names or by words that say what is "
+        f"needed. At most {MOST_FOUND} are loaded at once; they can be called from then on.",
+        needs_approval=Approval.PRE_APPROVED,
+        read_only=True,
+    )
+    async def find_tools(
+        self, query: Annotated[str, Field(description="Names of tools, or words that say what is needed")]
+    ) -> Json:
+        found = self.find(query)
         if not found:
-            raise ToolError(f"no tool that could be loaded fits {args['query']!r}; try other words, or a name")
-        return Json({"loaded": [{"name": tool.name, "description": _one_line(tool)} for tool in found]})
+            raise ToolError(f"no tool that could be loaded fits {query!r}; try other words, or a name")
+        return Json({"loaded": [{"name": each.name, "description": _one_line(each)} for each in found]})
 
     def find(self, query: str) -> list[Tool]:
         """The deferred tools that a query names or describes, the best first."""

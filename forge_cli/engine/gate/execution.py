@@ -6,23 +6,20 @@ The only module of the gate that sets time limits to the code of tools: for a ca
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from forge_cli.core import bounds
-from forge_cli.core.context import Executing
+from forge_cli.core.context import executing
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT, Args
-from forge_cli.schema.tool_fields import FunctionCall
 
 if TYPE_CHECKING:
     from forge_cli.core.context import ToolContext
@@ -143,28 +140,16 @@ def _kept(performed: Performed) -> Any:
 
 
 async def perform_tool(consented: Consented, clock: CallClock, new_context: Callable[[], ToolContext]) -> Performed:
-    """Let a tool do its work, in a thread or in a task."""
-    call, execute = consented.judged.call, consented.judged.tool.execute
-    what, args = f"{TOOL}{call.name}", partial(deepcopy, consented.judged.args)
-    with Executing(call.id):
-        if not isinstance(execute, FunctionCall):
-            context = new_context()
-            return await perform(what, clock, lambda: execute(args(), context))
-        wanted = new_context() if execute.context_name else None
-        if execute.pooled:
-            done = await perform(what, clock, partial(bounds.run_in_thread, execute.here, args(), wanted))
-            return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
-        return await perform(what, clock, lambda: execute(args(), wanted))
+    """Let a tool do its work; one that takes no context gets none, and nothing is loaded for it."""
+    call, execute, args = consented.judged.call, consented.judged.tool.execute, deepcopy(consented.judged.args)
+    context: Any = new_context() if getattr(execute, "takes_context", True) else None
+    with executing(call.id):
+        return await perform(f"{TOOL}{call.name}", clock, lambda: execute(args, context))
 
 
 def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:
     """Ask code of a tool about a call, before or after it; it gets a copy of the args."""
     return bounds.call_within(bounds.CALL_LIMIT, what, function, deepcopy(args), *more)
-
-
-async def consult_async(what: str, answer: Awaitable[Any]) -> Any:
-    """Await what ``consult`` has given, where that is needed."""
-    return await perform_within(bounds.CALL_LIMIT, what, lambda: answer)
 
 
 async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:

@@ -26,19 +26,14 @@ _ARGS = 200
 
 
 def own_rules(own: Verdict, toolset: str) -> Needs:
-    """The rules that a tool offers, each in the section of its own toolset; none where it offers anything else."""
-    try:
-        needs = [[_own_rule(rule, toolset) for rule in need] for need in own.grants]
-    except (TypeError, ValueError, AttributeError):  # third-party code
-        return ()
+    """The rules that a tool offers, each in the section of its own toolset; none where one need has none."""
+    needs = [[_own_rule(rule, toolset) for rule in need] for need in own.grants]
     return needs if all(needs) else ()
 
 
 def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
-    json.dumps(rule.says)
-    at = ("toolsets", toolset, *map(str, rule.at))
-    user_at = ("policy", toolset, *map(str, rule.user_at)) if rule.user_at else None
-    return GrantRule(at, rule.says, str(rule.title), user_at)
+    user_at = ("policy", toolset, *rule.user_at) if rule.user_at else None
+    return GrantRule(("toolsets", toolset, *rule.at), rule.says, rule.title, user_at)
 
 
 def with_keys(verdict: Verdict, tool: Tool, bound_to: str) -> Verdict:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
@@ -30,22 +30,11 @@ if TYPE_CHECKING:
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.replay.replay import Replay
     from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
-
-
-class Repeated(Protocol):
-    """A session that is repeated from its record, where its calls pass the gate once more."""
-
-    def instead(self, judged: Judged) -> ToolOutcome | None:
-        """The recorded outcome, to be given instead of asking and executing; None lets the call continue."""
-        ...
-
-    def compared(self, outcome: ToolOutcome) -> ToolOutcome:
-        """The outcome that counts, once the call has one."""
-        ...
 
 
 @dataclass
@@ -78,7 +67,8 @@ class Guard:
     """Gets a result as it will be recorded, just before that."""
     sync_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
-    repeated: Repeated | None = None
+    repeated: Replay | None = None
+    """The record of a session that is repeated, where its calls pass the gate once more."""
     network_denials: list[Denial] = field(default_factory=list)
     """Connections of commands that were denied since a call last took note of them."""
     ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None

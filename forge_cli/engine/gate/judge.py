@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from forge_cli import schema
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
-from forge_cli.core.bounds import fault_text
+from forge_cli.core.bounds import CALL_LIMIT, fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
@@ -22,7 +22,7 @@ from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import Args
 from forge_cli.engine import gate
-from forge_cli.engine.gate.execution import consult, consult_async
+from forge_cli.engine.gate.execution import consult, perform_within
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import SILENT, as_verdict
 from forge_cli.schema.tool import Tool
@@ -96,22 +96,8 @@ class Judged:
 
     def decided(self, decision: ApprovalDecision, request_id: str | None = None) -> ApprovalDecided:
         """The event that records a decision on it."""
-        verdict = self.verdict
-        return ApprovalDecided(
-            self.call.id,
-            verdict=verdict.approval.value,
-            approved=decision.approved,
-            by=decision.by,
-            rule=verdict.rule,
-            where=verdict.where,
-            reason=verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}",
-            cached=decision.by == "memory",
-            request_id=request_id,
-            caller=self.calling_tool,
-            grant=decision.grant,
-            via=decision.via,
-            fingerprint=self.fingerprint,
-        )
+        more = {"request_id": request_id, "caller": self.calling_tool, "fingerprint": self.fingerprint}
+        return decided(self.call.id, self.verdict, decision, **more)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -143,6 +129,23 @@ class Judged:
         """The args with every path resolved, wherever it stands in them."""
         places = {path.use.at: path.place for path in self.places if path.use.at}
         return schema.found_paths.with_paths(self.args, places) if places else self.args
+
+
+def decided(call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any) -> ApprovalDecided:
+    """The event that records a decision."""
+    return ApprovalDecided(
+        call,
+        verdict=verdict.approval.value,
+        approved=decision.approved,
+        by=decision.by,
+        rule=verdict.rule,
+        where=verdict.where,
+        reason=verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}",
+        cached=decision.by == "memory",
+        grant=decision.grant,
+        via=decision.via,
+        **more,
+    )
 
 
 class Refusal(Exception):
@@ -269,10 +272,11 @@ class Judge:
                 sandbox=self.sandbox.view(judged.places, changes=False),
             )
             try:
-                given = (judged.args, context)[: positional_count(said) or 1]
-                said = consult(f"the check of {tool.name}", said, *given)
+                more = [context] if positional_count(said) == 2 else []
+                said = consult(f"the check of {tool.name}", said, judged.args, *more)
                 if inspect.isawaitable(said):
-                    said = await consult_async(f"the check of {tool.name}", said)
+                    answer = said
+                    said = await perform_within(CALL_LIMIT, f"the check of {tool.name}", lambda: answer)
             except ToolError:
                 raise
             except Exception as error:  # third-party code: no failure in it may open the gate

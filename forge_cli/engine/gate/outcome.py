@@ -58,7 +58,8 @@ async def conclude(
         outcome = guard.repeated.compared(outcome)
     else:
         _tell_tool(outcome, guard.offers.get(outcome.call.name))
-    outcome = outcome.lasting(round((time.monotonic() - requested.started - requested.waited) * 1000))
+    seconds = time.monotonic() - requested.started - requested.waited
+    outcome = replace(outcome, duration_ms=round(seconds * 1000))
     if guard.before_result and not is_small(outcome.value):
         await guard.before_result(outcome.value.wire())
     guard.finish(outcome)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from forge_cli.schema.tool import Tool
     from forge_cli.schema.toolset import ApprovalConfig
 
-Stated = tuple[Approval | None, Mark | None]
-"""The word of a worker, and its place in the file."""
 BY_ZONE, BY_RULE = "by zone", "by rule"
 """The sources of a verdict on a call whose args decide: the zones of its paths, or rules and checks of its toolset."""
 UNBOUND = "it is not bound to zones"
@@ -38,16 +36,10 @@ class Policy:
     @classmethod
     def of(cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None) -> Policy:
         """Read ``approval: {default, tools}`` of a toolset for one of its tools (its name before ``prefix:``)."""
-        named = config.tools.get(tool), config.where("tools", tool)
-        return cls.stated(tool, toolset, named, (config.default, config.where("default")), caution)
-
-    @classmethod
-    def stated(cls, tool: str, toolset: str, named: Stated, default: Stated, caution: str | None = None) -> Policy:
-        """The policy from what a worker says of one tool by its name, and of all those of its toolset."""
         section = f"toolsets.{toolset}.approval"
         return cls(
-            _rule(*named, f"{section}.tools.{tool}"),
-            _rule(*default, f"{section}.default"),
+            _rule(config.tools.get(tool), config.where("tools", tool), f"{section}.tools.{tool}"),
+            _rule(config.default, config.where("default"), f"{section}.default"),
             GrantRule(("toolsets", toolset, "approval", "tools", tool), PRE_APPROVED, f"every call of {tool}"),
             caution,
         )

@@ -16,7 +16,7 @@ from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
 from forge_cli.schema.tool import Tool, llm_tools
-from forge_cli.schema.toolset import Toolset, leaves_as_is
+from forge_cli.schema.toolset import Toolset
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
@@ -70,8 +70,6 @@ class OpenToolset:
         return None if self.toolset.picks else self.toolset.config.tools
 
     async def _tools(self) -> Sequence[Tool]:
-        if (at_hand := self.toolset._tools_at_hand()) is not None:
-            return at_hand
         if self.announce:
             self.announce()
         try:
@@ -91,8 +89,6 @@ class OpenToolset:
         return toolset_failure(self.name, self.source, self.where, what, error)
 
     def instructions(self) -> str | None:
-        if leaves_as_is(self.toolset, "instructions"):
-            return None
         try:
             said = call_within(CALL_LIMIT, f"instructions() of {self.title}", self.toolset.instructions)
             return None if said is None else str(said)
@@ -103,8 +99,6 @@ class OpenToolset:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close it; what goes wrong is a WorkerError, and the others are closed all the same."""
-        if self.toolset._is_empty:
-            return
         try:
             await wait_within(CALL_LIMIT, "__aexit__()", self.toolset.__aexit__, kind, error, trace, of=self.title)
         except Exception as problem:  # third-party code

@@ -209,15 +209,8 @@ class Hooks:
         names = judged.names if judged else (outcome.call.name,)
         verdict = judged.verdict.approval.value if judged else None
         for hook in self.matching("after_tool", *names):
-            told = HookCall(
-                event="after_tool",
-                session=self.session,
-                worker=self.worker,
-                tool=outcome.call.name,
-                args=judged.args if judged else outcome.call.args,
-                verdict=verdict,
-                status=outcome.status,
-            )
+            args = judged.args if judged else outcome.call.args
+            told = self._told("after_tool", tool=outcome.call.name, args=args, verdict=verdict, status=outcome.status)
             self._warn_late(hook, await self._ask(hook, told, outcome.call.id), outcome.call.id)
 
     async def while_asked(
@@ -256,27 +249,20 @@ class Hooks:
 
     async def session_starts(self) -> None:
         for hook in self.matching("session_start"):
-            said = await self._ask(hook, self._session_call("session_start"))
+            said = await self._ask(hook, self._told("session_start"))
             if said.answer.verdict == "blocked":
                 why = said.answer.note or "it does not say why"
                 raise SessionRefused(f"the hook {hook.title} does not let the session begin: {why}", where=hook.where)
 
     async def session_ends(self) -> None:
         for hook in self.matching("session_end"):
-            self._warn_late(hook, await self._ask(hook, self._session_call("session_end")))
+            self._warn_late(hook, await self._ask(hook, self._told("session_end")))
 
-    def _session_call(self, event: HookName) -> HookCall:
-        return HookCall(event=event, session=self.session, worker=self.worker)
+    def _told(self, event: HookName, **more: Any) -> HookCall:
+        return HookCall(event=event, session=self.session, worker=self.worker, **more)
 
     def _call(self, event: HookName, judged: Judged) -> HookCall:
-        return HookCall(
-            event=event,
-            session=self.session,
-            worker=self.worker,
-            tool=judged.call.name,
-            args=judged.args,
-            verdict=judged.verdict.approval.value,
-        )
+        return self._told(event, tool=judged.call.name, args=judged.args, verdict=judged.verdict.approval.value)
 
     async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> Heard:
         """Run one hook; what goes wrong is a warning, and what it notes is told, beside a prompt as progress."""

@@ -79,7 +79,7 @@ class Plugin:
         """
         package, known = self.value.partition(":")[0].partition(".")[0], {} if known is None else known
         if package not in known:
-            known[package] = _digest((file, _stamp(file)) for file in _files_of(package))
+            known[package] = _digest((file, file_stamp(file)) for file in _files_of(package))
         return _digest([asdict(self), __version__, known[package]])
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     file = cache / f"plugins-{_digest([path, __version__])[:16]}.json"
     plugins = _read(file, path)
     if plugins is None:
-        stamps = {entry: _stamp(entry) for entry in path}
+        stamps = {entry: file_stamp(entry) for entry in path}
         plugins = _search(stamps)
         _keep(file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
@@ -147,7 +147,7 @@ def _read(file: Path, path: list[str]) -> set[Plugin] | None:
     """The kept value, if it still holds; a file that holds something else counts for nothing."""
     try:
         kept = json.loads(file.read_bytes())
-        holds = kept["path"] == path and all(_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
+        holds = kept["path"] == path and all(file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
         sound = all(isinstance(text, str) for entry in kept["plugins"] for text in entry.values())
         return {Plugin(**entry) for entry in kept["plugins"]} if holds and sound else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -163,7 +163,7 @@ def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
         place = getattr(distribution, "_path", None)
         if isinstance(place, Path):
             file = str(place / "entry_points.txt")
-            stamps[file] = _stamp(file)
+            stamps[file] = file_stamp(file)
             if stamps[file] is None:
                 continue
         found = _plugins_of(distribution)
@@ -178,18 +178,10 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
         if not entries or not (name := distribution.name):
             return []
-        version, summary = _field_of(distribution, "Version") or "?", _field_of(distribution, "Summary")
-        return [Plugin(entry.name, entry.value, name, version, summary) for entry in entries]
+        version, summary = (" ".join((distribution.metadata[key] or "").split()) for key in ("Version", "Summary"))
+        return [Plugin(entry.name, entry.value, name, version or "?", summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
-
-
-def _field_of(distribution: Distribution, name: str) -> str:
-    """The version; without one, importlib_metadata, which takes over once it is imported, raises an error."""
-    try:
-        return " ".join((distribution.metadata[name] or "").split())
-    except Exception:
-        return ""
 
 
 def _files_of(package: str) -> list[str]:
@@ -211,12 +203,13 @@ def _keep(file: Path, found: dict[str, Any]) -> None:
         files.replace.replace_file(file, json.dumps(found), durable=False)
 
 
-def _stamp(path: str) -> list[int] | None:
+def file_stamp(path: str | Path) -> list[int] | None:
+    """Equal as long as a file was not written to, as far as can be told without reading it; None where it is not."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return [status.st_mtime_ns, status.st_size]
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
 def _digest(parts: Iterable[Any]) -> str:

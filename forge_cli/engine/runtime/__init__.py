@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime import children as children
     from forge_cli.engine.runtime import commands as commands
     from forge_cli.engine.runtime import conversation as conversation
-    from forge_cli.engine.runtime import delegation as delegation
     from forge_cli.engine.runtime import other_zones as other_zones
     from forge_cli.engine.runtime import reopening as reopening
     from forge_cli.engine.runtime import requests as requests

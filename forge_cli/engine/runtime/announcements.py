@@ -22,7 +22,7 @@ class Announcer:
         self._offered: tuple[tuple[dict[str, Any], ...], tuple[Mapping[str, Any], ...]] = (), ()
 
     def notify(self, level: StatusLevel, message: str) -> None:
-        status = StatusEvent(level, message)
+        status = StatusEvent(level, str(message))
         if self._held is None:
             self._bus.emit(status)
         else:

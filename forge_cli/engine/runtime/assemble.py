@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from forge_cli import engine, sandbox
-from forge_cli.core.bounds import call_within, is_of_forge, wait_within
+from forge_cli.core.bounds import call_within, wait_within
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.source import Source
 from forge_cli.core.zones import Zone, ZoneMode
@@ -25,7 +25,7 @@ from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, open_zones
-from forge_cli.schema.toolset import ToolsetEnv, leaves_as_is
+from forge_cli.schema.toolset import ToolsetEnv
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import Denial
@@ -184,12 +184,7 @@ class Assembler:
         if self._only_reads and make:
             make, spare = False, temporary_folder(self.stack)
         outer = self.parent.guard.sandbox if self.parent else None
-        kind = (make, self._only_reads, tuple(self.added)) if outer is None and spare is None else None
-        zones = folder.zones.get(kind, ())
-        if not zones or not all(os.path.isdir(zone.path) for zone in zones):  # a tool may have removed one since
-            zones = self._find_zones(outer, make, spare)
-            if kind:
-                folder.zones[kind] = zones
+        zones = self._find_zones(outer, make, spare)
         protected, isolation = prepared.protected, folder.isolation
         if outer is not None:
             protected = (*protected, *outer.protected)
@@ -327,28 +322,19 @@ async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, sta
     """Open a toolset for one of its sections."""
     plugin = named.plugin
     plugin.announce()
-    make = partial(named.cls, config, env)
-    toolset = await _enter(make, named.name, plugin.source, stack, named.where, bound=not is_of_forge(named.cls))
+    toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
     toolset.announce, toolset.digest = plugin.announce, plugin.digest
     toolset.known = named.offers.setdefault(id(config), {})
     return toolset
 
 
 async def _enter(
-    make: Callable[[], Toolset],
-    name: str,
-    source: Source,
-    stack: AsyncExitStack,
-    where: Mark | None = None,
-    *,
-    bound: bool = True,
+    make: Callable[[], Toolset], name: str, source: Source, stack: AsyncExitStack, where: Mark | None = None
 ) -> OpenToolset:
-    """``bound`` says that third-party code makes it."""
     title, seconds = toolset_title(name, source), import_timeout()
     try:
-        toolset = call_within(seconds, f"making {title}", make) if bound else make()
-        if not leaves_as_is(toolset, "__aenter__"):
-            await wait_within(seconds, "opening it", toolset.__aenter__, of=title)
+        toolset = call_within(seconds, f"making {title}", make)
+        await wait_within(seconds, "opening it", toolset.__aenter__, of=title)
     except ForgeError:
         raise
     except Exception as error:  # third-party code: a toolset that cannot start

@@ -2,83 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from typing import NoReturn, Protocol
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
 
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ForgeError, ToolError
-from forge_cli.core.events import WorkerUpdate
+from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import Attachment
 from forge_cli.core.phrases import child_task
-from forge_cli.engine.runtime.delegation import Parent, child_bus, run_to_end
-from forge_cli.engine.runtime.model import ReplayedModel
+from forge_cli.core.results import Text
 from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Past, PastChild
+from forge_cli.record.state import cut_off_text
+from forge_cli.sandbox import files
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.open_worker import OpenWorker
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChildSpec:
-    """The parts of a child worker's runtime."""
+MAX_DEPTH = 5
 
-    worker: Worker
-    parent: Parent
-    bus: EventBus
-    interrupt: InterruptSignal
-    past: Past | None
-    """The state in which it was left, when its session is resumed."""
-    replay: ReplayedModel | None
+T = TypeVar("T")
 
 
-class RunsTasks(Protocol):
-    """A runtime, as far as its parent knows it."""
+def check_child(parent: OpenWorker, worker: Worker) -> None:
+    """Refuse a child that is at work already, one too deep, and one that the parent may have written."""
+    names = " > ".join((*parent.path, worker.name))
+    if any(worker.path.resolve() == other.path.resolve() for other in parent.workers):
+        raise ToolError(f"'{worker.name}' is at work already and cannot be called again: {names}")
+    if len(parent.workers) > MAX_DEPTH:
+        deep = f"would be {len(parent.workers)} workers deep, and {MAX_DEPTH} is the most"
+        raise ToolError(f"'{worker.name}' {deep}: {names}")
+    if files.caps.can_write_silently(parent.assembly.guard.sandbox, worker.path):
+        raise ToolError(
+            f"'{worker.name}' is not called: '{parent.spec.worker.name}' can change {worker.path} without asking, "
+            "and so what it may do; keep worker files out of zones that pre-approve writing"
+        )
 
-    async def run(self, task: str, attachments: Sequence[Attachment] = (), /) -> WorkerResult: ...
+
+def child_bus(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str) -> EventBus:
+    """The bus on which a child worker speaks; ``path`` leads to its parent."""
+    return bus.child(Origin(worker, len(path), delegation, (*path, worker)))
 
 
-def _no_child(*_: object) -> NoReturn:
-    raise ToolError("the session has ended")
+def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) -> None:
+    """Write down the end of child workers that a session was cut off with, and of their calls."""
+    for child in lost:
+        own = child_bus(bus, path, child.worker, child.delegation)
+        close_lost(child.past.lost, own, (*path, child.worker))
+        for call in child.past.cut_off:
+            text = cut_off_text(call, child.past.in_flight)
+            own.emit(ToolResult(call.id, call.name, "interrupted", Text(text), 0, text, parent_call_id=call.parent))
+        own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 
-MakeRuntime = Callable[[ChildSpec], AbstractAsyncContextManager[RunsTasks]]
+async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) -> T:
+    """Do work that ends by its own means: who cancels it sets its signal, and waits for the end."""
+
+    async def contain() -> None:
+        try:
+            done.append(await work())
+        except Exception as failure:  # raised below, where somebody waits for it
+            failures.append(failure)
+
+    done, failures = list[T](), list[Exception]()
+    task = asyncio.create_task(contain())
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            with anyio.CancelScope(shield=cancelled is not None):
+                await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+            signal.interrupt("cancelled")
+    if cancelled:
+        raise cancelled
+    if failures:
+        raise failures[0]
+    return done[0]
 
 
 class Children:
     """The child workers of one runtime; ``results`` are those of its task so far."""
 
-    def __init__(self, make: MakeRuntime, past: Past | None) -> None:
+    def __init__(self, make: Callable[..., WorkerRuntime], past: Past | None) -> None:
         self.results: list[WorkerResult] = []
         self._make = make
-        self._make_parent: Callable[[], Parent] = _no_child
-        """Set by ``start_task``, before the first call."""
-        self._parent: Parent | None = None
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
 
-    def start_task(self, parent: Callable[[], Parent]) -> None:
-        """From now on children are called by this parent, for the task that it has now; made for the first of them."""
-        self.results.clear()
-        self._make_parent, self._parent = parent, None
-
-    def close(self) -> None:
-        """No child is called any more: let go of the runtime, which holds these children."""
-        self._make = self._make_parent = _no_child
-        self._parent = None
-
-    async def delegate(self, call: ToolCall, task: Delegation) -> str:
-        """Let a child do a task that a call gave; its answer, or a ToolError that says how it ended."""
-        parent = self._parent = self._parent or self._make_parent()
+    async def delegate(self, parent: OpenWorker, call: ToolCall, task: Delegation) -> str:
+        """Let a child of an open worker do a task that a call gave; its answer, or a ToolError with how it ended."""
         spec, said = parent.spec, child_task(task.input, task.instructions)
         try:
             worker = load_worker(spec.worker.folder / task.worker)
         except ForgeError as error:
             raise ToolError(str(error)) from None
-        parent.check(worker)
-        begun = self._resumable(call, worker.name, parent.opened.loop.redactor.redact(said))
+        check_child(parent, worker)
+        begun = self._resumable(call, worker.name, parent.loop.redactor.redact(said))
         if begun and begun.answer is not None:
             return begun.answer
         delegation = begun.delegation if begun else new_id("task")
@@ -87,15 +115,13 @@ class Children:
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
-            child = ChildSpec(
-                worker=worker,
-                parent=parent,
-                bus=bus,
-                interrupt=signal,
-                past=begun.past if begun else None,
-                replay=spec.replay.child(call, worker.name) if spec.replay else None,
-            )
-            result = await self._run(child, "" if begun else said, task.attachments)
+            """How the task ended; a worker that cannot even start has failed."""
+            past, replay = begun.past if begun else None, spec.replay.child(call, worker.name) if spec.replay else None
+            try:
+                async with self._make(worker, parent, bus, signal, past, replay) as runtime:
+                    result = await runtime.run("" if begun else said, task.attachments)
+            except ForgeError as error:
+                result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
             self.results.append(result)
             ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
             bus.emit(ended)
@@ -111,11 +137,3 @@ class Children:
                 self._open[call.id].remove(child)
                 return child
         return None
-
-    async def _run(self, child: ChildSpec, task: str, files: Sequence[Attachment]) -> WorkerResult:
-        """How the task ended; a worker that cannot even start has failed."""
-        try:
-            async with self._make(child) as runtime:
-                return await runtime.run(task, files)
-        except ForgeError as error:
-            return WorkerResult.not_begun(error, session_id=child.parent.spec.session_id, worker=child.worker.name)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.bounds import CALL_LIMIT, LOAD_LIMIT, fault_text, wait_within
-from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
 from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, UserInput
 from forge_cli.core.interrupt import Ended
@@ -22,6 +22,7 @@ from forge_cli.core.tool import LONGEST
 from forge_cli.core.wire import wire
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
+from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.going_back import GoingBack
 from forge_cli.engine.runtime.open_worker import OpenWorker
 from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
@@ -32,44 +33,25 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.find import find_kept
 from forge_cli.record.overview import overview
 from forge_cli.sandbox.zones.added import added_zone
-from forge_cli.schema.toolset import leaves_as_is
 
 if TYPE_CHECKING:
     from forge_cli.core.requests import PromptSpec
     from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
 PATIENCE = 20.0
 """Seconds that a model has to find a title."""
-Stamp = tuple[tuple[str, int, int, int], ...]
-
-
-class Session(Protocol):
-    """A runtime, as its commands see it."""
-
-    @property
-    def bus(self) -> EventBus: ...
-
-    @property
-    def opened(self) -> OpenWorker: ...
-
-    async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker again, as this says; what goes wrong is raised, and the old one stays."""
-        ...
-
-    def change_model(self, spec: RuntimeSpec) -> OpenWorker:
-        """Let the model that this names take the next turns."""
-        ...
 
 
 class SessionCommands:
     """Obeys one command after the other, between two tasks; what goes wrong is a status of level ``error``."""
 
-    def __init__(self, session: Session, leave: Callable[[], None]) -> None:
+    def __init__(self, session: WorkerRuntime, leave: Callable[[], None]) -> None:
         self._session = session
         self._leave = leave
         spec = session.opened.spec
-        self._files = WorkerFiles(spec.worker)
+        self._stamps = _stamps(spec.worker)
         self._titled = bool(spec.resume and spec.resume.title)
         self.next_session: str | None = None
         """The session that is to be opened when this one has ended."""
@@ -138,7 +120,8 @@ class SessionCommands:
     async def notice_edits(self) -> None:
         """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
         worker = self._session.opened.spec.worker
-        if not self._files.edited(worker):
+        before, self._stamps = self._stamps, _stamps(worker)
+        if before == self._stamps:
             return
         try:
             await self._open_edited()
@@ -192,7 +175,7 @@ class SessionCommands:
                 self._session.bus.emit(SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage))
 
     async def _reload(self, args: Sequence[str]) -> None:
-        self._files.edited(self._session.opened.spec.worker)
+        self._stamps = _stamps(self._session.opened.spec.worker)
         try:
             await self._open_edited()
         except ForgeError as error:
@@ -317,43 +300,20 @@ class Prompts:
 
 
 async def _prompts_of(opened: OpenToolset) -> Sequence[PromptSpec]:
-    if leaves_as_is(opened.toolset, "prompts"):
-        return ()
     try:
         return list(await wait_within(CALL_LIMIT, "prompts()", opened.toolset.prompts, of=opened.title))
     except Exception:  # third-party code
         return ()
 
 
-class WorkerFiles:
-    """The files that say what a worker is, as they were when they were looked at last.
-
-    A ``tools.py`` is not among them: its toolset looks at it before every turn.
-    """
-
-    def __init__(self, worker: Worker) -> None:
-        self._seen = stamp(worker)
-
-    def edited(self, worker: Worker) -> bool:
-        """Has anybody written to them since this was asked last?"""
-        before, self._seen = self._seen, stamp(worker)
-        return before != self._seen
-
-
-def stamp(worker: Worker) -> Stamp:
-    """Equal as long as the files were not written to, as far as can be told without reading them."""
-    return tuple(sorted(_look(worker)))
-
-
-def _look(worker: Worker) -> Iterator[tuple[str, int, int, int]]:
+def _stamps(worker: Worker) -> dict[Path, list[int] | None]:
+    """The files that say what a worker is, as they are now; its ``tools.py`` is looked at before every turn."""
+    found: dict[Path, list[int] | None] = {}
     for pattern in {worker.path, *plugin_files(worker)}:
         names = pattern.relative_to(pattern.anchor).as_posix()
         for path in Path(pattern.anchor).glob(names) if "*" in names else [pattern]:
-            try:
-                info = path.stat()
-            except OSError:
-                continue
-            yield str(path), info.st_ino, info.st_size, info.st_mtime_ns
+            found[path] = file_stamp(path)
+    return found
 
 
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:

@@ -18,7 +18,7 @@ from forge_cli.record.rewind import SaidMessage, calls_since, said_messages
 from forge_cli.record.undo import Undoing, find_calls, look, undo
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.commands import Session
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 _DONE = {"restore": "restored", "remove": "removed", "nothing": "was as before"}
 _WOULD = {"restore": "would be restored", "remove": "would be removed", "nothing": "is as before"}
@@ -29,7 +29,7 @@ _SHOWN, _NAMED = 60, 5
 class GoingBack:
     """Obeys ``undo`` and ``rewind``, and says what happened to each file."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WorkerRuntime) -> None:
         self._session = session
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:

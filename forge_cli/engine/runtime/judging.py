@@ -18,6 +18,7 @@ from forge_cli.engine.gate.answer import VerdictAnswer, outlook_of, refused
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged, Refusal
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.prepared import PreparedWorker, protected_files
 from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.without_model import opened
@@ -28,7 +29,6 @@ from forge_cli.record.open import open_session
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import own_redactor
 
-Stamp = tuple[int, int, int] | None
 Note = Callable[[Event], None]
 
 
@@ -39,7 +39,7 @@ async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None
     Nothing is executed, no model is asked and no zone is made. Plugins run in this process, as when the worker runs.
     ``maker`` is the program that makes the calls: then every one is kept, in a session that ends with the gate.
     """
-    stamps = {file: _stamp(file) for file in _files(worker, workspace)}  # before they are read
+    stamps = {file: file_stamp(file) for file in _files(worker, workspace)}  # before they are read
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
         with ExitStack() as stack:
             begin = (lambda name: stack.enter_context(_recorded(worker, workspace, name))) if maker else None
@@ -51,7 +51,7 @@ class Gate:
     """Judges calls by the policy of one worker in one folder."""
 
     _guard: Guard
-    _stamps: dict[Path, Stamp]
+    _stamps: dict[Path, list[int] | None]
     _maker: str
     _begin: Callable[[str], Note] | None
     _note: Note | None = field(default=None, init=False)
@@ -59,7 +59,7 @@ class Gate:
     @property
     def stale(self) -> bool:
         """Has a file changed since then that says what is allowed? Then it is time for another gate."""
-        return any(_stamp(file) != stamp for file, stamp in self._stamps.items())
+        return any(file_stamp(file) != stamp for file, stamp in self._stamps.items())
 
     async def judge(self, tool: str, args: JsonObject, *, made: bool = False) -> VerdictAnswer:
         """The verdict with its reason, rule and place: the object that ``forge approve --json`` prints.
@@ -139,11 +139,3 @@ def _files(worker: Worker, workspace: Path) -> Iterable[Path]:
         POLICY,
         Path(os.environ.get(POLICY_VARIABLE) or POLICY),
     )
-
-
-def _stamp(file: Path) -> Stamp:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import engine, files, sandbox
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bounds import CALL_LIMIT, fault_text, is_of_forge, wait_within
+from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
-from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.model import ChosenModel, choose_model
 from forge_cli.engine.runtime.unfinished import OpenCalls
 from forge_cli.engine.turns.environment import (
     describe_changes,
@@ -30,7 +30,9 @@ from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop, Tally
 from forge_cli.engine.turns.window import Context
-from forge_cli.files.settings import has_policy
+from forge_cli.files.home import close_home
+from forge_cli.files.repository import git_branch
+from forge_cli.files.settings import has_policy, untrusted_project
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.consent import ResumedCalls
     from forge_cli.engine.gate.guard import Delegate
-    from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.prepared import PreparedFolder
     from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
     from forge_cli.files.settings import Settings
@@ -57,6 +58,8 @@ class OpenWorker:
     price: LatePrice
     loop: Loop
     open_calls: OpenCalls
+    budget: Budget | None = None
+    """Of the task at hand, which its children use as well."""
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """Count what servers have the model answer from now on in this task."""
@@ -70,9 +73,16 @@ class OpenWorker:
         parent, pool = (spec.parent.budget, None) if spec.parent else (None, spec.pool)
         return Budget(limits, self.price, parent, worker=spec.worker.name, pool=pool)
 
-    def as_parent(self, budget: Budget | None = None) -> Parent:
-        """The budget of the children of a task with this budget, or of a call that belongs to no task."""
-        return engine.runtime.delegation.Parent(self, budget or self.new_budget())
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """From the root down to this one."""
+        above = self.spec.parent.workers if self.spec.parent else ()
+        return (*above, self.spec.worker)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the workers from the root down to this one."""
+        return tuple(worker.name for worker in self.workers)
 
     @property
     def zones(self) -> tuple[Mapping[str, Any], ...]:
@@ -110,7 +120,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     folder = prepared.within(spec.workspace or _own_workspace(spec.worker) or Path.cwd())
     settings = folder.settings
     spec = folder.organisation.applied(spec) if folder.organisation else spec
-    closed = prepared.home_warning if spec.is_root else None
+    closed = close_home(prepared.home) if spec.is_root else None
     controller = ApprovalController(
         approval_mode_of(spec, settings),
         spec.approval_callback,
@@ -125,10 +135,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         notify("warning", unused)
     if closed:
         notify("warning", closed)
-    if spec.is_root and spec.home is None and (file := folder.untrusted_project):
+    if spec.is_root and spec.home is None and (file := untrusted_project(prepared.home, folder.workspace)):
         notify("warning", f"{file} ignored: you have not trusted this folder. Run: forge trust")
     model = choose_model(spec, folder, notify)
-    if spec.parent is None or model.provider is not spec.parent.opened.model.provider:
+    if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(close_model, model.provider)
     price = price_of(spec, settings, model)
     assembly = await assemble_worker(spec, folder, controller, stack, notify, delegate)
@@ -223,30 +233,9 @@ def _listen(spec: RuntimeSpec, folder: PreparedFolder, stack: AsyncExitStack) ->
     return open_calls
 
 
-def choose_model(spec: RuntimeSpec, folder: PreparedFolder, notify: Notify) -> ChosenModel:
-    if replay := spec.replay:
-        if spec.is_root:
-            notify("info", replay.announcement)
-        return ChosenModel(replay)
-    choice = ModelChoice(
-        worker=spec.worker,
-        folders=(folder.workspace, Path.cwd()),
-        settings=folder.settings,
-        host=spec.host,
-        notify=notify,
-    )
-    earlier, given = spec.resume.model if spec.resume else None, spec.model
-    if given is None and spec.resume:
-        given = spec.resume.chosen_model
-    return choice.choose(given, spec.parent.opened.model if spec.parent else None, earlier)
-
-
 async def close_model(provider: ModelProvider) -> None:
     try:
-        if is_of_forge(provider):
-            await provider.aclose()
-        else:
-            await wait_within(CALL_LIMIT, "closing it", provider.aclose, of=provider.name)
+        await wait_within(CALL_LIMIT, "closing it", provider.aclose, of=provider.name)
     except Exception as error:  # third-party code
         raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
@@ -327,7 +316,7 @@ def _environment(
     if replay:
         now = replay.environment or last
     else:
-        now = environment_of(spec.worker, assembly.toolbox, assembly.guard.judge, folder.branch)
+        now = environment_of(spec.worker, assembly.toolbox, assembly.guard.judge, git_branch(folder.workspace))
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))

@@ -17,10 +17,10 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
-from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES
-from forge_cli.files.repository import Guidance, git_branch, guidance_files
-from forge_cli.files.settings import load_settings, organisation_policy, untrusted_project
+from forge_cli.files.repository import Guidance, guidance_files
+from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox import zones
 from forge_cli.sandbox.secrets import own_redactor
@@ -99,8 +99,6 @@ class PreparedFolder:
         self.worker, self.workspace = worker, workspace
         self._home = worker.home
         self._guidance: dict[bool | None, Guidance] = {}
-        self.zones: dict[object, tuple[Zone, ...]] = {}
-        """Those that were opened so far, by how."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -137,14 +135,6 @@ class PreparedFolder:
     def policies(self) -> UserPolicies:
         """Settings of the user and the project for toolsets."""
         return user_policies(self.worker.host, self.settings, self._home)
-
-    @cached_property
-    def untrusted_project(self) -> Path | None:
-        return untrusted_project(self._home, self.workspace)
-
-    @cached_property
-    def branch(self) -> str | None:
-        return git_branch(self.workspace)
 
     def guidance(self, told: bool | None) -> Guidance:
         """The text of AGENTS.md there; ``told`` decides for workers that leave it open."""
@@ -244,11 +234,6 @@ class PreparedWorker:
     @cached_property
     def redactor(self) -> Redactor:
         return own_redactor(home=self.home)
-
-    @cached_property
-    def home_warning(self) -> str | None:
-        """The problem of forge's own folder, which is closed to others by this."""
-        return close_home(self.home)
 
     def within(self, workspace: Path) -> PreparedFolder:
         """The parts that depend on the real working directory; most items of a batch have the same."""

@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from forge_cli.engine.runtime.model import choose_model
 from forge_cli.engine.runtime.open_worker import (
     OpenWorker,
     approval_mode_of,
     assemble_worker,
-    choose_model,
     close_model,
     make_loop,
     price_of,

@@ -6,10 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from forge_cli import record
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -39,17 +38,17 @@ from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.files.worker import Limits
 from forge_cli.record.log import SessionLost, new_session_id
-from forge_cli.schema.toolset import leaves_as_is
+from forge_cli.schema.toolset import Toolset
 
 if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
     from forge_cli.core.context import Delegation
     from forge_cli.core.messages import Attachment, ModelProvider
     from forge_cli.engine.gate.controller import ApprovalCallback
-    from forge_cli.engine.runtime.children import Children, ChildSpec
+    from forge_cli.engine.replay.replay import Replay
+    from forge_cli.engine.runtime.children import Children
     from forge_cli.engine.runtime.commands import SessionCommands
     from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks
-    from forge_cli.engine.runtime.delegation import Parent
     from forge_cli.engine.runtime.reopening import Owner
     from forge_cli.engine.runtime.stream import EventStream
     from forge_cli.engine.turns.output import OutputSchema
@@ -57,15 +56,6 @@ if TYPE_CHECKING:
     from forge_cli.record.open import OpenSession
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.schema.tool import Tool
-
-
-@dataclass(frozen=True)
-class WorkSoFar:
-    """The rest of a task that is not done yet."""
-
-    tally: Tally = field(default_factory=Tally)
-    budget: Budget | None = None
-    started: float = field(default_factory=time.monotonic)
 
 
 class WorkerRuntime:
@@ -100,9 +90,11 @@ class WorkerRuntime:
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        own = (wiring or Wiring()).of(worker, session)
+        wiring = wiring or Wiring()
+        own = {each.name: getattr(wiring, each.name) for each in fields(Wiring)} | {"host": wiring.host.beside(worker)}
         if session is not None:
             resume = session.resumed
+            own |= {"session_id": session.id, "sinks": (*session.sinks, *wiring.sinks)}
         if isinstance(output_schema, Mapping):
             output_schema = turns.output.OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(
@@ -128,10 +120,9 @@ class WorkerRuntime:
         self._stack = AsyncExitStack()
         self._announcer = Announcer(spec.bus, is_root=spec.is_root)
         self._children: Children | None = None
-        self._as_parent: Callable[[], Parent] | None = None
         self._open: OpenWorker | None = None
         self._started = self._ended = False
-        self._work_so_far = WorkSoFar()
+        self._tally, self._budget = Tally(), cast(Budget | None, None)
         self._result: WorkerResult | None = None
         self._conversation: Conversation | None = None
         self._commands: SessionCommands | None = None
@@ -204,7 +195,6 @@ class WorkerRuntime:
             async with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
                 opened = await open_worker(spec, self._stack, self._announcer.notify, self._delegate)
             self._open, self._started = opened, True
-            self._start_children(opened.as_parent)
             if self.is_root:
                 self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
                 if spec.session and spec.session.log:
@@ -255,12 +245,13 @@ class WorkerRuntime:
         opened, task = self.opened, _task(task, self._past)
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
-        budget = opened.new_budget()
-        self._work_so_far, self._result = WorkSoFar(Tally(), budget), None
-        opened.start_task(self._work_so_far.tally, budget)
-        self._start_children(partial(opened.as_parent, budget))
+        tally, budget = Tally(), opened.new_budget()
+        self._tally, self._budget, self._result = tally, budget, None
+        opened.start_task(tally, budget)
+        if self._children:
+            self._children.results.clear()
         try:
-            ending = Ending(await self._work(opened, task, attachments, self._work_so_far.tally, budget))
+            ending = Ending(await self._work(opened, task, attachments, tally, budget))
         except (Ended, ForgeError) as cause:
             ending = Ending.early(cause, opened.loop.last_text)
         except asyncio.CancelledError:
@@ -272,16 +263,15 @@ class WorkerRuntime:
         return self._result
 
     def _build_result(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
-        work = self._work_so_far
         return build_result(
             ending,
             session_id=self.session_id,
             worker=self.worker.name,
             model=opened.loop.model.name,
-            tally=work.tally,
-            budget=work.budget or opened.new_budget(),
+            tally=self._tally,
+            budget=self._budget or opened.new_budget(),
             children=self._children.results if self._children else (),
-            duration_ms=round((time.monotonic() - work.started) * 1000),
+            duration_ms=round((time.monotonic() - self._tally.started) * 1000),
         )
 
     def end_now(self, end: ForcedEnd) -> WorkerResult:
@@ -289,7 +279,7 @@ class WorkerRuntime:
         if self._result:
             return self._result
         opened = self._open
-        ending = Ending.forced(end, self._work_so_far.budget, opened.loop.last_text if opened else "")
+        ending = Ending.forced(end, self._budget, opened.loop.last_text if opened else "")
         if opened is None:
             session = self.session_id if self._past else ""  # a new one has no line yet, so there is none
             return WorkerResult.without_work(ending, session_id=session, worker=self.worker.name)
@@ -306,38 +296,38 @@ class WorkerRuntime:
         past, self._past = self._past, None
         with deadline(budget, self.interrupt_signal):
             if past:
-                parts.delegation.close_lost(past.lost, self.bus, opened.as_parent(budget).path)
+                parts.children.close_lost(past.lost, self.bus, opened.path)
                 await opened.loop.resume(past, tally)
             if self._by_hand:
                 await self._by_hand.wait_for_commands()
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
-    def _start_children(self, parent: Callable[[], Parent]) -> None:
-        """From now on child workers are called for the task that ``parent`` has."""
-        self._as_parent = parent
-        if self._children:
-            self._children.start_task(parent)
-
     async def _delegate(self, call: ToolCall, task: Delegation) -> str:
-        if self._children is None:
-            self._children = parts.children.Children(self._child, self._spec.past)
-            if self._as_parent:
-                self._children.start_task(self._as_parent)
-        return await self._children.delegate(call, task)
+        self._children = self._children or parts.children.Children(self._child, self._spec.past)
+        self._budget = self._budget or self.opened.new_budget()
+        return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
 
-    def _child(self, child: ChildSpec) -> WorkerRuntime:
-        """The runtime of a child worker."""
+    def _child(
+        self,
+        worker: Worker,
+        parent: OpenWorker,
+        bus: EventBus,
+        interrupt: InterruptSignal,
+        past: Past | None,
+        replay: Replay | None,
+    ) -> WorkerRuntime:
+        """The runtime of a child worker; ``past`` is the state in which it was left, when its session is resumed."""
         spec = self._spec
         return WorkerRuntime(
-            worker=child.worker,
+            worker=worker,
             approval_callback=spec.approval_callback,
-            interrupt_signal=child.interrupt,
+            interrupt_signal=interrupt,
             depth=spec.depth + 1,
-            bus=child.bus,
-            workspace=self.opened.folder.workspace,
+            bus=bus,
+            workspace=parent.folder.workspace,
             on_ask=spec.on_ask,
-            resume=record.resume.Resumed(child.past) if child.past else None,
-            wiring=replace(spec, sinks=(), parent=child.parent, replay=child.replay),
+            resume=record.resume.Resumed(past) if past else None,
+            wiring=replace(spec, sinks=(), parent=parent, replay=replay),
         )
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
@@ -398,7 +388,7 @@ class WorkerRuntime:
 
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
         toolbox = self.opened.loop.toolbox
-        if all(leaves_as_is(opened.toolset, "prompts") for opened in toolbox.toolsets):
+        if all(type(opened.toolset).prompts is Toolset.prompts for opened in toolbox.toolsets):
             return ()
         return await parts.commands.Prompts(toolbox).announced()
 
@@ -417,7 +407,6 @@ class WorkerRuntime:
         )
         self._open = opened = await owner.open()
         self._spec, self._owner = spec, owner
-        self._start_children(opened.as_parent)
         if before:
             await self._close_owner(before)
         self._announcer.offer(self.tools, await self._prompts())
@@ -452,10 +441,6 @@ class WorkerRuntime:
             await self._stack.aclose()
         except ForgeError as error:
             self._warn(error)
-        finally:
-            self._as_parent = None
-            if self._children:
-                self._children.close()
 
     async def _close_owner(self, owner: Owner[OpenWorker]) -> None:
         try:

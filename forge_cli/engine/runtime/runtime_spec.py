@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from forge_cli import engine
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -20,8 +20,8 @@ from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.worker import Limits, Worker
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.delegation import Parent
-    from forge_cli.engine.runtime.model import ReplayedModel
+    from forge_cli.engine.replay.replay import Replay
+    from forge_cli.engine.runtime.open_worker import OpenWorker
     from forge_cli.engine.turns.limits import Budget
     from forge_cli.engine.turns.loop import Tally
     from forge_cli.engine.turns.output import OutputSchema
@@ -49,9 +49,9 @@ class Wiring:
     sync_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, where the sinks do not."""
     session_id: str | None = None
-    parent: Parent | None = None
+    parent: OpenWorker | None = None
     """The cap of a child worker; the root has no parent."""
-    replay: ReplayedModel | None = None
+    replay: Replay | None = None
     """The record of a session that is repeated: it is the model then, and no other is asked."""
     zones: tuple[Zone, ...] = ()
     """Folders that the user adds to those of the worker."""
@@ -64,11 +64,6 @@ class Wiring:
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
     locked: bool = False
     """Whether the worker has to match its lock, also if it does not require that itself."""
-
-    def of(self, worker: Worker, session: OpenSession | None) -> dict[str, Any]:
-        """Its fields for one worker, with what its session brings."""
-        own = {each.name: getattr(self, each.name) for each in fields(Wiring)} | {"host": self.host.beside(worker)}
-        return own | {"session_id": session.id, "sinks": (*session.sinks, *self.sinks)} if session else own
 
 
 @dataclass(frozen=True, kw_only=True)

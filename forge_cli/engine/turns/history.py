@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from collections.abc import Iterable, Sequence
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
@@ -17,30 +16,29 @@ _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(sort_keys=True).encode
 
 
-class History(Sequence[Message]):
+class History(list[Message]):
     """Messages in order; the digest sees them as the record does, without secrets."""
 
     def __init__(self, messages: Iterable[Message] = (), redactor: Redactor | None = None) -> None:
+        super().__init__()
         self._redactor = redactor
         self.call_ids: set[str] = set()
         """Every id that a call has had here, also in messages that were taken out since."""
-        self._start(messages)
-
-    def _start(self, messages: Iterable[Message]) -> None:
-        self._messages: list[Message] = []
-        self._hash = hashlib.sha256()
-        self._hashed = 0
-        """How many of the messages are in the hash: the others are added when somebody asks for a digest."""
-        for message in messages:
-            self.append(message)
+        self.rewrite(messages)
 
     def append(self, message: Message) -> None:
-        self._messages.append(message)
+        super().append(message)
         self.call_ids.update([call.id for call in message.calls])
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Start over with these messages, to make room."""
-        self._start(tuple(messages))
+        kept = tuple(messages)
+        self.clear()
+        self._hash = hashlib.sha256()
+        self._hashed = 0
+        """How many of the messages are in the hash: the others are added when somebody asks for a digest."""
+        for message in kept:
+            self.append(message)
 
     def apart(self, messages: Iterable[Message]) -> History:
         """A history of its own for these messages, as discreet as this one."""
@@ -48,27 +46,14 @@ class History(Sequence[Message]):
 
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""
-        new = [_plain(message) for message in self._messages[self._hashed :]]
+        new = [_plain(message) for message in self[self._hashed :]]
         if self._redactor:
             new = self._redactor.redact(new)
         self._hash.update("".join(map(_sorted_text, new)).encode())
-        self._hashed = len(self._messages)
+        self._hashed = len(self)
         running = self._hash.copy()
         running.update(_sorted_text([system, [tool.wire() for tool in tools]]).encode())
         return running.hexdigest()
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        return self._messages[index]
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
 
 
 def _plain(message: Message) -> JsonObject:

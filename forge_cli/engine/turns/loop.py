@@ -92,6 +92,7 @@ class Tally:
     outcomes: list[ToolOutcome] = field(default_factory=list)
     waiting: int = 0
     output: Any = None
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def calls(self) -> int:
