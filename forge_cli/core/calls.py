@@ -21,11 +21,11 @@ OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not
 class ToolCall:
     """A call that a model or a person asks for; ``unreadable`` is the text of its args where they could not be read."""
 
-    id: str
-    name: str
+    id: str = field(metadata={"wire": "toolCallId"})
+    name: str = field(metadata={"wire": "toolName"})
     args: JsonObject
     unreadable: str | None = None
-    parent: str | None = None
+    parent: str | None = field(default=None, metadata={"wire": False})
     """The call whose tool makes this one; None where the model or a person does."""
 
 

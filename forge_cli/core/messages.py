@@ -92,9 +92,9 @@ class Message:
     """
 
     role: Literal["user", "assistant", "tool"]
-    text: str = ""
+    text: str = field(default="", metadata={"wire": "content"})
     calls: tuple[ToolCall, ...] = ()
-    results: tuple[CallResult, ...] = ()
+    results: tuple[CallResult, ...] = field(default=(), metadata={"wire": False})
     attachments: tuple[Attachment, ...] = ()
     native: Any = field(default=None, compare=False, repr=False)
     summary: Summary | None = field(default=None, repr=False)
@@ -104,7 +104,7 @@ class Message:
         """The words and calls of the message; results of calls have events of their own."""
         found: JsonObject = {"role": jsonable(self.role), "content": jsonable(self.text)}
         if self.calls:
-            found["calls"] = [wire(_WireCall(call.id, call.name, call.args, call.unreadable)) for call in self.calls]
+            found["calls"] = [wire(call) for call in self.calls]
         if self.attachments:
             found["attachments"] = [jsonable(file.wire()) for file in self.attachments]
         if self.native is not None:
@@ -115,36 +115,11 @@ class Message:
 
 
 @dataclass(frozen=True)
-class _WireCall:
-    """A call as a message names it on the wire."""
-
-    tool_call_id: str
-    tool_name: str
-    args: JsonObject
-    unreadable: str | None = None
-
-
-@dataclass(frozen=True)
 class _WireFile:
     name: str
     media_type: str
     text: str | None = None
     data: str | None = None
-
-
-@dataclass(frozen=True)
-class _WireMessage:
-    role: Literal["user", "assistant", "tool"]
-    content: str
-    calls: tuple[ToolCall, ...] = ()
-    attachments: tuple[Attachment, ...] = ()
-    native: Any = None
-    summary: Summary | None = None
-
-
-def _read_call(data: Any) -> ToolCall:
-    found = read(_WireCall, data)
-    return ToolCall(found.tool_call_id, found.tool_name, found.args, found.unreadable)
 
 
 def _read_attachment(data: Any) -> Attachment:
@@ -156,21 +131,7 @@ def _read_attachment(data: Any) -> Attachment:
     return Attachment(found.name, found.media_type, content)
 
 
-def _read_message(data: Any) -> Message:
-    found = read(_WireMessage, data)
-    return Message(
-        found.role,
-        found.content,
-        calls=found.calls,
-        attachments=found.attachments,
-        native=found.native,
-        summary=found.summary,
-    )
-
-
-own_reader(ToolCall, _read_call)
 own_reader(Attachment, _read_attachment)
-own_reader(Message, _read_message)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from forge_cli.core.wire import OnWire, clean_text, decode_text, jsonable, own_r
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
-SMALL = 16_384
-"""Characters of a text that is looked through in no time."""
 OUTPUT_LIMIT = VALUE_LIMIT - 1000
 """Bytes that a process may have written, so that a result holds them and what stands beside, such as the exit code."""
 ORIGINAL_LIMIT = 100_000
@@ -211,15 +209,6 @@ def as_result(value: Any) -> ResultValue:
 def is_misfit(result: ResultValue) -> bool:
     """Does it name a well-known kind without having what that kind needs?"""
     return isinstance(result, Json) and isinstance(result.data, Mapping) and is_well_known_kind(result.data.get("kind"))
-
-
-def is_small(value: ResultValue) -> bool:
-    """Is nothing in it but short texts and numbers?"""
-    for item in vars(value).values():
-        fits = len(item) < SMALL if isinstance(item, str) else item is None or isinstance(item, int | float)
-        if not fits:
-            return False
-    return True
 
 
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:

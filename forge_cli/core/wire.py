@@ -81,13 +81,17 @@ OWN_READERS: dict[Any, Callable[[Any], Any]] = {}
 @cache
 def _written(kind: type) -> tuple[tuple[str, str, bool], ...]:
     """Of each field: its name, its key, and whether it is left out when it is None."""
-    return tuple((field.name, camel_case(field.name), field.default is None) for field, _ in wire_fields(kind))
+    return tuple((field.name, _key(field), field.default is None) for field, _ in wire_fields(kind))
 
 
 def wire_fields(kind: type) -> list[tuple[dataclasses.Field[Any], Any]]:
-    """The fields that stand on the wire, with their types."""
+    """The fields that stand on the wire, with their types; ``wire`` in the metadata is another key there, or False."""
     hints = get_type_hints(kind)
-    return [(field, hints[field.name]) for field in dataclasses.fields(kind) if "wire" not in field.metadata]
+    return [(field, hints[field.name]) for field in dataclasses.fields(kind) if field.metadata.get("wire", True)]
+
+
+def _key(field: dataclasses.Field[Any]) -> str:
+    return str(field.metadata.get("wire") or camel_case(field.name))
 
 
 def _field(item: Any) -> Any:
@@ -203,9 +207,7 @@ def reader(kind: Any) -> Callable[[Any], Any]:
 @cache
 def _expected(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], Any], ...]:
     """Of each field: its name, its key, its reader, and what it is if it is missing."""
-    return tuple(
-        (field.name, camel_case(field.name), reader(hint), _absent(field, hint)) for field, hint in wire_fields(kind)
-    )
+    return tuple((field.name, _key(field), reader(hint), _absent(field, hint)) for field, hint in wire_fields(kind))
 
 
 def _absent(field: dataclasses.Field[Any], hint: Any) -> Any:

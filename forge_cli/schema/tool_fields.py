@@ -254,13 +254,8 @@ def as_call(function: Any) -> Callable[..., Any]:
     """An ``execute`` or a ``preview`` as an async function of ``(args, context)``; any other shape is a SchemaError."""
     if isinstance(function, FunctionCall | PlainCall):
         return function
-    plain = function
-    while isinstance(plain, partial):
-        plain = plain.func
     if not callable(function):
         raise SchemaError(f"must be a function of (args, context), not {function!r}")
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise SchemaError("must return its result, and this one yields; collect it, and tell progress by the context")
     taken = positional_count(function)
     if taken is None:
         raise SchemaError("must take (args, context), or (args)")

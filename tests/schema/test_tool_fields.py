@@ -4,7 +4,7 @@ Covers forge_cli.schema.tool_fields, forge_cli.schema.tool_fields.
 """
 
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -191,18 +191,6 @@ def test_execute_and_preview_of_every_shape_can_be_called() -> None:
             if found != "1 here":
                 failures.append((shape, found))
     assert failures == []
-
-
-def test_a_generator_is_not_a_result() -> None:
-    def some(args: Any, context: Any) -> Iterator[int]:
-        yield 1
-
-    async def later(args: Any, context: Any) -> AsyncIterator[int]:
-        yield 1
-
-    for function in (some, later, functools.partial(later)):
-        with pytest.raises(SchemaError, match="push: execute must return its result, and this one yields"):
-            made(execute=function)
 
 
 def test_words_and_methods_of_a_toolset() -> None:

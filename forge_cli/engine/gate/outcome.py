@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
+from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.errors import BlockedError, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
+from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.wire import error_text
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.execution import CallClock, Performed
     from forge_cli.engine.gate.guard import Guard, Requested
     from forge_cli.engine.gate.judge import Judged
-    from forge_cli.engine.gate.offer import Offer
 
 
 def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus) -> ToolOutcome:
@@ -51,43 +49,33 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: Even
 async def conclude(
     guard: Guard, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
 ) -> ToolOutcome:
-    """Put the one outcome of a call on record, and tell it to its tool and to hooks."""
-    outcome = _concluded(requested, ended, guard.network_denials)
+    """Put the one outcome of a call on record, and tell it to its tool and to hooks.
+
+    One that was performed, refused or cut short; with what its tool still gave back by then.
+    """
+    outcome, call = ended or Refusal("interrupted", INTERRUPTED_CALL), requested.call
+    if isinstance(outcome, Refusal):
+        outcome = ToolOutcome.failed(call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule)
+    if outcome.status == "interrupted":
+        outcome = _with_kept(outcome, requested.clock)
+    outcome = replace(outcome, denials=(*requested.denials, *guard.network_denials))
     guard.network_denials.clear()
     if guard.repeated:
         outcome = guard.repeated.compared(outcome)
-    else:
-        _tell_tool(outcome, guard.offers.get(outcome.call.name))
+    elif (offer := guard.offers.get(call.name)) and offer.tool.on_outcome:
+        try:
+            consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
+        except Exception as error:  # third-party code, and nothing depends on it
+            gate.debugging.tell_traceback(error)
     seconds = time.monotonic() - requested.started - requested.waited
     outcome = replace(outcome, duration_ms=round(seconds * 1000))
-    if guard.before_result and not is_small(outcome.value):
+    if guard.before_result:
         await guard.before_result(outcome.value.wire())
     guard.finish(outcome)
     if guard.judge.hooks:
         with guard.interrupt.scope():
             await guard.judge.hooks.after(outcome, judged)
     return outcome
-
-
-def _tell_tool(outcome: ToolOutcome, offer: Offer | None) -> None:
-    call = outcome.call
-    if offer and offer.tool.on_outcome:
-        try:
-            consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
-        except Exception as error:  # third-party code, and nothing depends on it
-            gate.debugging.tell_traceback(error)
-
-
-def _concluded(requested: Requested, ended: ToolOutcome | Refusal | None, denials: Sequence[Denial]) -> ToolOutcome:
-    """The outcome of a call that was performed, refused, or cut short; with what its tool still gave back by then."""
-    outcome = ended or Refusal("interrupted", INTERRUPTED_CALL)
-    if isinstance(outcome, Refusal):
-        refusal, call = outcome, requested.call
-        outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
-    if outcome.status == "interrupted":
-        outcome = _with_kept(outcome, requested.clock)
-    denied = (*requested.denials, *denials)
-    return replace(outcome, denials=denied) if denied else outcome
 
 
 def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:

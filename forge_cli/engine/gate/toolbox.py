@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
@@ -21,6 +21,7 @@ from forge_cli.schema.toolset import Toolset
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
 
+T = TypeVar("T")
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
 
@@ -84,6 +85,17 @@ class OpenToolset:
             raise WorkerError(self.where, f"{self.title}: {error}") from None
         except Exception as error:  # third-party code: a toolset that cannot list its tools
             raise self.failure("its tools cannot be listed", error) from error
+
+    async def ask(
+        self, problem: str, what: str, function: Callable[..., Awaitable[T]], *args: Any, seconds: float = CALL_LIMIT
+    ) -> T:
+        """Await a function of the toolset within its time; what it raises is a WorkerError that names it."""
+        try:
+            return await wait_within(seconds, what, function, *args, of=self.title)
+        except (ForgeError, ToolError):
+            raise
+        except Exception as error:  # third-party code
+            raise self.failure(problem, error) from error
 
     def failure(self, what: str, error: BaseException) -> WorkerError:
         return toolset_failure(self.name, self.source, self.where, what, error)

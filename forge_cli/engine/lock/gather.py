@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli import engine
-from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.errors import WorkerError
 from forge_cli.core.locking import LockEntry, hash_files, hash_of, spelled
 from forge_cli.core.source import OWN
-from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.lock.distributions import distribution_of, package_entries
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed
@@ -169,24 +169,16 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
     offers = [offer for offer in toolbox.offers.values() if id(offer) not in given]
     found = [tool_entry(label, offer.tool, offer.toolset) for offer in offers]
     for opened in toolbox.toolsets:
-        found += [_labelled(label, each) for each in await _parts(opened)]
+        parts_of = await opened.ask("it cannot say what it consists of", "parts()", opened.toolset.parts)
+        found += [_labelled(label, each) for each in parts_of]
     return found
 
 
 def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
     """The definition of a tool; its name is not in the hash, so that one that is renamed is known again."""
     effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
-    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode)
+    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode, getattr(tool, "definition", None))
     return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
-
-
-async def _parts(opened: OpenToolset) -> list[LockEntry]:
-    try:
-        return list(await opened.toolset.parts())
-    except ForgeError:
-        raise
-    except Exception as error:  # third-party code
-        raise opened.failure("it cannot say what it consists of", error) from error
 
 
 def _labelled(label: str, entry: LockEntry) -> LockEntry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -117,7 +117,7 @@ class PluginHost:
 
     def offered_names(self, plugin: Plugin) -> list[str]:
         """The entry points that would lead to what the hooks of a plugin give."""
-        return self._within(plugin, plugins.local.offered_names, plugin, self._call_hook)
+        return plugins.local.offered_names(plugin, self._call_hook)
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """The offer of a module beside a worker, once it is registered like every other plugin; the last one counts."""
@@ -147,9 +147,6 @@ class PluginHost:
             raise
 
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
-        return self._within(plugin, self._toolset_of, plugin)
-
-    def _toolset_of(self, plugin: Plugin) -> type[Toolset]:
         classes: list[type[Toolset]] = self._call_hook(plugin, "forge_toolsets")
         for cls in classes:
             if isinstance(cls, type) and issubclass(cls, Toolset) and getattr(cls, "name", None) == plugin.name:
@@ -236,12 +233,9 @@ class PluginHost:
         return None
 
     def renderers_of(self, plugin: Plugin) -> dict[str, Renderer]:
-        """By kind; an answer that is not a mapping counts for nothing."""
-        return self._within(plugin, self._renderers_of, plugin)
-
-    def _renderers_of(self, plugin: Plugin) -> dict[str, Renderer]:
+        """By kind."""
         offered = self._call_hook(plugin, "forge_renderers", merge=False)
-        return {kind: draw for mapping in offered if isinstance(mapping, Mapping) for kind, draw in mapping.items()}
+        return {kind: draw for mapping in offered for kind, draw in mapping.items()}
 
     def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
         found = [plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)]

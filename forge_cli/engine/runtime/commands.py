@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
-from forge_cli.core.bounds import CALL_LIMIT, LOAD_LIMIT, fault_text, wait_within
+from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
 from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, UserInput
@@ -239,7 +239,8 @@ class SessionCommands:
         opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == name), None)
         if opened is None:
             raise UsageError(f"this worker has no toolset '{name}'")
-        for line in await wait_within(LOAD_LIMIT, "its command", opened.toolset.handle_command, args, of=opened.title):
+        run = opened.toolset.handle_command
+        for line in await opened.ask("its command failed", "handle_command()", run, args, seconds=LOAD_LIMIT):
             self._say(line)
 
     async def _resume(self, args: Sequence[str]) -> None:
@@ -283,27 +284,17 @@ class Prompts:
             return None
         opened, spec = found
         args = replace(spec, name=name).read_args(given)
-        try:
-            fill = opened.toolset.get_prompt
-            return str(await wait_within(LONGEST, "get_prompt()", fill, spec.name, args, of=opened.title))
-        except ToolError:
-            raise
-        except Exception as error:  # third-party code
-            raise ToolError(f"{opened.title}: the prompt '{name}' cannot be filled in: {fault_text(error)}") from error
+        what = f"the prompt '{name}' cannot be filled in"
+        fill = opened.toolset.get_prompt
+        return str(await opened.ask(what, "get_prompt()", fill, spec.name, args, seconds=LONGEST))
 
     async def _find(self) -> dict[str, tuple[OpenToolset, PromptSpec]]:
         found: dict[str, tuple[OpenToolset, PromptSpec]] = {}
         for opened in self._toolbox.toolsets:
-            for spec in await _prompts_of(opened):
-                found.setdefault(prefixed(opened.toolset.config.prefix, spec.name), (opened, spec))
+            with suppress(ForgeError, ToolError):
+                for spec in await opened.ask("it cannot list its prompts", "prompts()", opened.toolset.prompts):
+                    found.setdefault(prefixed(opened.toolset.config.prefix, spec.name), (opened, spec))
         return found
-
-
-async def _prompts_of(opened: OpenToolset) -> Sequence[PromptSpec]:
-    try:
-        return list(await wait_within(CALL_LIMIT, "prompts()", opened.toolset.prompts, of=opened.title))
-    except Exception:  # third-party code
-        return ()
 
 
 def _stamps(worker: Worker) -> dict[Path, list[int] | None]:

@@ -187,6 +187,14 @@ def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServedTool(Tool):
+    """A tool of a server."""
+
+    definition: str
+    """For a lock: the hash of all that the server says of it, annotations included."""
+
+
 def offered_tool(
     name: str,
     tool: ServerTool,
@@ -208,7 +216,7 @@ def offered_tool(
         InputSchema.of(tool.input_schema)
     except SchemaError as error:
         raise Quarantined(f"its schema is unsound: {error}") from None
-    return Tool(
+    return ServedTool(
         name=name,
         description=description,
         input_schema=tool.input_schema,
@@ -219,6 +227,7 @@ def offered_tool(
         timeout=LONGEST,
         source=Source("mcp", server),
         digest=tool.digest,
+        definition=tool.definition,
     )
 
 

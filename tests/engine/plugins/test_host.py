@@ -311,7 +311,6 @@ def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(insta
     "module",
     [
         "import nonexistent_dependency\n",
-        "from forge_cli import hookimpl\n@hookimpl\ndef forge_renderers():\n    return ['weather.forecast']\n",
         "from forge_cli import hookimpl\n@hookimpl\ndef forge_renderers():\n    return 1 / 0\n",
         "",
     ],
