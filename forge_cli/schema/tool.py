@@ -182,14 +182,13 @@ class Tool:
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
         model = schema if schema is not None else room.signature.signature_model(function, skip=hidden)
-        options = getattr(function, OPTIONS, ToolOptions())
         given: dict[str, Any] = {
             "name": getattr(function, "__name__", type(function).__name__),
             "description": room.signature.describe(function)
             or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
             "execute": FunctionCall(function, model, context_name, in_thread or in_pool),
-            **options.stated(),
+            **getattr(function, OPTIONS, {}),
             **overrides,
         }
         return cls(**given)
@@ -209,27 +208,10 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
 
 
 OPTIONS = "__forge_tool__"
+"""Holds what ``@tool`` says of a function, which stays callable as it was."""
 BY_NAME = ("needs_approval", "preview", "touches")
 """Options that may be the name of a method of the toolset."""
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolOptions:
-    """The options that ``@tool`` gives a function, kept on the function itself, which stays callable as it was."""
-
-    name: str | None = None
-    description: str | None = None
-    needs_approval: NeedsApproval | str = None
-    manual: ManualExecution | None = None
-    effects: frozenset[Effect] | None = None
-    lasting: bool | None = None
-    timeout: float | None = None
-    preview: MakePreview | str | None = None
-    touches: Touches | str | None = None
-
-    def stated(self) -> dict[str, Any]:
-        return {entry.name: value for entry in fields(self) if (value := getattr(self, entry.name)) is not None}
 
 
 @overload
@@ -294,13 +276,13 @@ def tool(
     given = dict(locals())
     del given["function"], given["more"]
     stated = {key: value for key, value in given.items() if value is not None}
-    options = rename_options("@tool", {**stated, **more}, [entry.name for entry in fields(ToolOptions)])
+    options = rename_options("@tool", {**stated, **more}, given)
     now = {key: value for key, value in options.items() if value is not None and key not in BY_NAME}
     later = {key: options[key] for key in BY_NAME if key in options}
 
     def mark(function: Function) -> Function:
         owner = str(options.get("name") or getattr(function, "__name__", "tool"))
-        setattr(function, OPTIONS, ToolOptions(**read_fields(owner, now), **later))
+        setattr(function, OPTIONS, {**read_fields(owner, now), **later})
         return function
 
     return mark if function is None else mark(function)

@@ -220,7 +220,7 @@ class Toolset(Generic[ConfigT]):
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         """The methods that ``@tool`` gave by name, as methods; a tool is not one that is meant."""
         for key in BY_NAME:
-            name = getattr(getattr(method, OPTIONS), key)
+            name = getattr(method, OPTIONS).get(key)
             if not isinstance(name, str):
                 continue
             named = getattr(self, name, None)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import (
     MODE_TITLES,
     Approval,
     ApprovalDecision,
     ApprovalRequest,
-    DecidedBy,
     GrantRule,
     Needs,
     SessionMode,
@@ -118,9 +117,10 @@ class Consent:
         self._bus.emit(judged.decided(decision, request_id))
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
+            who = "the user said no" if decision.by == "user" else "denied"
             why = "" if decision.by == "user" else f"; why it asked: {judged.verdict.reason}{_place(judged)}"
             unchanged = ", and nothing was changed" if preview and preview.tried else ""
-            sentence = f"{judged.call.name} was not called; {_who_denied(decision.by)}{unchanged}{note}"
+            sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
             raise Refusal("denied", sentence, by=decision.by, rule=why)
         return Consented(judged, stamp, preview.tried if preview and stamp else None)
 
@@ -259,16 +259,6 @@ def _place(judged: Judged) -> str:
     return f" ({judged.verdict.where})" if judged.verdict.where else ""
 
 
-def _who_denied(by: DecidedBy) -> str:
-    match by:
-        case "user":
-            return "the user said no"
-        case "headless" | "mode" | "rule" | "tool" | "memory":
-            return "denied"
-        case _:
-            assert_never(by)
-
-
 def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
     """The decision of a mode on a call with any verdict: the one place where a mode grants or refuses anything."""
     approval = judged.verdict.approval
@@ -320,23 +310,15 @@ class ResumedCalls:
 
     def __init__(
         self,
-        pending: Mapping[str, Pending] | None = None,
-        approved: Iterable[str] = (),
-        cut_off: set[str] | None = None,
+        past: Past | None = None,
         redact: Callable[[Any], Any] = lambda value: value,
+        parent: ResumedCalls | None = None,
     ) -> None:
-        self._pending = dict(pending or {})
-        self._approved = set(approved)
-        self._cut_off = set() if cut_off is None else cut_off
+        """Those that may have run are the same for all workers of a session: ``parent`` has them."""
+        self._pending = dict(past.pending) if past else {}
+        self._approved = set(past.consented) if past else set()
+        self._cut_off: set[str] = parent._cut_off if parent else set(past.in_flight) if past else set()
         self._redact = redact
-
-    @classmethod
-    def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ResumedCalls | None = None) -> ResumedCalls:
-        """The unfinished calls of a session; those that may have run are the same for all its workers."""
-        cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
-        if past is None:
-            return cls(cut_off=cut_off, redact=redact)
-        return cls(past.pending, past.consented, cut_off, redact)
 
     def knows(self, call: ToolCall) -> bool:
         """Was it taken up before?"""

@@ -150,7 +150,7 @@ def _read(file: Path, path: list[str]) -> set[Plugin] | None:
         holds = kept["path"] == path and all(file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
         sound = all(isinstance(text, str) for entry in kept["plugins"] for text in entry.values())
         return {Plugin(**entry) for entry in kept["plugins"]} if holds and sound else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except Exception:  # a file that holds something else
         return None
 
 

@@ -327,4 +327,4 @@ def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ResumedCalls | None:
     parent = spec.parent.assembly.guard.judge.reopened if spec.parent else None
     if spec.past is None and parent is None:
         return None
-    return engine.gate.consent.ResumedCalls.of(spec.past, redactor.redact, parent)
+    return engine.gate.consent.ResumedCalls(spec.past, redactor.redact, parent)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core import phrases
 from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
@@ -101,7 +100,7 @@ def _read(path: Path, where: Mark | None) -> str:
 
 def _parse(text: str, file: str) -> Any:
     try:
-        return _json(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise WorkerError(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
@@ -136,7 +135,7 @@ def _value(answer: str) -> Any:
     text = answer.strip()
     fenced = _FENCED.fullmatch(text)
     try:
-        value = _json(fenced[1] if fenced else text)
+        value = json.loads(fenced[1] if fenced else text)
     except (ValueError, RecursionError) as error:
         if not text:
             raise Misfit("the answer is empty, and has to be JSON") from None
@@ -146,19 +145,6 @@ def _value(answer: str) -> Any:
         return plain_json(value)
     except ValueError as error:
         raise Misfit(str(error)) from None
-
-
-def _json(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_number, parse_float=_finite)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:20]} is not a number that JSON can carry")
 
 
 def _why(error: Exception) -> str:
