@@ -73,7 +73,7 @@ class Image(KnownResult):
     display: DisplayHints | None = None
 
     def __post_init__(self) -> None:
-        _check(self, self.data, self.media_type, self.alt)
+        _check(self, self.data, self.media_type)
         if not self.media_type.startswith("image/"):
             raise ValueError(
                 f"{self.media_type!r} is not the type of an image: use Blob, or a type such as 'image/png'"
@@ -105,7 +105,7 @@ class Blob(KnownResult):
     display: DisplayHints | None = None
 
     def __post_init__(self) -> None:
-        _check(self, self.data, self.media_type, self.name)
+        _check(self, self.data, self.media_type)
 
     def wire(self) -> dict[str, Any]:
         """The file as JSON: text as text, any other data in base64."""
@@ -131,12 +131,10 @@ def decoded_text(value: Image | Blob) -> str | None:
         return None
 
 
-def _check(value: Image | Blob, data: Any, media_type: Any, said: Any) -> None:
+def _check(value: Image | Blob, data: Any, media_type: Any) -> None:
     name = type(value).__name__
     if not isinstance(data, bytes):
         raise ValueError(f"the data of {name} must be bytes, not {type(data).__name__}")
-    if not isinstance(said, str):
-        raise ValueError(f"what {name} is must be said in text, not as {type(said).__name__}")
     if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
         raise ValueError(f"{media_type!r} is not a media type for {name}: write one such as 'image/png'")
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from forge_cli import core
@@ -210,14 +210,14 @@ class FunctionCall:
     in_thread: InThread
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
-        if self._is_async:
+        if inspect.iscoroutinefunction(self.function):
             return await self.here(args, context)
         result = await self.in_thread(partial(self.here, args, context))
         return await result if inspect.isawaitable(result) else result
 
     def here(self, args: Args, context: ToolContext | None) -> Any:
         """Call the function in this thread."""
-        values = self._type_args(args)
+        values = room.signature.typed_args(self.model, args) if isinstance(self.model, type) else dict(args)
         if self.context_name:
             values[self.context_name] = context
         return self.function(**values)
@@ -225,16 +225,6 @@ class FunctionCall:
     @property
     def takes_context(self) -> bool:
         return self.context_name is not None
-
-    @cached_property
-    def _type_args(self) -> Callable[[Args], dict[str, Any]]:
-        if not isinstance(self.model, type):
-            return dict
-        return partial(room.signature.typed_args, self.model)
-
-    @cached_property
-    def _is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,8 +21,7 @@ class LocalExecutor:
     def __init__(self, env: ExecutorEnv, group: TaskGroup) -> None:
         self._env, self._group = env, group
         self._signals: dict[str, InterruptSignal] = {}
-        self._ends: deque[ItemEnd] = deque()
-        self._arrived = anyio.Event()
+        self._ends: asyncio.Queue[ItemEnd] = asyncio.Queue()
 
     def submit(self, item: BatchItem) -> None:
         self._signals[item.key] = signal = InterruptSignal()
@@ -31,14 +30,10 @@ class LocalExecutor:
     async def _run(self, item: BatchItem, signal: InterruptSignal) -> None:
         end = await self._env.perform(item, signal)
         del self._signals[item.key]
-        self._ends.append(end)
-        self._arrived.set()
+        self._ends.put_nowait(end)
 
     async def next_end(self) -> ItemEnd:
-        while not self._ends:
-            self._arrived = anyio.Event()
-            await self._arrived.wait()
-        return self._ends.popleft()
+        return await self._ends.get()
 
     def cancel(self, reason: str) -> None:
         for signal in list(self._signals.values()):
