@@ -135,7 +135,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
 
 
 def plain_json(value: Any, levels: int = NESTING) -> Any:
-    """A copy in JSON's own types; a ValueError says why JSON cannot carry it, or nobody should."""
+    """A copy in JSON's own types; a ValueError says why JSON cannot carry it, or that it is too deep."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode()

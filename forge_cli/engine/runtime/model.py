@@ -35,9 +35,9 @@ class NamedModel:
         said = settings.models.get(self.name)
         options = said.model_dump(exclude_none=True) if said else {}
         factory = host.model(prefix)
-        own = settings.provider_options(self.name, cast(type[Config] | None, factory.Options))
-        env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
         try:
+            own = settings.provider_options(self.name, cast(type[Config] | None, factory.Options))
+            env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
             return call_within(import_timeout(), f"making the model {self.name}", factory.make, name, env)
         except ForgeError:
             raise
