@@ -211,7 +211,9 @@ def _expected(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], Any], .
 
 
 def _absent(field: dataclasses.Field[Any], hint: Any) -> Any:
-    """``...`` for what must not be missing."""
+    """``...`` for what must not be missing, such as a field with a key of its own, which is always written."""
+    if field.metadata.get("wire"):
+        return ...
     if field.default is not dataclasses.MISSING:
         return field.default
     if field.default_factory is not dataclasses.MISSING:
