@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,31 @@ def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(site: Site, cache
     entries.write_text("[forge]\nbroken = mended_plugin\n")
     age(entries)
     assert "broken of test-broken 1.0" in foreign(cache)
+
+
+class StrictMetadata(Message):
+    """Metadata as ``importlib_metadata`` has it, which replaces the one of Python as soon as somebody imports it."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return super().__getitem__(name)
+
+
+def test_metadata_without_a_summary_that_raises_for_it(
+    site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    read = metadata.PathDistribution.metadata.fget  # type: ignore[attr-defined]
+
+    def strictly(self: metadata.PathDistribution) -> StrictMetadata:
+        strict = StrictMetadata()
+        for name, value in read(self).items():
+            strict[name] = value
+        return strict
+
+    monkeypatch.setattr(metadata.PathDistribution, "metadata", property(strictly))
+    assert "weather of test-weather 1.0" in foreign(cache)
 
 
 # --- ``forge tools list``, which keeps its rows
