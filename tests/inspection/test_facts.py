@@ -25,7 +25,6 @@ model: script:nowhere.yaml
 toolsets:
   workers: {allowed: [boss], approval: {default: preApproved}}
 """
-OTHER = {"boss": "helper.yaml", "helper": "boss.yaml"}
 
 
 def look(project: Project) -> tuple[Any, ...]:
@@ -36,13 +35,7 @@ def look(project: Project) -> tuple[Any, ...]:
     async def found() -> tuple[Any, ...]:
         see = partial(opened, workspace=project.folder, make_zones=False)
         async with see(worker) as assembly:
-            tree = await tree_of(
-                worker,
-                assembly,
-                children_of=lambda each: [load_worker(project.folder / OTHER[each.name])],
-                open_child=lambda child, parent: see(child, parent=parent),
-                settings=settings,
-            )
+            tree = await tree_of(worker, assembly, see, settings)
             return facts_of(worker, assembly, settings), policy_of(assembly), tree
 
     return in_loop(found)

@@ -220,7 +220,7 @@ def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
 )
 def test_what_is_refused(schema: InputSchema, args: Any, sentence: str | None) -> None:
     if sentence is not None:
-        assert problem(schema, args) == sentence
+        assert problem(schema, args).removesuffix(": nan") == sentence  # said by Python 3.13 and newer
     elif "n" in args and len(args) == 1:
         assert schema.validate(args)["n"] == int(args["n"])
     else:

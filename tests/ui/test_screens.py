@@ -67,7 +67,7 @@ def test_a_list_of_sessions_shows_the_task_at_any_width(terminal, columns: int, 
     assert head.split() == heads.split()
     assert first.startswith("aaaa1111  ")
     assert task in first
-    assert first.endswith("...")
+    assert first.endswith("…")
     assert (second[:8], second.endswith("  short")) == ("bbbb2222", True)
 
 
@@ -88,7 +88,7 @@ def test_a_search_shows_what_was_found_in_the_middle_and_marked(terminal, column
         assert found == "the Needle"
         assert before.endswith("far ")
         assert behind.startswith(" away")
-        assert abs(cell_len(before.partition("...")[2]) - cell_len(behind)) < 8
+        assert abs(cell_len(before.partition("…")[2]) - cell_len(behind)) < 8
     plain = screen(terminal("sessions", "search", "the needle", columns=columns, TERM="xterm", NO_COLOR="1"))
     assert not any("\x1b" in line for line in plain)
 

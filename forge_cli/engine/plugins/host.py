@@ -235,6 +235,9 @@ class PluginHost:
     def renderers_of(self, plugin: Plugin) -> dict[str, Renderer]:
         """By kind."""
         offered = self._call_hook(plugin, "forge_renderers", merge=False)
+        if not offered or not all(isinstance(each, dict) for each in offered):
+            problem = "offers no renderers: forge_renderers gives them by kind"
+            raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
         return {kind: draw for mapping in offered for kind, draw in mapping.items()}
 
     def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
