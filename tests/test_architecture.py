@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "models": BASE | {"models"},
     "ui": BASE | {"record", "ui"},
     "process": BASE | {"ui", "process"},
-    "inspection": BASE | {"record", "engine", "toolsets", "models", "ui", "process", "inspection"},
+    "inspection": BASE | {"record", "engine", "toolsets", "models", "ui", "inspection"},
 }
 COMMAND_MODULES = frozenset(
     value.partition(":")[0]

@@ -74,7 +74,7 @@ def approve(
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
             if as_try:
-                tried = inspection.trying.try_line(path, folder, str(tool), given, _options(pairs or []))
+                tried = in_loop(inspection.trying.try_line, path, folder, str(tool), given, _options(pairs or []))
                 _tell_trial(tried, out, as_json=as_json)
                 return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)

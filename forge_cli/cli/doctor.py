@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 import typer
 
@@ -15,6 +16,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import counted, visible
 from forge_cli.inspection.health import DoctorCheck, check_health, isolation_level
 from forge_cli.process.signals import in_loop
+from forge_cli.process.stdin import is_interactive
 from forge_cli.ui.table import GREEN, RED, paint, print_json
 from forge_cli.ui.wrap import terminal_width, wrap, wrap_for
 
@@ -28,7 +30,7 @@ def doctor(as_json: JsonOption = False) -> None:
     Python, home, terminal, models, plugins and tools of your own, each with a remedy.
     """
     with data_output():
-        checks = in_loop(check_health)
+        checks = in_loop(partial(check_health, interactive=is_interactive()))
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
         print_json({"version": __version__, "checks": shown, "isolation": isolation_level()})

@@ -12,13 +12,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any, get_type_hints
 
+from anyio import to_thread
 from pydantic import TypeAdapter
 
+from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.thirdparty import watching
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.process.client_lines import read_lines
-from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.isolation.inherited import inherit
 
 Function = Callable[..., Awaitable[Any]]
@@ -27,7 +27,7 @@ Function = Callable[..., Awaitable[Any]]
 def main() -> None:
     """Serve until the parent has no more requests; what third-party code leaves to be done at exit is not done."""
     try:
-        in_loop(_serve, *_take_streams())
+        start_loop(_serve, *_take_streams())
     finally:
         os._exit(1)
 
@@ -52,10 +52,8 @@ async def _serve(requests: int, replies: int) -> None:
         while left:
             left = left[os.write(replies, left) :]
 
-    with watching(lambda name: reply({"at": name})):
-        async for line in read_lines(requests):
-            if not line:
-                break
+    with watching(lambda name: reply({"at": name})), os.fdopen(requests, "rb") as lines:
+        while line := await to_thread.run_sync(lines.readline):
             request = json.loads(line)
             if request["confined_by"]:
                 inherit(*request["confined_by"])

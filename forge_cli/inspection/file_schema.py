@@ -21,7 +21,6 @@ from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import section_schema, toolset_schema
-from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.ui.wrap import wrap_for
 
@@ -30,9 +29,9 @@ ANYTHING: JsonObject = {"anyOf": [{"type": "object"}, {"type": "array"}, {"type"
 """The section of a toolset that cannot be asked."""
 
 
-def worker_schema() -> JsonObject:
+async def worker_schema() -> JsonObject:
     """The schema of a worker file."""
-    found, toolsets = _Definitions(section_schema(WorkerConfig)), _sections("toolset")
+    found, toolsets = _Definitions(section_schema(WorkerConfig)), await _sections("toolset")
     properties = found.schema["properties"]
     properties["sandbox"] |= {"anyOf": [found.add("sandbox", section_schema(SandboxConfig)), {"type": "null"}]}
     properties["toolsets"]["properties"] = {name: found.add(name, section) for name, section in toolsets.items()}
@@ -43,9 +42,9 @@ def worker_schema() -> JsonObject:
     return found.schema
 
 
-def config_schema() -> JsonObject:
+async def config_schema() -> JsonObject:
     """The schema of ``config.yaml``."""
-    found, policies = _Definitions(section_schema(Settings)), _sections("policy")
+    found, policies = _Definitions(section_schema(Settings)), await _sections("policy")
     properties = {name: found.add(name, section) for name, section in policies.items()}
     found.schema["properties"]["policy"] |= {"properties": properties, "additionalProperties": False}
     return found.schema
@@ -70,18 +69,18 @@ class _Definitions:
         return {"$ref": f"#/$defs/{name}"}
 
 
-def write_worker_schema() -> Path | None:
+async def write_worker_schema() -> Path | None:
     """Keep the schema of worker files in the home, where editors find it; None where that cannot be written."""
     file = forge_home() / "schemas" / "worker.json"
     with suppress(OSError):
-        replace_file(file, json.dumps(worker_schema(), indent=2, ensure_ascii=False) + "\n")
+        replace_file(file, json.dumps(await worker_schema(), indent=2, ensure_ascii=False) + "\n")
         return file
     return None
 
 
-def _sections(kind: str) -> dict[str, JsonObject]:
+async def _sections(kind: str) -> dict[str, JsonObject]:
     """The sections of every installed toolset, in a worker file or as policy in config.yaml."""
-    return {name: each[kind] for name, each in in_loop(_all_sections).items() if each.get(kind)}
+    return {name: each[kind] for name, each in (await _all_sections()).items() if each.get(kind)}
 
 
 async def _all_sections() -> dict[str, JsonObject]:

@@ -19,7 +19,6 @@ from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.providers import provider_rows
-from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.sandbox.trial.copies import overlay_problem
@@ -39,9 +38,9 @@ class DoctorCheck:
     essential: bool = True
 
 
-async def check_health() -> list[DoctorCheck]:
+async def check_health(*, interactive: bool) -> list[DoctorCheck]:
     """Everything that forge needs or could use on this machine; no third-party code is run in this process."""
-    own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement(), _trial()]
+    own = [_python(), _home(forge_home()), _config(), _terminal(interactive), _confinement(), _trial()]
     own += [*_servers(), *_locks(Path.cwd())]
     return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]
 
@@ -69,8 +68,8 @@ def _config() -> DoctorCheck:
     return DoctorCheck("config", True, str(file) if file.exists() else f"{file} (none, and none is needed)")
 
 
-def _terminal() -> DoctorCheck:
-    if is_interactive():
+def _terminal(interactive: bool) -> DoctorCheck:
+    if interactive:
         return DoctorCheck("terminal", True, "calls that ask can be answered here")
     detail = "no terminal here (or CI is set): calls that ask follow --on-ask"
     return DoctorCheck("terminal", False, detail, "run forge in a terminal to be asked", essential=False)

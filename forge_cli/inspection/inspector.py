@@ -21,7 +21,6 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.files.settings import import_timeout
 from forge_cli.inspection.child import result_type
 from forge_cli.inspection.child_mounts import child_environment, confined, make_zones, unseen_zones
-from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
@@ -43,7 +42,7 @@ class ThirdPartyError(ForgeError):
     exit_code = ExitCode.INVALID
 
 
-def look(
+async def inspect(
     function: Callable[..., Awaitable[T]],
     *args: Any,
     worker: str | Path | None = None,
@@ -51,12 +50,8 @@ def look(
     calls_tools: bool = False,
 ) -> T:
     """The result of one function, found without third-party code in this process."""
-
-    async def once() -> T:
-        async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
-            return await inspector(function, *args)
-
-    return in_loop(once)
+    async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
+        return await inspector(function, *args)
 
 
 class Inspector:

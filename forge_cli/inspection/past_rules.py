@@ -15,10 +15,9 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_user_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.facts import Facts, policy_of
-from forge_cli.inspection.inspector import look
+from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.past import MadeCall, PastGate, Warn, judge_gates, past_gates
 from forge_cli.inspection.suggest import LeftOut, PastQuestion, Suggestion, suggest_rules
-from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import PastCall
 
 _BY_NAME = ".approval.tools."
@@ -68,15 +67,15 @@ def write_rules(rules: Sequence[GrantRule]) -> FileEdit:
     return edit
 
 
-def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
+async def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
     """All rules by their place, the places of those that were met, and how many different calls there were."""
-    judged, _ = in_loop(judge_gates, past_gates(warn), warn)
+    judged, _ = await judge_gates(past_gates(warn), warn)
     rules: dict[str, Facts] = {}
     met: set[str] = set()
     with TemporaryDirectory(prefix="forge-") as empty, suppress(ForgeError):  # a toolset may need settings of a worker
-        rules |= {rule["where"]: rule for rule in _written(look(policy_at, None, empty))}
+        rules |= {rule["where"]: rule for rule in _written(await inspect(policy_at, None, empty))}
     for gate, calls in judged:
-        policy = look(policy_at, gate.file, str(gate.workspace), worker=gate.file, folder=gate.workspace)
+        policy = await inspect(policy_at, gate.file, str(gate.workspace), worker=gate.file, folder=gate.workspace)
         called = {made.past.call.name for made, _ in calls}
         rules |= {rule["where"]: rule for rule in _written(policy)}
         met |= {where for _, now in calls for where in now.met}

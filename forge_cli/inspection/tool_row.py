@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -54,8 +55,8 @@ class Row:
         return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
 
 
-def rows_of_all() -> list[Row]:
-    """Of every plugin by itself; what is known of one is cached until it, or of ours an executable, changes."""
+def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
+    """Of every plugin by itself; those that were read are cached until it, or of ours an executable, changes."""
     found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
         for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
@@ -63,7 +64,7 @@ def rows_of_all() -> list[Row]:
             name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {own}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
-                rows = _rows_of_plugin(plugin)
+                rows = read(plugin)
                 if not any(row.error for row in rows):
                     cache.put(name, stamp, [vars(row) for row in rows])
             found += rows
@@ -87,13 +88,3 @@ def _cached_rows(value: Any) -> list[Row] | None:
         return [Row(**row) for row in value] if complete else None
     except (TypeError, AttributeError):
         return None
-
-
-def _rows_of_plugin(plugin: Plugin) -> list[Row]:
-    from forge_cli.inspection.inspector import ThirdPartyError, look
-    from forge_cli.inspection.tool_rows import rows_of_plugin
-
-    try:
-        return look(rows_of_plugin, plugin.name, plugin.distribution)
-    except ThirdPartyError as error:
-        return [Row.broken(plugin, error)]

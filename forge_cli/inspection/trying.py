@@ -18,34 +18,31 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import call_of
-from forge_cli.process.signals import in_loop
 from forge_cli.sandbox.trial.trials import UNTRIED
 from forge_cli.ui.terminal.slash import OptionValue
 
 
-def try_line(worker: str, workspace: Path, tool: str, args: JsonObject, typed: dict[str, OptionValue]) -> VerdictAnswer:
+async def try_line(
+    worker: str, workspace: Path, tool: str, args: JsonObject, typed: dict[str, OptionValue]
+) -> VerdictAnswer:
     """The verdict on a line, with what it did on a copy as ``trial``; what is blocked is not tried."""
-
-    async def judge_and_try() -> VerdictAnswer:
-        said: list[str] = []
-        bus = EventBus()
-        bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
-        async with opened(load_worker(worker), workspace=workspace, bus=bus) as assembly:
-            guard = assembly.guard
-            call = call_of(guard.offers.get(tool), tool, args, typed)
-            answer = (await verdict_on(guard, call, Caller.MODEL)).answer
-            if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
-                return answer
-            judged = await guard.judge.verdict(call, Caller.MODEL)
-            preview = await Consent(guard).preview(judged)
-            if judged.tool.on_outcome:
-                judged.tool.on_outcome(judged.args, "denied")
-            if preview is None or preview.tried is None:
-                why = next((text for text in said if text.startswith(UNTRIED)), _ONLY)
-                raise WorkerError(None, f"nothing was tried: {why}")
-            return {**answer, "trial": _facts(preview)}
-
-    return in_loop(judge_and_try)
+    said: list[str] = []
+    bus = EventBus()
+    bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
+    async with opened(load_worker(worker), workspace=workspace, bus=bus) as assembly:
+        guard = assembly.guard
+        call = call_of(guard.offers.get(tool), tool, args, typed)
+        answer = (await verdict_on(guard, call, Caller.MODEL)).answer
+        if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
+            return answer
+        judged = await guard.judge.verdict(call, Caller.MODEL)
+        preview = await Consent(guard).preview(judged)
+        if judged.tool.on_outcome:
+            judged.tool.on_outcome(judged.args, "denied")
+        if preview is None or preview.tried is None:
+            why = next((text for text in said if text.startswith(UNTRIED)), _ONLY)
+            raise WorkerError(None, f"nothing was tried: {why}")
+        return {**answer, "trial": _facts(preview)}
 
 
 def _facts(preview: Preview) -> JsonObject:

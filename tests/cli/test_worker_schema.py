@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from forge_cli import load_worker
 from forge_cli.inspection.file_schema import config_schema, worker_schema
+from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project
 
 ROOT = Path(__file__).parent.parent.parent
@@ -27,7 +28,7 @@ WORKERS = [
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Draft202012Validator:
     with Project(tmp_path_factory.mktemp("schema") / "p").environment():
-        schema = worker_schema()
+        schema = in_loop(worker_schema)
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
@@ -94,7 +95,7 @@ def test_every_key_has_a_text(workers: Draft202012Validator) -> None:
 
 def test_the_config(project: Project) -> None:
     with project.environment():
-        schema = config_schema()
+        schema = in_loop(config_schema)
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     rules = {"rules": [{"pattern": "git push", "approval": "blocked"}]}

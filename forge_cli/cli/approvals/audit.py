@@ -11,6 +11,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.core.text import counted, visible
 from forge_cli.inspection.facts import Facts
 from forge_cli.inspection.past_rules import compare_rules
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
 from forge_cli.ui.wrap import wrap_for
 
@@ -26,7 +27,7 @@ def audit(as_json: JsonOption = False) -> None:
     The rules of the workers that made these calls, and your own, as their files are now.
     """
     with data_output():
-        rules, met, calls = compare_rules(warn)
+        rules, met, calls = in_loop(compare_rules, warn)
     listed = sorted(rules.items(), key=_place) if calls else []
     never = [{key: rule[key] for key in _KEYS} for where, rule in listed if where not in met]
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.inspector import look
+from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.tool_details import Details, details_of_all, details_of_worker
 from forge_cli.inspection.tool_rows import needed_settings
 from forge_cli.process.signals import in_loop
@@ -54,7 +55,8 @@ def find_details(name: str, worker: str | None) -> Details:
     """Details of a tool, or else of a toolset, of a worker, or of one that needs none."""
     path = find_worker(worker) if worker else None
     with data_output():
-        known = look(details_of_worker, path, name, worker=path) if path else in_loop(details_of_all, name)
+        of_worker = partial(inspect, details_of_worker, path, name, worker=path)
+        known = in_loop(of_worker) if path else in_loop(details_of_all, name)
     if name not in known:
         raise unknown_tool(name, known, worker)
     return known[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from forge_cli.inspection.tool_row import Row, rows_of_all
 from forge_cli.ui.table import Column, print_json, print_table
 
 if TYPE_CHECKING:
+    from forge_cli.engine.plugins.scan import Plugin
     from forge_cli.toolsets.executables.stats import ToolStats
 
 app = new_app()
@@ -50,7 +52,7 @@ def list_tools(
     path = find_worker(worker) if worker is not None else None
     warn_of_unknown_plugins()
     with data_output():
-        rows = rows_of_all() if path is None else _rows_of_worker(path)
+        rows = rows_of_all(_rows_of_plugin) if path is None else _rows_of_worker(path)
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
         _print_stats(wanted, as_json=as_json)
@@ -104,8 +106,9 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """The largest first, and their sum; of what part of which window, where that is known."""
-    from forge_cli.inspection.inspector import look
+    from forge_cli.inspection.inspector import inspect
     from forge_cli.inspection.model_names import share_of_window
+    from forge_cli.process.signals import in_loop
 
     counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
     if as_json:
@@ -116,7 +119,7 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
     columns = ["name", "toolset", "tokens", *(["deferred"] if deferred else [])]
     marks = {None: {}, True: {"deferred": "yes"}}
     print_table(columns, [{**row.wire(tokens=True), **marks[row.deferred]} for row in counted])
-    share = look(share_of_window, total, worker, worker=worker)
+    share = in_loop(partial(inspect, share_of_window, total, worker, worker=worker))
     sys.stdout.write(f"total: about {total:,} tokens{f', {share}' if share else ''}\n")
     if deferred:
         left = total - sum(row.tokens or 0 for row in deferred)
@@ -124,7 +127,19 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
 
 
 def _rows_of_worker(path: str) -> list[Row]:
-    from forge_cli.inspection.inspector import look
+    from forge_cli.inspection.inspector import inspect
     from forge_cli.inspection.tool_rows import rows_of_worker
+    from forge_cli.process.signals import in_loop
 
-    return look(rows_of_worker, path, worker=path)
+    return in_loop(partial(inspect, rows_of_worker, path, worker=path))
+
+
+def _rows_of_plugin(plugin: Plugin) -> list[Row]:
+    from forge_cli.inspection.inspector import ThirdPartyError, inspect
+    from forge_cli.inspection.tool_rows import rows_of_plugin
+    from forge_cli.process.signals import in_loop
+
+    try:
+        return in_loop(inspect, rows_of_plugin, plugin.name, plugin.distribution)
+    except ThirdPartyError as error:
+        return [Row.broken(plugin, error)]

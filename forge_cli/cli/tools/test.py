@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,9 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
 from forge_cli.inspection.conformance import ConformanceCheck, lines_of_checks
-from forge_cli.inspection.inspector import ThirdPartyError, look
+from forge_cli.inspection.inspector import ThirdPartyError, inspect
 from forge_cli.inspection.subjects import LOADS, check_target, is_known, worker_names
+from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.executables.manage import ExecutableManager
 from forge_cli.ui.table import print_json
 
@@ -66,6 +68,6 @@ def _look(target: str | None, worker: str | None = None) -> list[ConformanceChec
         target, path = None, find_worker(str(target))
     named = path or (target if target and Path(target).exists() else None)
     try:
-        return look(check_target, target, path, worker=named, calls_tools=True)
+        return in_loop(partial(inspect, check_target, target, path, worker=named, calls_tools=True))
     except ThirdPartyError as error:
         return [ConformanceCheck.of(Path(str(target or path)).name, LOADS, str(error))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
@@ -18,10 +19,11 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.inspector import look
+from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.left_out import servers_left_out
 from forge_cli.inspection.model_names import check_model, check_script
 from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
 
 app = new_app()
@@ -73,8 +75,8 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    toolsets, tools, unseen = look(count_tools, path, str(folder), worker=path, folder=folder)
-    if odd := look(check_model, path, str(folder), worker=path, folder=folder):
+    toolsets, tools, unseen = in_loop(partial(inspect, count_tools, path, str(folder), worker=path, folder=folder))
+    if odd := in_loop(partial(inspect, check_model, path, str(folder), worker=path, folder=folder)):
         sys.stderr.write(f"warning: {visible(odd)}\n")
     check_script(found, folder)
     return {

@@ -19,6 +19,7 @@ from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.draft import Draft
 from forge_cli.inspection.file_schema import write_worker_schema
+from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 
 app = new_app()
@@ -75,7 +76,7 @@ def new(
             approval=approval or Approval.ASK,
         )
     with open(file, "x", encoding="utf-8") as stream:
-        stream.write(replace(draft, schema=write_worker_schema()).text())
+        stream.write(replace(draft, schema=in_loop(write_worker_schema)).text())
     sys.stdout.write(_next_steps(draft, file))
 
 

@@ -9,6 +9,7 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.inspection.file_schema import config_schema, worker_schema
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
 
 app = new_app()
@@ -23,5 +24,5 @@ def schema(
     With the sections of all toolsets that are installed.
     """
     with data_output():
-        found = config_schema() if config else worker_schema()
+        found = in_loop(config_schema if config else worker_schema)
     print_json(found)

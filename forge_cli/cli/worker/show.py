@@ -29,8 +29,9 @@ from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.facts import Facts, facts_of, policy_of, tree_of
-from forge_cli.inspection.inspector import look
+from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.model_names import defer_tools
+from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for
 
@@ -56,7 +57,8 @@ def show(
     path, folder = find_worker(worker), work_folder(directory)
     with data_output():
         guidance = _guidance(path, folder) if prompt else ""
-        found = look(view_of, path, str(folder), view, git_branch(folder), guidance, worker=path, folder=folder)
+        asked = (path, str(folder), view, git_branch(folder), guidance)
+        found = in_loop(partial(inspect, view_of, *asked, worker=path, folder=folder))
     if as_json:
         print_json(found)
     else:

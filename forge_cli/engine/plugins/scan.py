@@ -178,7 +178,8 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
         if not entries or not (name := distribution.name):
             return []
-        version, summary = (" ".join((distribution.metadata.get(key) or "").split()) for key in ("Version", "Summary"))
+        known = distribution.metadata
+        version, summary = (" ".join(known[key].split()) if key in known else "" for key in ("Version", "Summary"))
         return [Plugin(entry.name, entry.value, name, version or "?", summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
