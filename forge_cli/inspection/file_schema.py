@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from forge_cli import __version__
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
@@ -21,6 +20,7 @@ from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import section_schema, toolset_schema
+from forge_cli.inspection.tool_row import plugin_stamp
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.ui.wrap import wrap_for
 
@@ -85,11 +85,11 @@ async def _sections(kind: str) -> dict[str, JsonObject]:
 
 async def _all_sections() -> dict[str, JsonObject]:
     """One that cannot be asked takes anything, and is told of; answers are cached until the plugin changes."""
-    found: dict[str, JsonObject] = {}
+    found, packages = dict[str, JsonObject](), dict[str, str]()
     with StampedCache(forge_home() / "cache" / "sections.json") as cache:
         async with Inspector() as inspector:
             for plugin in PluginHost().toolset_plugins():
-                name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {__version__}"
+                name, stamp = f"{plugin.name} of {plugin}", plugin_stamp(plugin, packages)
                 kept: Any = cache.find(name, stamp)
                 if not isinstance(kept, Mapping):
                     try:

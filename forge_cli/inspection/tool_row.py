@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forge_cli import __version__
 from forge_cli.core.source import OWN
-from forge_cli.engine.plugins.scan import Plugin, allowed, installed, toolset_plugins
+from forge_cli.engine.plugins.scan import Plugin, allowed, file_stamp, installed, toolset_plugins
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
 
@@ -61,7 +64,7 @@ def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
         for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
             own = executables if plugin.distribution == OWN else ""
-            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {own}"
+            name, stamp = f"{plugin.name} of {plugin}", f"{plugin_stamp(plugin, packages)} {own}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
                 rows = read(plugin)
@@ -71,6 +74,33 @@ def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
     return found
 
 
+def plugin_stamp(plugin: Plugin, known: dict[str, str]) -> str:
+    """A stamp that changes when the plugin does: its version, forge's own, and the files of its package.
+
+    A package may have many plugins: what was found of its files is put into ``known``, and taken from there.
+    """
+    package = plugin.value.partition(":")[0].partition(".")[0]
+    if package not in known:
+        known[package] = _digest([(file, file_stamp(file)) for file in _files_of(package)])
+    return _digest([vars(plugin), __version__, known[package]])
+
+
+def _files_of(package: str) -> list[str]:
+    """The Python files of a package or module, which is not imported."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    alone = [spec.origin] if spec and spec.origin and not folders else []
+    inside = [(place, names) for folder in folders for place, _, names in os.walk(folder)]
+    return alone + sorted(os.path.join(place, name) for place, names in inside for name in names if name[-3:] == ".py")
+
+
+def _digest(found: object) -> str:
+    return sha256(repr(found).encode()).hexdigest()
+
+
 def _stamp_of(folder: Path) -> str:
     """A stamp that changes when an executable is added, edited or removed; found without loading what reads them."""
     found: list[tuple[str, int, int]] = []
@@ -78,7 +108,7 @@ def _stamp_of(folder: Path) -> str:
         with suppress(OSError):
             status = path.lstat()
             found.append((str(path), status.st_mtime_ns, status.st_size))
-    return sha256(repr(found).encode()).hexdigest()
+    return _digest(found)
 
 
 def _cached_rows(value: Any) -> list[Row] | None:

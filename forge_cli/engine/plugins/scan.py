@@ -7,10 +7,9 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,16 +70,6 @@ class Plugin:
         """Say that code of this plugin is about to be called, unless it is forge's own."""
         if self.distribution != OWN:
             announce_third_party(f"the plugin '{self.name}' of {self}")
-
-    def stamp(self, known: dict[str, str] | None = None) -> str:
-        """A stamp that changes when the plugin does: its version, forge's own, and the files of its package.
-
-        A package may have many plugins: what was found of its files is put into ``known``, and taken from there.
-        """
-        package, known = self.value.partition(":")[0].partition(".")[0], {} if known is None else known
-        if package not in known:
-            known[package] = _digest((file, file_stamp(file)) for file in _files_of(package))
-        return _digest([asdict(self), __version__, known[package]])
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -183,18 +172,6 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         return [Plugin(entry.name, entry.value, name, version or "?", summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
-
-
-def _files_of(package: str) -> list[str]:
-    """The Python files of a package or module, which is not imported."""
-    try:
-        spec = find_spec(package)
-    except (ImportError, ValueError, AttributeError):
-        return []
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    alone = [spec.origin] if spec and spec.origin and not folders else []
-    inside = [(place, names) for folder in folders for place, _, names in os.walk(folder)]
-    return alone + sorted(os.path.join(place, name) for place, names in inside for name in names if name[-3:] == ".py")
 
 
 def _keep(file: Path, found: dict[str, Any]) -> None:
