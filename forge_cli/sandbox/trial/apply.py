@@ -85,7 +85,7 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
         _carry_out(changes, walk)
 
 
-def found_anew(changes: ChangeSet) -> ChangeSet:
+def read_again(changes: ChangeSet) -> ChangeSet:
     """The same changes to what is there now, where somebody else was there meanwhile: the later one counts."""
     with changes.walk() as walk:
         found = [replace(change, before=walk.look(change, content=True)) for change in changes.changes]

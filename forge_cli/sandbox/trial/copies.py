@@ -23,7 +23,7 @@ from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
-from forge_cli.sandbox.trial.apply import ChangeSet, apply, found_anew, upper_folder
+from forge_cli.sandbox.trial.apply import ChangeSet, apply, read_again, upper_folder
 from forge_cli.sandbox.trial.changes import UnknownChange, read_changes
 
 _REPORT, _START = "report", "start"
@@ -162,7 +162,7 @@ class AppliedCopies(Copies):
             try:
                 return apply(changes, self.keep) if changes.changes else None
             except Stale:
-                changes = found_anew(changes)
+                changes = read_again(changes)
         raise ToolError("what it changed is lost: somebody else keeps changing the same files")
 
 

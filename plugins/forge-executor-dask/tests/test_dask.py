@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import pytest
+from distributed import Queue
 from distributed.comm import connect
 from distributed.security import Security
 from forge_executor_dask import executor, forge_executors
@@ -36,6 +37,22 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 @pytest.mark.anyio
 async def test_it_keeps_the_contract(tmp_path: Path, cluster: str) -> None:
+    (tmp_path / "project").mkdir()
+    await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+async def test_a_scheduler_that_makes_the_queue_late(
+    tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Queue._start
+
+    async def late(self: Queue) -> Queue:
+        await anyio.sleep(0.2)
+        return await start(self)
+
+    monkeypatch.setattr(Queue, "_start", late)
     (tmp_path / "project").mkdir()
     await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
 

@@ -97,6 +97,7 @@ class DaskExecutor:
 
     async def listen(self) -> None:
         """Take what machines send, in order."""
+        await self._queue  # another connection may get from it before the scheduler has made it
         while True:
             messages: list[Message] = [await self._queue.get(), *await self._queue.get(batch=True)]
             answers: dict[str, list[Message]] = {}
@@ -156,6 +157,7 @@ class DaskExecutor:
         with suppress(Exception):
             await self._tell_all({"type": "close"})
             self._queue.close()
+            self._queue.close()  # counted by the scheduler when it was made, and when it was awaited
 
 
 @asynccontextmanager
