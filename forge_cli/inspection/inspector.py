@@ -22,8 +22,9 @@ from forge_cli.files.settings import import_timeout
 from forge_cli.inspection.child import result_type
 from forge_cli.inspection.child_mounts import child_environment, confined, make_zones, unseen_zones
 from forge_cli.sandbox.isolation.isolation import Confined
+from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.limits import ProcessLimits
-from forge_cli.sandbox.processes.process import Child, ChildProcesses
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.processes.streams import Input
 
 T = TypeVar("T")

@@ -25,9 +25,10 @@ from forge_cli.sandbox.isolation.protected_scan import with_folders
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
 from forge_cli.sandbox.network.rules import NetworkRules
+from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS
-from forge_cli.sandbox.processes.process import Child, ChildProcesses, StartOptions, WaitOptions
+from forge_cli.sandbox.processes.process import ChildProcesses, StartOptions, WaitOptions
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.processes.streams import CommandStream
 from forge_cli.sandbox.zones.zones import IsolationLevel

@@ -17,7 +17,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished, OutputName, Piece
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.processes.process import Child
+    from forge_cli.sandbox.processes.child import Child
 
 LIMIT = 1024 * 1024
 """Bytes that are kept of a stream until somebody takes them."""

@@ -32,7 +32,7 @@ from forge_cli.files.mcp import McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
-from forge_cli.sandbox.processes.process import Child
+from forge_cli.sandbox.processes.child import Child
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.command import handle_command

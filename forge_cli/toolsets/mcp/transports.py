@@ -15,7 +15,7 @@ from anyio.abc import ObjectSendStream
 
 from forge_cli.core.errors import ToolError
 from forge_cli.files.mcp import McpServer
-from forge_cli.sandbox.processes.process import Child
+from forge_cli.sandbox.processes.child import Child
 
 if TYPE_CHECKING:
     import httpx2

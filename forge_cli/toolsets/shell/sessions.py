@@ -12,7 +12,7 @@ import anyio
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.processes.process import Child
+from forge_cli.sandbox.processes.child import Child
 from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line

@@ -1,6 +1,6 @@
 """Child processes: clean, bounded, told apart when they end, and gone with everything they started.
 
-Covers forge_cli.sandbox.processes.command.
+Covers forge_cli.sandbox.processes.child, forge_cli.sandbox.processes.command.
 """
 
 import ctypes
@@ -20,8 +20,9 @@ import pytest
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes import tree
+from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import bash, clean_environment
-from forge_cli.sandbox.processes.process import Child, ChildProcesses
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 from ...rows import each_row
 from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag

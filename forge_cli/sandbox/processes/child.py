@@ -1,0 +1,304 @@
+"""One child process: started in a session of its own, read within bounds, and stopped with all that it started."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+
+from forge_cli.core.processes import Finished
+from forge_cli.sandbox.processes.command import Companion, Wrap
+from forge_cli.sandbox.processes.limits import ControlGroup, ProcessLimits, new_group
+from forge_cli.sandbox.processes.streams import Input, Output, share_room
+from forge_cli.sandbox.processes.tree import MARKER, Guardian, ProcessTree, adopt_orphans, marked, new_mark
+
+GRACE = 0.3
+"""Seconds to wait for output that a background process keeps open after the command itself has ended."""
+
+PERIOD = 0.05
+"""Seconds between two looks at what a command uses."""
+
+WATCHED, WATCHED_BYTES = 0.25, 1000
+"""Seconds between two looks at what a command has printed, and bytes of each output that are looked at."""
+
+LAST_SIGNAL = 32
+"""Signals of real time lie beyond; no process dies of them by accident, and exit codes as large are somebody's own."""
+
+
+class Child:
+    """One command at work; it has ``exited`` by itself, and ``ended`` when its output has been read as well."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        tree: ProcessTree,
+        *,
+        stdin: Input | None,
+        outputs: Mapping[int, Output],
+        opened: ExitStack,
+        since: float,
+        wrap: Wrap,
+        group: ControlGroup | None,
+        companions: Sequence[Companion] = (),
+    ) -> None:
+        self.tree = tree
+        self.stdin = stdin
+        self.stdout, self.stderr = (*outputs.values(), Output.nothing())[:2]
+        self.exited = anyio.Event()
+        self.ended = anyio.Event()
+        self.timed_out = False
+        self.exceeded: str | None = None
+        self._process = process
+        self._outputs = outputs
+        self._opened = opened
+        self._wrap = wrap
+        self._group = group
+        self.appeared: tuple[str, ...] = ()
+        self._companions = companions
+        self._attention = anyio.CancelScope(shield=True)
+        self._time = anyio.CancelScope()
+        self._stops = 0
+        self._stopped = math.inf, 0.0
+        self._since = self._until = since
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return not self.ended.is_set()
+
+    async def attend(self) -> None:
+        """Read until the command has ended; a background process that keeps its pipes open is not waited for."""
+        try:
+            with self._attention:
+                async with anyio.create_task_group() as readers:
+                    for descriptor, output in self._outputs.items():
+                        readers.start_soon(output.read, descriptor)
+                    await self._exit()
+                    self._until = time.monotonic()
+                    self.exceeded = self.exceeded or (self._group.exceeded() if self._group else None)
+                    await self._end_background()
+                    self.exited.set()
+                    readers.cancel_scope.deadline = anyio.current_time() + GRACE
+        finally:
+            for descriptor, output in self._outputs.items():
+                output.drain(descriptor)
+                output.close()
+            self._opened.close()
+            self.appeared = tuple(self._wrap.appeared())
+            self.exited.set()
+            self.ended.set()
+
+    async def expire(self, seconds: float) -> None:
+        """Stop the command unless it exits within so many seconds."""
+        self._time.deadline = anyio.current_time() + seconds
+        with self._time:
+            await self.exited.wait()
+        if not self.exited.is_set():
+            self.timed_out = True
+            await self.stop()
+
+    @contextmanager
+    def stop_clock(self) -> Iterator[None]:
+        """Let the time limit stand still, until the last of those who want that has left."""
+        if not self._stops:
+            self._stopped = self._time.deadline, anyio.current_time()
+            self._time.deadline = math.inf
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if not self._stops:
+                deadline, since = self._stopped
+                self._time.deadline = deadline + anyio.current_time() - since
+
+    async def accompany(self) -> None:
+        """Let what serves the command do so until it has ended."""
+        if self._companions:
+            async with anyio.create_task_group() as serving:
+                for companion in self._companions:
+                    serving.start_soon(companion.serve, self.stop_clock)
+                await self.ended.wait()
+                serving.cancel_scope.cancel()
+
+    async def keep_within(self, limits: ProcessLimits) -> None:
+        """Look again and again at what the command uses, and stop it at once when that is too much."""
+        pause = PERIOD
+        while not self.exited.is_set():
+            with anyio.move_on_after(pause):
+                await self.exited.wait()
+                return
+            since = time.monotonic()
+            self.exceeded = self._group.exceeded() if self._group else limits.exceeded(self.tree.pids())
+            if self.exceeded:
+                await self.stop(politely=False)
+            pause = max(PERIOD, 10 * (time.monotonic() - since))
+
+    async def watch(self, show: Callable[[str], None]) -> None:
+        """Show the end of what the command has printed and the caller did not take, again and again while it runs."""
+        shown = ""
+        while not self.exited.is_set():
+            with anyio.move_on_after(WATCHED):
+                await self.exited.wait()
+                return
+            parts = (output.last(WATCHED_BYTES) for output in self._outputs.values())
+            last = "\n".join(part.strip("\n") for part in parts if part)
+            if last != shown:
+                shown = last
+                show(last)
+
+    async def wait_for_output(self) -> None:
+        """Wait until there is output to take, or none will come any more."""
+        async with anyio.create_task_group() as waiting:
+            for output in self._outputs.values():
+                waiting.start_soon(_first, output, waiting.cancel_scope)
+
+    async def _exit(self) -> None:
+        """Wait for the process itself; where the kernel cannot notify, poll."""
+        try:
+            watch = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            pass
+        else:
+            self._opened.callback(os.close, watch)
+            await anyio.wait_readable(watch)
+        pause = 0.001
+        while self._process.poll() is None:
+            await anyio.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
+    async def _end_background(self) -> None:
+        """End what a confined command has started, also where no namespace sees to that."""
+        if self._wrap.confined and not self.tree.contained and self.tree.remains():
+            await self.tree.end(politely=False)
+
+    async def stop(self, *, politely: bool = True) -> None:
+        """End the command and everything it started, within three seconds; a cancellation waits for that."""
+        with anyio.CancelScope(shield=True):
+            await self.tree.end(politely=politely)
+            with anyio.move_on_after(2 * GRACE):
+                await self.ended.wait()
+            self._attention.cancel()
+            await self.ended.wait()
+            self._process.poll()  # the task that waited for it may have been cancelled before it ended
+
+    def finished(self, together: int | None = None) -> Finished:
+        """How it ended; of what it wrote and the caller did not take, no more than ``together`` bytes."""
+        if together is not None:
+            share_room(together, self.stdout, self.stderr)
+        code = self._process.returncode
+        if self.tree.contained and code is not None and 0 < code - 128 < LAST_SIGNAL:
+            code = 128 - code
+        return Finished(
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            stdout=self.stdout.take(),
+            stderr=self.stderr.take(),
+            timed_out=self.timed_out,
+            truncated=self.stdout.dropped + self.stderr.dropped > 0,
+            duration_ms=round((self._until - self._since) * 1000),
+            confined=self._wrap.confined,
+            denies=self._wrap.confined and not self.tree.contained,
+            exceeded=self.exceeded,
+            appeared=self.appeared,
+            refused=tuple(wanted for companion in self._companions for wanted in companion.refused),
+        )
+
+
+async def _first(output: Output, others: anyio.CancelScope) -> None:
+    await output.wait_for_output()
+    others.cancel()
+
+
+def start_child(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    wrap: Wrap,
+    outputs: Sequence[Output],
+    limits: ProcessLimits,
+    guardian: Guardian,
+    companions: Sequence[Companion],
+    *,
+    takes_input: bool,
+) -> Child:
+    """Start a process, with pipes that do not stay open for as long as any grandchild holds their other end."""
+    adopt_orphans()
+    mark = new_mark()
+    with ExitStack() as ours, ExitStack() as theirs:
+        command = theirs.enter_context(wrap(argv, cwd))
+        companions = (*command.companions, *companions)
+        for companion in companions:
+            ours.callback(companion.close)
+        if not command.contained:
+            guardian.watch(mark)
+        pipes = [_pipe(ours, theirs) for _ in outputs]
+        source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
+        since = time.monotonic()
+        with limits.of_files(), marked(mark):
+            process = subprocess.Popen(
+                limits.lasting(command.argv) if wrap.confined else command.argv,
+                stdin=source,
+                stdout=pipes[0][1],
+                stderr=pipes[-1][1],
+                cwd=cwd,
+                env={**env, MARKER: str(mark)},
+                pass_fds=command.descriptors,
+                start_new_session=True,
+            )
+        limits.hold(process.pid)
+        group = _grouped(process.pid, limits, contained=command.contained)
+        if group is not None:
+            ours.callback(group.remove)
+        if command.folder is not None:
+            ours.callback(shutil.rmtree, command.folder, ignore_errors=True)
+        return Child(
+            process,
+            ProcessTree(process.pid, mark, contained=command.contained),
+            stdin=stdin,
+            outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
+            opened=ours.pop_all(),
+            since=since,
+            wrap=wrap,
+            group=group,
+            companions=companions,
+        )
+
+
+def _grouped(pid: int, limits: ProcessLimits, *, contained: bool) -> ControlGroup | None:
+    """A group with the process in it; one that has ended already needs none."""
+    group = new_group(limits, contained=contained)
+    if group is not None:
+        try:
+            group.add(pid)
+        except OSError:
+            group.remove()
+            return None
+    return group
+
+
+def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    """Our reading end and their writing end."""
+    reading, writing = os.pipe()
+    ours.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    return reading, writing
+
+
+def _input(ours: ExitStack, theirs: ExitStack) -> tuple[int, Input]:
+    """Their reading end and our writing end, which may be closed before the others."""
+    reading, writing = os.pipe()
+    theirs.callback(os.close, reading)
+    stdin = Input(writing)
+    ours.callback(stdin.close)
+    return reading, stdin
