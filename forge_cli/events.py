@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalMode, CommandRun, GrantOffer, GrantRule, JudgedPart, OnAsk
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
+from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
-    CommandEvent,
-    CommandTried,
     ContextUsage,
     Event,
     GrantsEvent,
     InputPrompt,
-    Interrupt,
-    ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
     NetworkAccess,
     Origin,
-    OtherEvent,
     SessionEnd,
     SessionGrant,
     SessionStart,
@@ -31,14 +27,12 @@ from forge_cli.core.events import (
     ToolOutput,
     ToolResult,
     ToolStarted,
-    TriedChange,
-    TriedWant,
     TurnEndEvent,
     TurnStart,
-    UserInput,
     WorkerUpdate,
 )
 from forge_cli.core.messages import Attachment, CallResult, Message, StopReason, Summary, Usage
+from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 

@@ -24,7 +24,8 @@ from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
+from forge_cli.core.event_kinds import ACTIONS, DISPLAY
+from forge_cli.core.events import Event, Origin, StatusEvent
 from forge_cli.core.interrupt import ResultStatus
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.messages import Message

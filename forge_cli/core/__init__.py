@@ -6,6 +6,7 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.core import bounds as bounds
+    from forge_cli.core import event_kinds as event_kinds
     from forge_cli.core import executors as executors
     from forge_cli.core import observers as observers
     from forge_cli.core import pictures as pictures

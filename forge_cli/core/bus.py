@@ -10,17 +10,10 @@ from typing import Any
 
 import anyio
 
+from forge_cli import core
+from forge_cli.core.actions import ApprovalResponse, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.events import (
-    ApprovalRequired,
-    ApprovalResponse,
-    Event,
-    InputPrompt,
-    Origin,
-    UserInput,
-    event_names,
-    read_event,
-)
+from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Origin
 from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import Unreadable
@@ -174,10 +167,11 @@ class EventBus:
 
 
 def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
-    if name not in event_names():
-        raise ValueError(f"there is no event '{name}'; {did_you_mean(name, event_names())}")
+    kinds = core.event_kinds
+    if name not in kinds.event_names():
+        raise ValueError(f"there is no event '{name}'; {did_you_mean(name, kinds.event_names())}")
     try:
-        return read_event(name, dict(payload))
+        return kinds.read_event(name, dict(payload))
     except Unreadable as error:
         raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy, GrantOffer, SessionMode
+from forge_cli.core.approval import ApprovalRequest, DecidedBy, GrantOffer, SessionMode
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark, StatusLevel
-from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
+from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject, OnWire, read, wire
 
@@ -295,67 +295,6 @@ class NetworkAccess(Event):
 
 
 @dataclass(frozen=True)
-class TriedChange(OnWire):
-    """A path that a trial changed, as it is from the working directory, or whole where it lies elsewhere."""
-
-    path: str
-    change: Literal["created", "changed", "deleted", "renamed", "mode"]
-    bytes: int = 0
-    """The size of a file, for a deleted one what it was."""
-    renamed_from: str | None = None
-
-
-@dataclass(frozen=True)
-class TriedWant(OnWire):
-    """Something that a trial reached for in vain."""
-
-    kind: Literal["network", "read", "write"]
-    what: str
-    """A host and port, or a path, as far as it is known."""
-    why: str | None = None
-    """The reason that keeps a trial from it."""
-
-
-def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
-    """Describe what a trial reached for in vain, for people: places of the network together, then each path."""
-    places, paths = {True: list[str](), False: list[str]()}, []
-    for each in wanted:
-        if each.kind == "network":
-            places[each.what.startswith("127.")].append(each.what)
-        else:
-            paths.append(f"{each.what}, which {each.why}" if each.why else each.what)
-    titles = {False: "the network", True: "a server on this machine"}
-    return [*(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]), *paths]
-
-
-@dataclass(frozen=True)
-class CommandTried(Event):
-    """A command was done on copies of the zones, before anybody was asked."""
-
-    type: ClassVar[str] = "trial"
-    tool_call_id: str
-    outcome: Literal["noEffect", "effects", "incomplete"]
-    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real."""
-    exit_code: int | None
-    duration_ms: int
-    changed: tuple[TriedChange, ...] = ()
-    """Protected names first."""
-    wanted: tuple[TriedWant, ...] = ()
-    applied: bool = False
-    """Whether the zones have the changes by now."""
-    unsure: str | None = None
-    """Why it may have ended otherwise than the command would."""
-
-    def sentence(self) -> str:
-        """The event as a line for people."""
-        if self.applied:
-            return f"applied: changes: {len(self.changed)}"
-        lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
-        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
-        return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
-
-
-@dataclass(frozen=True)
 class WorkerUpdate(Event):
     """A child worker has started or ended; the envelope says which one, and how deep."""
 
@@ -429,148 +368,3 @@ class SessionEnd(Event):
 
     type: ClassVar[str] = "sessionEnd"
     result: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class UserInput(Event):
-    """Somebody has typed: a task, or the answer to an InputPrompt."""
-
-    type: ClassVar[str] = "userInput"
-    request_id: str
-    content: str
-    attachments: tuple[Attachment, ...] = ()
-    """Files that go along with a task."""
-
-    def payload(self) -> JsonObject:
-        """The text that was typed, with attachments where there are some."""
-        found = wire(self)
-        return found if self.attachments else {key: value for key, value in found.items() if key != "attachments"}
-
-
-@dataclass(frozen=True)
-class ApprovalResponse(Event):
-    """Somebody has answered a request for approval."""
-
-    type: ClassVar[str] = "approvalResponse"
-    request_id: str
-    decision: ApprovalDecision
-
-    def payload(self) -> JsonObject:
-        """The decision beside the request that it answers; who decided is for the session to say."""
-        decision = wire(self.decision)
-        del decision["by"]
-        return {"requestId": self.request_id, **decision}
-
-    @classmethod
-    def read(cls, payload: JsonObject) -> Self:
-        return read(cls, {"requestId": payload.get("requestId"), "decision": payload})
-
-
-@dataclass(frozen=True)
-class Interrupt(Event):
-    """Somebody wants the work at hand to stop."""
-
-    type: ClassVar[str] = "interrupt"
-    reason: str
-
-
-@dataclass(frozen=True)
-class ManualToolInvoke(Event):
-    """A person wants a tool to be called."""
-
-    type: ClassVar[str] = "manualToolInvoke"
-    tool_name: str
-    args: Mapping[str, Any]
-    tool_call_id: str | None = None
-    """The call, where it is under way already; a UI leaves it to the runtime."""
-    own_command: bool | None = None
-    """True for a command line that the person typed: it runs unless it is blocked, and the model is told of it."""
-
-
-@dataclass(frozen=True)
-class CommandEvent(Event):
-    """The request of a slash command to the runtime, such as ``clear``."""
-
-    type: ClassVar[str] = "command"
-    name: str
-    args: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class OtherEvent(Event):
-    """An event that a newer forge recorded; this one does not know what it means."""
-
-    name: str
-    data: JsonObject
-
-    def payload(self) -> JsonObject:
-        """The payload as it was recorded."""
-        return dict(self.data)
-
-
-DISPLAY = (
-    SessionStart,
-    SessionUpdate,
-    TurnStart,
-    MessageEvent,
-    Streaming,
-    StatusEvent,
-    ToolStarted,
-    ToolOutput,
-    ToolResult,
-    ApprovalRequired,
-    ApprovalDecided,
-    GrantsEvent,
-    ModeChanged,
-    NetworkAccess,
-    CommandTried,
-    WorkerUpdate,
-    ContextUsage,
-    ManualToolsAvailable,
-    InputPrompt,
-    TurnEndEvent,
-    SessionEnd,
-)
-ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke, CommandEvent)
-
-AnyEvent = (
-    SessionStart
-    | SessionUpdate
-    | TurnStart
-    | MessageEvent
-    | Streaming
-    | StatusEvent
-    | ToolStarted
-    | ToolOutput
-    | ToolResult
-    | ApprovalRequired
-    | ApprovalDecided
-    | GrantsEvent
-    | ModeChanged
-    | NetworkAccess
-    | CommandTried
-    | WorkerUpdate
-    | ContextUsage
-    | ManualToolsAvailable
-    | InputPrompt
-    | TurnEndEvent
-    | SessionEnd
-    | UserInput
-    | ApprovalResponse
-    | Interrupt
-    | ManualToolInvoke
-    | CommandEvent
-    | OtherEvent
-)
-_KINDS: dict[str, type[AnyEvent]] = {kind.type: kind for kind in (*DISPLAY, *ACTIONS)}
-
-
-def event_names() -> list[str]:
-    """Every event's name on the wire."""
-    return list(_KINDS)
-
-
-def read_event(name: str, payload: JsonObject) -> AnyEvent:
-    """The event of that name on the wire; Unreadable where the payload is not one of its own."""
-    kind = _KINDS.get(name)
-    return kind.read(payload) if kind else OtherEvent(name, payload)

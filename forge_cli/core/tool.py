@@ -14,7 +14,7 @@ from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from forge_cli.core.approval import GrantOffer
-    from forge_cli.core.events import CommandTried
+    from forge_cli.core.trial import CommandTried
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict

@@ -15,10 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.events import ApprovalRequired, ApprovalResponse, Event, StatusEvent
+from forge_cli.core.events import ApprovalRequired, Event, StatusEvent
 from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file

@@ -9,7 +9,8 @@ from typing import Any
 
 from anyio import CancelScope, Lock, to_thread
 
-from forge_cli.core.events import ApprovalResponse, SessionEnd
+from forge_cli.core.actions import ApprovalResponse
+from forge_cli.core.events import SessionEnd
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, SessionLost, is_there, read_session, session_file
 from forge_cli.record.open import OpenSession, check_log, resume_of

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from forge_cli import core
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.events import VERSION, AnyEvent, ApprovalDecided, ApprovalResponse, Event, read_event
+from forge_cli.core.events import VERSION, ApprovalDecided, Event
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 from forge_cli.files.places import place_of
 
 if TYPE_CHECKING:
+    from forge_cli.core.event_kinds import AnyEvent
     from forge_cli.sandbox.secrets import Redactor
 
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
@@ -104,14 +107,14 @@ class Line:
         """The event of the line; BadLine where that cannot be read."""
         if self._event is None:
             object.__setattr__(self, "_event", self._read_event())
-        return cast(AnyEvent, self._event)
+        return cast("AnyEvent", self._event)
 
     def _read_event(self) -> AnyEvent:
         for key, kind in _ENVELOPE:
             if type(self.data.get(key)) is not kind and (key in self.data or key != "delegation"):
                 raise BadLine(self.where, f"{key}: not a {'text' if kind is str else 'whole number'}")
         try:
-            return read_event(self.type, self.data)
+            return core.event_kinds.read_event(self.type, self.data)
         except Unreadable as problem:
             raise BadLine(self.where, f"{self.type}.{problem}") from None
 

@@ -9,17 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.events import (
-    AnyEvent,
-    ApprovalResponse,
-    MessageEvent,
-    SessionEnd,
-    SessionStart,
-    SessionUpdate,
-    ToolResult,
-    TurnEndEvent,
-)
+from forge_cli.core.event_kinds import AnyEvent
+from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart, SessionUpdate, ToolResult, TurnEndEvent
 from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file

@@ -8,9 +8,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import ApprovalRequired, ApprovalResponse
+from forge_cli.core.events import ApprovalRequired
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, named_workers
 from forge_cli.files.regular import read_regular

@@ -9,14 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, ManualToolInvoke, UserInput
+from forge_cli.core.event_kinds import AnyEvent
 from forge_cli.core.events import (
-    AnyEvent,
     ApprovalRequired,
-    ApprovalResponse,
-    CommandEvent,
-    CommandTried,
     InputPrompt,
-    ManualToolInvoke,
     MessageEvent,
     NetworkAccess,
     SessionEnd,
@@ -24,9 +21,9 @@ from forge_cli.core.events import (
     StatusEvent,
     ToolResult,
     ToolStarted,
-    UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.trial import CommandTried
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 from forge_cli.sandbox.secrets import strings_in

@@ -9,13 +9,12 @@ from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolCall, call_identity
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
-    CommandTried,
     ContextUsage,
     Event,
     MessageEvent,
@@ -30,6 +29,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL
+from forge_cli.core.trial import CommandTried
 from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import anyio
 
+from forge_cli.core.actions import CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.events import CommandEvent, Event, Interrupt, ManualToolInvoke, ToolResult, UserInput
+from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 

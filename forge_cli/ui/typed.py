@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from forge_cli.core.actions import ManualToolInvoke
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import ManualToolInvoke
 from forge_cli.core.messages import Attachment
 from forge_cli.ui.commands.command import Chat
 from forge_cli.ui.commands.table import run_line

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import (
     Approval,
     ApprovalDecision,
@@ -15,7 +16,7 @@ from forge_cli.core.approval import (
     risk_of,
 )
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.core.results import Diff
 
 from ..rows import each_row

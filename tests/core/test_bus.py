@@ -10,19 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import (
-    ApprovalRequired,
-    ApprovalResponse,
-    CommandEvent,
-    Event,
-    InputPrompt,
-    MessageEvent,
-    StatusEvent,
-    ToolStarted,
-    UserInput,
-)
+from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, MessageEvent, StatusEvent, ToolStarted
 from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.events import Message
 from forge_cli.ui.runtime_ui import RuntimeUI

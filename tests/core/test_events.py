@@ -1,18 +1,17 @@
-"""Every event with its name and payload on the wire."""
+"""Every event with its name and payload on the wire.
+
+Covers forge_cli.core.actions, forge_cli.core.event_kinds, forge_cli.core.trial.
+"""
 
 from typing import Any
 
+from forge_cli.core.actions import ApprovalResponse, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.event_kinds import ACTIONS, DISPLAY
 from forge_cli.core.events import (
-    ACTIONS,
-    DISPLAY,
-    ApprovalResponse,
-    CommandTried,
     Event,
     GrantsEvent,
     InputPrompt,
-    Interrupt,
-    ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
@@ -24,14 +23,12 @@ from forge_cli.core.events import (
     Streaming,
     ToolResult,
     ToolStarted,
-    TriedChange,
-    TriedWant,
     TurnEndEvent,
     TurnStart,
-    UserInput,
 )
 from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Json, Text
+from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
 
 from ..rows import each_row
 

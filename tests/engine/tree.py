@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from forge_cli import ApprovalDecision
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse, ToolResult, ToolStarted
+from forge_cli.core.actions import ApprovalResponse
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
 from forge_cli.events import OnAsk, ToolCall, Usage
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.record.line import Line

@@ -13,17 +13,10 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ApprovalResponse,
-    Event,
-    SessionStart,
-    StatusEvent,
-    ToolResult,
-)
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, SessionStart, StatusEvent, ToolResult
 from forge_cli.core.results import Text
 from forge_cli.record import answers
 from forge_cli.record.answers import LeftAnswer, answer_file, leave_answer, take_answers

@@ -1,15 +1,10 @@
 """The calls of a past session, with who made them and the verdict that each had."""
 
 from forge_cli import ApprovalDecision, ApprovalRequest
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ApprovalResponse,
-    Event,
-    ToolStarted,
-)
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolStarted
 from forge_cli.events import ToolCall
 from forge_cli.record.calls import PastCall, past_calls
 

@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 
 from forge_cli import ApprovalDecision, Custom, Diff, Json, Text
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import (
-    ACTIONS,
-    DISPLAY,
-    Event,
-    MessageEvent,
-    OtherEvent,
-    SessionStart,
-    StatusEvent,
-    ToolResult,
-    TurnEndEvent,
-)
+from forge_cli.core.event_kinds import ACTIONS, DISPLAY, OtherEvent
+from forge_cli.core.events import Event, MessageEvent, SessionStart, StatusEvent, ToolResult, TurnEndEvent
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
 from forge_cli.events import Attachment, Line, Message, ToolCall

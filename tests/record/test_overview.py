@@ -2,14 +2,9 @@
 
 from pathlib import Path
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.events import (
-    ApprovalResponse,
-    Event,
-    SessionEnd,
-    SessionStart,
-    StatusEvent,
-)
+from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.record.log import session_file
 from forge_cli.record.overview import overview
 from forge_cli.record.writer import SessionLog

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.events import ApprovalResponse, Event, MessageEvent
+from forge_cli.core.events import Event, MessageEvent
 from forge_cli.events import Attachment, Message, OnAsk
 from forge_cli.record.line import Line
 from forge_cli.record.pending import requests_of

@@ -6,10 +6,10 @@ import tracemalloc
 from dataclasses import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
     ContextUsage,
     Event,
     MessageEvent,

@@ -16,17 +16,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Custom, Diff, Text
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, UserInput
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
-    CommandEvent,
-    CommandTried,
     ContextUsage,
     Event,
     InputPrompt,
-    Interrupt,
     MessageEvent,
     NetworkAccess,
     SessionEnd,
@@ -34,13 +31,12 @@ from forge_cli.core.events import (
     StatusEvent,
     ToolResult,
     ToolStarted,
-    TriedWant,
     TurnEndEvent,
-    UserInput,
     WorkerUpdate,
 )
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import local_time, readable, visible
+from forge_cli.core.trial import CommandTried, TriedWant
 from forge_cli.core.wire import JsonObject
 from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.record.line import Line

@@ -17,18 +17,17 @@ from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
 from forge_cli.apps.acp.convert import Update, UpdateWriter
 from forge_cli.apps.acp.servers import Servers, with_servers
 from forge_cli.cli.notices import innermost, warn
+from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import (
     ApprovalRequired,
-    CommandEvent,
     Event,
     ManualToolsAvailable,
     ModeChanged,
     SessionUpdate,
     StatusEvent,
     TurnEndEvent,
-    UserInput,
 )
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, StopReason

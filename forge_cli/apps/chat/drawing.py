@@ -15,9 +15,10 @@ from rich.console import RenderableType
 from rich.text import Text as Styled
 
 from forge_cli import ui
+from forge_cli.core.actions import Interrupt
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import ApprovalRequired, Event, Interrupt, SessionEnd, Streaming, ToolResult
+from forge_cli.core.events import ApprovalRequired, Event, SessionEnd, Streaming, ToolResult
 from forge_cli.core.results import Custom
 from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel

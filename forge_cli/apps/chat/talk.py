@@ -13,10 +13,11 @@ from rich.text import Text as Styled
 
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import CommandEvent, ContextUsage, Event, ModeChanged
+from forge_cli.core.events import ContextUsage, Event, ModeChanged
 from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible

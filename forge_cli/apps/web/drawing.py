@@ -9,15 +9,14 @@ from dataclasses import replace
 
 from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage, settled_by
 from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
+from forge_cli.core.actions import Interrupt, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
+from forge_cli.core.event_kinds import AnyEvent
 from forge_cli.core.events import (
-    AnyEvent,
     ApprovalDecided,
     ApprovalRequired,
-    CommandTried,
     ContextUsage,
     InputPrompt,
-    Interrupt,
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
@@ -31,10 +30,10 @@ from forge_cli.core.events import (
     ToolStarted,
     TurnEndEvent,
     TurnStart,
-    UserInput,
     WorkerUpdate,
 )
 from forge_cli.core.notify import RetryNotice
+from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.state import Recorded

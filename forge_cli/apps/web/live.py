@@ -14,19 +14,11 @@ from anyio.abc import TaskStatus
 from forge_cli.apps.web.tab_chat import TabChat
 from forge_cli.apps.web.view import SessionView
 from forge_cli.cli.notices import innermost, warn
+from forge_cli.core.actions import ApprovalResponse, ManualToolInvoke, UserInput
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ApprovalResponse,
-    Event,
-    ManualToolInvoke,
-    SessionStart,
-    SessionUpdate,
-    UserInput,
-)
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, SessionStart, SessionUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible

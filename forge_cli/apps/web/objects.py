@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalRequest
-from forge_cli.core.events import AnyEvent, ApprovalDecided, ApprovalResponse, CommandTried, InputPrompt, ToolResult
+from forge_cli.core.event_kinds import AnyEvent
+from forge_cli.core.events import ApprovalDecided, InputPrompt, ToolResult
 from forge_cli.core.text import visible
+from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject
 from forge_cli.ui.facts import Facts, ManualTool
 from forge_cli.ui.html.code import element, many_lines

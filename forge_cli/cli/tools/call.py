@@ -15,11 +15,11 @@ import typer
 from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.tools.choose import WorkerOption, find_details, parameter_lines, tool_worker, unknown_tool
+from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, UsageError
-from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.text import visible

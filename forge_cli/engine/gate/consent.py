@@ -24,9 +24,10 @@ from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import ApprovalDecided, CommandTried, StatusEvent
+from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
+from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import Consented, perform_within

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, GrantOffer, SessionMode
 from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, ModeChanged, SessionGrant
+from forge_cli.core.events import ApprovalRequired, GrantsEvent, ModeChanged, SessionGrant
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.wire import error_text, jsonable

@@ -23,7 +23,7 @@ from forge_cli.core.tool import TIME_LIMIT, Args
 
 if TYPE_CHECKING:
     from forge_cli.core.context import ToolContext
-    from forge_cli.core.events import CommandTried
+    from forge_cli.core.trial import CommandTried
     from forge_cli.engine.gate.judge import Judged
 
 T = TypeVar("T")

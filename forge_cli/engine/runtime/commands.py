@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
-from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, UserInput
+from forge_cli.core.events import SessionGrant, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST

@@ -11,10 +11,11 @@ from typing import Any, TypedDict, Unpack
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.bounds import SHUTDOWN_GRACE
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.events import CommandEvent, Event, StatusEvent, UserInput
+from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import error_text

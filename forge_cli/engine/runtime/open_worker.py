@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forge_cli import engine, files, sandbox
+from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.errors import ModelError
-from forge_cli.core.events import Event, Interrupt, SessionStart
+from forge_cli.core.events import Event, SessionStart
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder

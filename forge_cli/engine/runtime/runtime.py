@@ -11,19 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from forge_cli import record
+from forge_cli.core.actions import Interrupt, ManualToolInvoke
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import (
-    ApprovalRequired,
-    Event,
-    Interrupt,
-    ManualToolInvoke,
-    SessionEnd,
-    SessionUpdate,
-    StatusEvent,
-)
+from forge_cli.core.events import ApprovalRequired, Event, SessionEnd, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.engine import runtime as parts

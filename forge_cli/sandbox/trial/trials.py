@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from forge_cli.core.events import TriedWant
 from forge_cli.core.processes import Finished
+from forge_cli.core.trial import TriedWant
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown

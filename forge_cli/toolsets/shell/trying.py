@@ -15,12 +15,12 @@ from typing import Literal
 
 from forge_cli.core.approval import CommandRun, GrantOffer
 from forge_cli.core.errors import Stale
-from forge_cli.core.events import CommandTried, TriedChange, TriedWant, describe_wanted
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.tool import Args, Preview
+from forge_cli.core.trial import CommandTried, TriedChange, TriedWant, describe_wanted
 from forge_cli.files.difference import unified_diff
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.protected import protected_among

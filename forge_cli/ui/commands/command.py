@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from rich.console import RenderableType
 
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import CommandEvent
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import did_you_mean
 from forge_cli.files.settings import TraceLevel

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.find import find_kept, random_end
 from forge_cli.record.log import read_readable

@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.commands import session, talk, tools
 from forge_cli.ui.commands.command import Chat, beginning

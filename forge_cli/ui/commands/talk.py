@@ -7,8 +7,8 @@ from typing import cast, get_args
 
 from rich.text import Text
 
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel

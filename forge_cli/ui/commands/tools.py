@@ -8,9 +8,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from forge_cli.core.actions import CommandEvent, ManualToolInvoke
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import CommandEvent, ManualToolInvoke
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, beginning
 from forge_cli.ui.facts import Facts

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from forge_cli.core.approval import THIS_CALL, ApprovalRequest, CommandRun, GrantOffer, JudgedPart
-from forge_cli.core.events import CommandTried, describe_wanted
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
+from forge_cli.core.trial import CommandTried, describe_wanted
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.files.difference import recap_differences
 from forge_cli.ui.html.code import draw_code, element, many_lines, one_line

@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from forge_cli import ui
+from forge_cli.core.actions import Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import (
@@ -24,8 +25,6 @@ from forge_cli.core.events import (
     ApprovalRequired,
     Event,
     InputPrompt,
-    Interrupt,
-    ManualToolInvoke,
     SessionEnd,
     SessionStart,
     StatusEvent,
@@ -33,7 +32,6 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
     TurnStart,
-    UserInput,
 )
 from forge_cli.core.notify import READING, RetryNotice
 from forge_cli.core.phrases import VOID

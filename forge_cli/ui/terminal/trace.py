@@ -14,7 +14,6 @@ from rich.text import Text as Styled
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.events import (
     ApprovalDecided,
-    CommandTried,
     ContextUsage,
     Event,
     ManualToolsAvailable,
@@ -37,6 +36,7 @@ from forge_cli.core.notify import COMMANDS, is_always_told
 from forge_cli.core.result_forms import from_wire
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import counted, cut, dollars, visible
+from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.sandbox.secrets import own_redactor

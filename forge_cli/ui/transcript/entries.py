@@ -7,24 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.errors import Mark
+from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
-    CommandEvent,
-    CommandTried,
     ContextUsage,
     GrantsEvent,
     InputPrompt,
-    Interrupt,
-    ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
     NetworkAccess,
-    OtherEvent,
     SessionEnd,
     SessionStart,
     SessionUpdate,
@@ -35,12 +31,12 @@ from forge_cli.core.events import (
     ToolStarted,
     TurnEndEvent,
     TurnStart,
-    UserInput,
     WorkerUpdate,
 )
 from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
+from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.state import CallState, SessionState

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Verdict
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import THIS_CALL
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.events import GrantOffer, GrantRule

@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 
 from forge_cli import Approval, ApprovalDecision, Tool, ToolContext, Verdict, tool
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ApprovalResponse,
-    Event,
-    StatusEvent,
-    ToolResult,
-    ToolStarted,
-)
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.results import Json, Text
 from forge_cli.core.source import ToolMode
 from forge_cli.engine.gate.judge import Caller

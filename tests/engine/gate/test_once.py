@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from forge_cli import ApprovalDecision, Preview, Text, ToolContext
-from forge_cli.core.events import ApprovalDecided, ApprovalResponse
+from forge_cli.core.actions import ApprovalResponse
+from forge_cli.core.events import ApprovalDecided
 from forge_cli.testing import Project, Seen, call, calls
 
 from ..conftest import OpenGate, Recorded

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import Approval, ApprovalDecision, ToolError, Verdict
+from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalMode, ApprovalRequest
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse, Event, ToolResult, ToolStarted
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolResult, ToolStarted
 from forge_cli.core.results import Text
 from forge_cli.core.tool import NeedsApproval
 from forge_cli.engine.gate.policy import SILENT, Policy, as_verdict

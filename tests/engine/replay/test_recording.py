@@ -2,13 +2,7 @@
 
 from pathlib import Path
 
-from forge_cli.core.events import (
-    Event,
-    MessageEvent,
-    SessionStart,
-    TurnEndEvent,
-    TurnStart,
-)
+from forge_cli.core.events import Event, MessageEvent, SessionStart, TurnEndEvent, TurnStart
 from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.events import Message, Usage
 from forge_cli.record.log import Log

@@ -10,14 +10,9 @@ import anyio
 import pytest
 
 from forge_cli import EventBus, ForgeError, WorkerResult, WorkerRuntime, load_worker
+from forge_cli.core.actions import ManualToolInvoke
 from forge_cli.core.errors import UsageError, WorkerError
-from forge_cli.core.events import (
-    Event,
-    ManualToolInvoke,
-    SessionEnd,
-    StatusEvent,
-    ToolStarted,
-)
+from forge_cli.core.events import Event, SessionEnd, StatusEvent, ToolStarted
 from forge_cli.core.messages import Delta
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.runtime_spec import Wiring

@@ -13,16 +13,9 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, EventBus, WorkerRuntime, load_worker
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import (
-    ApprovalDecided,
-    CommandEvent,
-    Event,
-    InputPrompt,
-    ManualToolsAvailable,
-    MessageEvent,
-    StatusEvent,
-)
+from forge_cli.core.events import ApprovalDecided, Event, InputPrompt, ManualToolsAvailable, MessageEvent, StatusEvent
 from forge_cli.core.requests import NoSession, PromptArgument, PromptSpec, SampleRequest
 from forge_cli.schema.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model

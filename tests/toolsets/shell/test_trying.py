@@ -14,14 +14,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    CommandTried,
-    ToolResult,
-    TriedWant,
-    describe_wanted,
-)
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult
+from forge_cli.core.trial import CommandTried, TriedWant, describe_wanted
 from forge_cli.testing import Project, Seen, call, calls
 
 pytestmark = pytest.mark.needs("overlay")

@@ -11,26 +11,22 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from forge_cli import Custom, Diff, Json, Text
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import Mark
+from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
-    ApprovalResponse,
-    CommandEvent,
-    CommandTried,
     ContextUsage,
     Event,
     GrantsEvent,
     InputPrompt,
-    Interrupt,
-    ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
     NetworkAccess,
     Origin,
-    OtherEvent,
     SessionEnd,
     SessionStart,
     SessionUpdate,
@@ -39,13 +35,12 @@ from forge_cli.core.events import (
     ToolOutput,
     ToolResult,
     ToolStarted,
-    TriedChange,
     TurnEndEvent,
     TurnStart,
-    UserInput,
     WorkerUpdate,
 )
 from forge_cli.core.results import ResultValue
+from forge_cli.core.trial import CommandTried, TriedChange
 from forge_cli.events import Message, Usage
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.terminal import trace_formatter

@@ -17,8 +17,9 @@ from anyio import to_thread
 
 from forge_cli.apps.web import tabs, view
 from forge_cli.apps.web.drawing import SessionDrawing
+from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalDecision, OnAsk
-from forge_cli.core.events import Interrupt, MessageEvent, ModeChanged, StatusEvent, Streaming
+from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent, Streaming
 from forge_cli.core.messages import Message
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.record.find import find_kept, session_files

@@ -1,0 +1,71 @@
+"""The result of a trial: what a command did on copies of the zones, and what it reached for in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from forge_cli.core.events import Event
+from forge_cli.core.wire import OnWire
+
+
+@dataclass(frozen=True)
+class TriedChange(OnWire):
+    """A path that a trial changed, as it is from the working directory, or whole where it lies elsewhere."""
+
+    path: str
+    change: Literal["created", "changed", "deleted", "renamed", "mode"]
+    bytes: int = 0
+    """The size of a file, for a deleted one what it was."""
+    renamed_from: str | None = None
+
+
+@dataclass(frozen=True)
+class TriedWant(OnWire):
+    """Something that a trial reached for in vain."""
+
+    kind: Literal["network", "read", "write"]
+    what: str
+    """A host and port, or a path, as far as it is known."""
+    why: str | None = None
+    """The reason that keeps a trial from it."""
+
+
+def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
+    """Describe what a trial reached for in vain, for people: places of the network together, then each path."""
+    places, paths = {True: list[str](), False: list[str]()}, []
+    for each in wanted:
+        if each.kind == "network":
+            places[each.what.startswith("127.")].append(each.what)
+        else:
+            paths.append(f"{each.what}, which {each.why}" if each.why else each.what)
+    titles = {False: "the network", True: "a server on this machine"}
+    return [*(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]), *paths]
+
+
+@dataclass(frozen=True)
+class CommandTried(Event):
+    """A command was done on copies of the zones, before anybody was asked."""
+
+    type: ClassVar[str] = "trial"
+    tool_call_id: str
+    outcome: Literal["noEffect", "effects", "incomplete"]
+    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real."""
+    exit_code: int | None
+    duration_ms: int
+    changed: tuple[TriedChange, ...] = ()
+    """Protected names first."""
+    wanted: tuple[TriedWant, ...] = ()
+    applied: bool = False
+    """Whether the zones have the changes by now."""
+    unsure: str | None = None
+    """Why it may have ended otherwise than the command would."""
+
+    def sentence(self) -> str:
+        """The event as a line for people."""
+        if self.applied:
+            return f"applied: changes: {len(self.changed)}"
+        lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
+        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
+        return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
