@@ -193,6 +193,6 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Compare forge with floors of the same machine, and with benchmarks/results.json, which ``-- --keep`` writes."""
+    """Compare forge with floors of the same machine."""
     session.install(".", "plugins/forge-guard")
     session.run("python", "benchmarks/all.py", *session.posargs, env=WITH_BYTECODE)
