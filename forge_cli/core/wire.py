@@ -168,8 +168,16 @@ def decode_text(data: bytes) -> str:
 
 def error_text(error: BaseException) -> str:
     """An error of third-party code in one sentence: its type and what it says."""
-    message = _shown(error).strip()
+    message = sentence_of(error).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def sentence_of(error: BaseException) -> str:
+    """The text of an error of third-party code; empty where there is none."""
+    try:
+        return _shown(error)
+    except Exception:  # third-party code: what an exception says is a method of its class
+        return ""
 
 
 def _shown(value: Any) -> str:

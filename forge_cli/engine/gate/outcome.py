@@ -14,7 +14,7 @@ from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import is_inspecting
-from forge_cli.core.wire import error_text
+from forge_cli.core.wire import error_text, sentence_of
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import TOOL, consult
 from forge_cli.engine.gate.judge import Refusal
@@ -94,15 +94,25 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
 
 
 def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:
-    sentence = str(error) or f"{call.name} failed without a message"
+    sentence = sentence_of(error) or f"{call.name} failed without a message"
     status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
-    outcome = ToolOutcome.failed(call, status, sentence, by="tool")
-    return outcome if error.value is None else replace(outcome, value=_result_value(error.value))
+    return _with_value(ToolOutcome.failed(call, status, sentence, by="tool"), error.value)
 
 
 def _with_kept(outcome: ToolOutcome, clock: CallClock | None) -> ToolOutcome:
     """The outcome of a call that was stopped, with what its tool could still give back."""
-    return outcome if clock is None or clock.kept is None else replace(outcome, value=_result_value(clock.kept))
+    return _with_value(outcome, clock.kept if clock else None)
+
+
+def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
+    """The outcome of a call that failed, with the result that it carries all the same, if that can be written."""
+    if value is None:
+        return outcome
+    try:
+        return replace(outcome, value=_result_value(value))
+    except (Exception, SystemExit) as error:  # third-party code: a value may not be what it seems
+        gate.debugging.tell_traceback(error)
+        return outcome
 
 
 def _result_value(value: Any) -> ResultValue:
