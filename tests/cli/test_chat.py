@@ -5,8 +5,11 @@ forge_cli.engine.runtime.options and forge_cli.apps.chat.talk.
 """
 
 import json
+import subprocess
 
 import pytest
+
+from ..deadline import deadline
 
 SAY = 'turns: [{text: "Hello {task}."}, {text: "Again {task}."}, {text: "And {task}."}]\n'
 
@@ -37,6 +40,17 @@ def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
     assert "this worker has no shell tool that a person may call" in done.stderr
     assert "deploy" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_result_of_a_call_is_there_before_the_next_line_is_written(talker, start) -> None:
+    chat = start("chat", "worker.yaml", stdin=subprocess.PIPE)
+    assert chat.process.stdin
+    assert chat.process.stdout
+    chat.process.stdin.write("/peek\n")
+    chat.process.stdin.flush()
+    with deadline():
+        assert chat.process.stdout.readline() == f"{talker.folder}\n"
+    assert chat.end().code == 0
 
 
 def test_a_failed_turn_is_said_and_the_next_one_is_done(talker) -> None:

@@ -237,7 +237,9 @@ class ChatUI(TerminalUI):
         self._trace.show_ended()
         if not self._console.is_terminal:
             text = event.error or render_text(view_of(event.value, self._find, event.distribution))
-            (self._output if event.status == "success" else self._console.file).write(f"{text}\n")
+            stream = self._output if event.status == "success" else self._console.file
+            stream.write(f"{text}\n")
+            stream.flush()
             return
         self._close_line()
         mark, style = mark_of(event.status)
