@@ -60,12 +60,10 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
     text, mark, crlf = _decoded(before or b"")
     yaml_text, rest = _parts(file, text)
     for rule in rules:
-        at = rule.user_at if user else rule.at
-        if at is None:
+        if user and rule.user_at is None:
             raise CannotEditError(f"{rule} has no place in {file.name}")
-        if user and rule.user_says is not None:
-            rule = replace(rule, says=rule.user_says)
-        yaml_text = _add(yaml_text, at, rule, file)
+        rule = rule.for_user() if user else rule
+        yaml_text = _add(yaml_text, rule.at, rule, file)
     after = yaml_text + rest
     return FileEdit(file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode())
 
@@ -119,8 +117,9 @@ def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
     """The rules as YAML, for somebody who adds them by hand."""
     data: Any = None
     for rule in rules:
+        rule = rule.for_user() if user else rule
         named = rule.entry or ({"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None)
-        data = _put(data, (rule.user_at if user else None) or rule.at, replace(rule, entry=named))
+        data = _put(data, rule.at, replace(rule, entry=named))
     return "\n".join(line for key, value in data.items() for line in _block(key, value, 0))
 
 

@@ -156,6 +156,17 @@ def test_a_file_that_cannot_be_edited_is_told_with_the_lines_to_add(cli: Cli, as
     assert "- {pattern: touch, approval: preApproved}" in done.err
 
 
+def test_edits_are_suggested_by_their_folder(cli: Cli, clerk: Project) -> None:
+    script(clerk, calls(call("write_file", path="a.txt", content="a")), "Done.")
+    cli("run", "worker.yaml", "go", "-p", "--on-ask", "park")
+    assert cli("approvals", "answer", "last", "yes").code == 0
+    cli("run", "worker.yaml", "-r", "last", "-p")
+    (found,) = suggested(cli, "--write")["suggestions"]
+    assert found["rules"] == [f"policy.filesystem.edits: [{clerk.folder}]"]
+    assert yaml.safe_load(found["yaml"]) == {"policy": {"filesystem": {"edits": [str(clerk.folder)]}}}
+    assert found["yaml"] == (clerk.home / "config.yaml").read_text().rstrip("\n")
+
+
 @pytest.mark.long
 def test_since_leaves_older_questions_out(cli: Cli, ask: Ask) -> None:
     ask(("touch a", "yes"))

@@ -89,7 +89,7 @@ def _call(question: PastQuestion) -> JsonObject:
 
 def _texts(rules: Sequence[GrantRule]) -> list[str]:
     """The rules as they would stand in the user's file."""
-    return [str(GrantRule(rule.user_at or rule.at, rule.says, rule.title)) for rule in rules]
+    return [str(rule.for_user()) for rule in rules]
 
 
 def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut]) -> Iterator[str]:
