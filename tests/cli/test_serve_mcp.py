@@ -98,6 +98,32 @@ def manual() -> str:
     """For people."""
     return "done"
 '''
+FRESH = '''
+"""A toolset that makes its tools anew whenever it is asked, as that of MCP servers does."""
+
+from forge_cli import Tool, Toolset, hookimpl
+
+
+class Fresh(Toolset):
+    name = "fresh"
+    asked = 0
+
+    async def tools(self):
+        self.asked += 1
+        return [self.made(name) for name in ("early", "late")[: 1 + self.asked // 20]]
+
+    def made(self, name):
+        def act() -> str:
+            """Act."""
+            return name
+
+        return Tool.from_function(act, name=name)
+
+
+@hookimpl
+def forge_toolsets():
+    return [Fresh]
+'''
 SCRIPT = """
 turns:
   - calls: [{tool: write_file, input: {path: report.md, content: hello}}]
@@ -368,6 +394,27 @@ def test_clients_hear_of_new_tools(helper: Project, mode: str, monkeypatch: pyte
         return found
 
     assert "greet" in start_loop(work)
+
+
+def test_clients_do_not_hear_of_tools_that_look_the_same(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "LOOK", 0.01)
+    helper.write("worker.yaml", "name: helper\nplugins: [./tools.py]\ntoolsets: {fresh: {}}\n")
+    helper.write("tools.py", FRESH)
+    found: list[set[str]] = []
+
+    async def work() -> None:
+        with helper.environment(), anyio.fail_after(60):
+            async with served(helper) as opened, anyio.create_task_group() as tasks:
+                requests = McpRequests(opened, no_renderers)
+                async with Client(requests.server(), mode=NEWER) as client:
+                    async with client.listen(tools_list_changed=True) as changes:
+                        tasks.start_soon(requests.watch_tools)
+                        await anext(aiter(changes))
+                    found.append({tool.name for tool in (await client.list_tools()).tools})
+                tasks.cancel_scope.cancel()
+
+    start_loop(work)
+    assert found == [{"early", "late", "run_helper"}]
 
 
 def test_the_session_tells_what_a_client_did(helper: Project) -> None:

@@ -73,11 +73,11 @@ class McpRequests:
         """Tell every client when the tools are others than before; it never ends by itself."""
         from mcp.server.subscriptions import ToolsListChanged
 
-        before = self._served.tools
+        before = self._offered()
         while True:
             await anyio.sleep(LOOK)
             await self._served.refresh()
-            if (now := self._served.tools) == before:
+            if (now := self._offered()) == before:
                 continue
             before = now
             await self._listeners.publish(ToolsListChanged())
@@ -94,7 +94,11 @@ class McpRequests:
         from mcp_types import ListToolsResult
 
         await self._served.refresh()
-        return ListToolsResult(tools=[offered_tool(tool) for tool in self._served.tools])
+        return ListToolsResult(tools=self._offered())
+
+    def _offered(self) -> list[mcp_types.Tool]:
+        """The tools as clients see them: a toolset may make others that look the same."""
+        return [offered_tool(tool) for tool in self._served.tools]
 
     async def _call_tool(
         self, context: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
