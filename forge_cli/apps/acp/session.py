@@ -211,7 +211,7 @@ class EditorSession:
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")
         async with self._working:  # one that was cancelled may not have ended yet
-            self._last_stop = "end"
+            self._last_stop, self._cancelled = "end", False
             typed = text.strip()
             if is_command(typed) and not attachments:
                 return await self._obey(typed)
@@ -252,7 +252,7 @@ class EditorSession:
             self._obeying = False
 
     async def _invoke(self, runtime: WorkerRuntime, tool: str, args: JsonObject) -> None:
-        self._at_hand, self._cancelled = (CommandEvent(tool), self._loop.create_future()), False
+        self._at_hand = CommandEvent(tool), self._loop.create_future()
         self._signal.reset()
         try:
             await runtime.invoke(tool, args)
