@@ -43,7 +43,8 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     module = name.replace("-", "_")
     folder = project.folder / name
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"Made {name}: a {kind.value} that works already, with tests.\nNext:\n")
+    made = {PluginKind.EXECUTOR: "an executor"}.get(kind, f"a {kind.value}")
+    assert done.out.startswith(f"Made {name}: {made} that works already, with tests.\nNext:\n")
     inside = {f"src/{module}/__init__.py", f"src/{module}/py.typed", "tests/test_bird_song.py"}
     assert files(folder) == FILES | inside
     assert not [file for file in files(folder) if re.search(r"@\w+@", (folder / file).read_text())]

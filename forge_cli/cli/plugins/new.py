@@ -28,7 +28,8 @@ def new(
 
 
 def _next_steps(folder: Path, kind: PluginKind) -> str:
-    return f"""Made {folder}: a {kind.value} that works already, with tests.
+    made = f"an {kind.value}" if kind is PluginKind.EXECUTOR else f"a {kind.value}"
+    return f"""Made {folder}: {made} that works already, with tests.
 Next:
   forge plugins install ./{folder}   install it; again after each change
   forge plugins check {folder}       say whether it is sound

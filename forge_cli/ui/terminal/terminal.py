@@ -181,6 +181,8 @@ class TerminalUI:
                     self._trace(event)
             case StatusEvent(message=message) if message.startswith(READING) and self._trace.level != "debug":
                 pass
+            case StatusEvent(message=message) if message.startswith(VOID) and (event.origin or not self._stream_text):
+                pass  # nothing of that answer was shown
             case StatusEvent(message=message) if self._markdown and message.startswith(VOID):
                 self._markdown.drop()
                 if self._markdown.begun or not self._live:

@@ -254,6 +254,13 @@ def test_a_cut_answer_is_removed_or_marked_and_leaves_no_warning(terminal, cut) 
     assert plain.lines[1] == "warning: the line broke; trying again in 0.2 s (2 of 5)"
 
 
+def test_a_cut_answer_that_was_not_shown_is_not_spoken_of(coder: Project, cut) -> None:
+    done = coder.forge(*RUN)
+    assert (done.returncode, done.stdout) == (0, "This is whole.\n")
+    assert "the line broke; trying again" in done.stderr
+    assert "the partial answer above" not in done.stderr
+
+
 def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
     keyboard = terminal(*RUN, "-m", "cut:for-good", TERM="xterm", columns=60)
     assert keyboard.end() == 7
