@@ -43,16 +43,23 @@ def set_key(name: NameArgument) -> None:
 
 
 def _read_value(variable: str) -> str:
-    if sys.stdin.isatty():
-        value = getpass.getpass(f"{variable}: ", stream=None)
-    else:
-        value = sys.stdin.read(LONGEST + 1)
-    value = value.strip()
+    value = (_ask_value(variable) if sys.stdin.isatty() else sys.stdin.read(LONGEST + 1)).strip()
     if not value:
         raise UsageError("no key was given", hint=f"forge keys set {variable} < FILE, or type it when asked")
     if len(value) > LONGEST or not (value.isascii() and value.isprintable()) or " " in value:
         raise UsageError("this holds characters that no key has", hint="copy the key again, and nothing else")
     return value
+
+
+def _ask_value(variable: str) -> str:
+    """The line that is typed without echo; empty where the input ends instead."""
+    try:
+        return getpass.getpass(f"{variable}: ", stream=None)
+    except (EOFError, KeyboardInterrupt) as left:
+        sys.stderr.write("\n")  # the cursor stands behind the question
+        if isinstance(left, EOFError):
+            return ""
+        raise
 
 
 @app.command("list")

@@ -37,6 +37,15 @@ def pusher(writer: Project) -> Project:
     return writer
 
 
+@pytest.mark.parametrize(("key", "code"), [("\x04", 2), ("\x03", 130)], ids=["Ctrl+D", "Ctrl+C"])
+def test_a_key_that_is_not_typed(terminal, key: str, code: int) -> None:
+    keyboard = terminal("keys", "set", "openai")
+    keyboard.expect("OPENAI_API_KEY: ")
+    keyboard.type(key)
+    assert keyboard.end() == code
+    assert keyboard.lines[1:2] == (["forge: no key was given"] if code == 2 else [""])
+
+
 def answer(keyboard, *pairs: tuple[str, str]) -> None:
     """Type each answer once its question stands there."""
     for question, text in pairs:
