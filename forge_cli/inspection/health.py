@@ -127,7 +127,7 @@ def _locks(folder: Path) -> list[DoctorCheck]:
 
 async def _models() -> list[DoctorCheck]:
     return [
-        DoctorCheck(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
+        DoctorCheck(f"model.{row['provider']}", False, row["error"], row["remedy"])
         if "error" in row
         else DoctorCheck(
             f"model.{row['provider']}",

@@ -48,8 +48,8 @@ def _row(plugin: Plugin) -> ProviderRow:
     }
 
 
-def _broken(plugin: Plugin, problem: str, needs: str = "") -> ProviderRow:
-    return {**_row(plugin), "needs": needs, "error": problem}
+def _broken(plugin: Plugin, problem: str, needs: str = "", remedy: str | None = None) -> ProviderRow:
+    return {**_row(plugin), "needs": needs, "error": problem, "remedy": remedy or f"reinstall {plugin}"}
 
 
 async def provider_row(name: str, distribution: str, with_models: bool) -> ProviderRow:
@@ -62,6 +62,9 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
     try:
         missing = factory.missing()
         listed = await _models(factory, ready=missing is None) if with_models else {}
+    except ForgeError as error:  # such as stored keys that cannot be read, which is no fault of the plugin
+        [problem, *_] = str(error).splitlines()
+        return _broken(plugin, problem, factory.needs, error.hint)
     except Exception as error:  # third-party code
         problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
         return _broken(plugin, problem, factory.needs)
