@@ -40,7 +40,7 @@ def note(text: str) -> str:
     """Write something down."""
     with open(Path(__file__).parent / "noted.txt", "a") as file:
         file.write(text)
-    return "noted"
+    return "noted\\n"
 '''
 SCRIPT = """
 turns:
@@ -202,7 +202,11 @@ def test_another_task_is_drift(cli: Cli, record: Path) -> None:
 def test_consent_is_asked_for_anew(cli: Cli, record: Path) -> None:
     done = cli("run", "worker.yaml", "-p", "--replay", "record.jsonl")
     assert done.code == 9
-    assert 'drift in turn 1: note {"text": "x"} was approved then, and is not now' in done.err
+    assert done.err.splitlines()[:3] == [
+        'forge: record.jsonl:12:1: drift in turn 1: note {"text": "x"} was approved then, and is not now',
+        "  recorded: success: noted",
+        "  now:      denied: note was not called; denied: forge could not ask (not interactive)",
+    ]
 
 
 def test_a_session_is_replayed_by_its_id(cli: Cli, adder: Project, record: Path) -> None:

@@ -262,7 +262,7 @@ class Replay:
         if outcome.status == "denied":
             what = f"{described(call)} was approved then, and is not now"
         if before.status != outcome.status:
-            recorded, now = f"{before.status}: {recorded}", f"{outcome.status}: {now}"
+            recorded, now = (f"{each.status}: {each.text()}".split("\n", 1)[0] for each in (before, outcome))
         self._lost(other_text("result", what, recorded, now), known.result if known else None)
         return outcome
 
