@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
@@ -43,13 +43,6 @@ class GrantRule(OnWire):
     """The whole entry that ``at`` leads through, for a file that does not have it yet."""
     key: str = field(default="", compare=False, repr=False, metadata={"wire": False})
     """The key by which a grant of it is remembered; the gate sets it."""
-
-    def for_user(self) -> GrantRule:
-        """The rule as it stands in the user's own config.yaml; the same one where it has no place there."""
-        if self.user_at is None:
-            return self
-        says = self.says if self.user_says is None else self.user_says
-        return replace(self, at=self.user_at, says=says, entry=None)
 
     def __str__(self) -> str:
         if self.at[-1:] == (NEW_ENTRY,):

@@ -61,13 +61,6 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"has {name} in it, which is not JSON")
 
 
-def _whole(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:
-        raise ValueError(f"has a number of {len(digits)} digits in it, which is too long") from None
-
-
 def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -76,7 +69,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
     return found
 
 
-_decode = json.JSONDecoder(parse_int=_whole, parse_constant=_no_constant, object_pairs_hook=_each_once).decode
+_decode = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode
 
 
 @dataclass(frozen=True)

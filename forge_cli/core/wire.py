@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from enum import Enum
 from functools import cache, partial, reduce
 from operator import or_
@@ -168,16 +169,10 @@ def decode_text(data: bytes) -> str:
 
 def error_text(error: BaseException) -> str:
     """An error of third-party code in one sentence: its type and what it says."""
-    message = sentence_of(error).strip()
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def sentence_of(error: BaseException) -> str:
-    """The text of an error of third-party code; empty where there is none."""
-    try:
-        return _shown(error)
-    except Exception:  # third-party code: what an exception says is a method of its class
-        return ""
+    with suppress(Exception):  # third-party code: what an exception says is a method of its class
+        if message := _shown(error).strip():
+            return f"{type(error).__name__}: {message}"
+    return type(error).__name__
 
 
 def _shown(value: Any) -> str:

@@ -62,7 +62,7 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
     for rule in rules:
         if user and rule.user_at is None:
             raise CannotEditError(f"{rule} has no place in {file.name}")
-        rule = rule.for_user() if user else rule
+        rule = for_user(rule) if user else rule
         yaml_text = _add(yaml_text, rule.at, rule, file)
     after = yaml_text + rest
     return FileEdit(file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode())
@@ -113,11 +113,19 @@ def _without(text: str, at: Sequence[str]) -> str:
     return text[: _end(node.value[place - 1][1]) if place else start] + text[end:]
 
 
+def for_user(rule: GrantRule) -> GrantRule:
+    """The rule as it stands in the user's own config.yaml; the same one where it has no place there."""
+    if rule.user_at is None:
+        return rule
+    says = rule.says if rule.user_says is None else rule.user_says
+    return replace(rule, at=rule.user_at, says=says, entry=None)
+
+
 def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
     """The rules as YAML, for somebody who adds them by hand."""
     data: Any = None
     for rule in rules:
-        rule = rule.for_user() if user else rule
+        rule = for_user(rule) if user else rule
         named = rule.entry or ({"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None)
         data = _put(data, rule.at, replace(rule, entry=named))
     return "\n".join(line for key, value in data.items() for line in _block(key, value, 0))

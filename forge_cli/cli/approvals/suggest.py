@@ -18,7 +18,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.drift import described
-from forge_cli.files.edit import FileEdit, lines_to_paste
+from forge_cli.files.edit import FileEdit, for_user, lines_to_paste
 from forge_cli.inspection.past_rules import suggest_from_past, write_rules
 from forge_cli.inspection.suggest import LeftOut, PastQuestion, Suggestion
 from forge_cli.process.signals import in_loop
@@ -89,7 +89,7 @@ def _call(question: PastQuestion) -> JsonObject:
 
 def _texts(rules: Sequence[GrantRule]) -> list[str]:
     """The rules as they would stand in the user's file."""
-    return [str(rule.for_user()) for rule in rules]
+    return [str(for_user(rule)) for rule in rules]
 
 
 def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut]) -> Iterator[str]:

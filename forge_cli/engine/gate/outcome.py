@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,10 @@ from forge_cli.core.errors import BlockedError, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
+from forge_cli.core.results import as_result, bounded, is_misfit
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import is_inspecting
-from forge_cli.core.wire import error_text, sentence_of
+from forge_cli.core.wire import error_text
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import TOOL, consult
 from forge_cli.engine.gate.judge import Refusal
@@ -30,20 +31,22 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: Even
     """The outcome of a call that was performed; Parked leaves it open."""
     if performed.late:
         sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
-        return _with_kept(ToolOutcome.failed(call, "timeout", sentence), clock)
-    match performed.error:
+        return _with_value(ToolOutcome.failed(call, "timeout", sentence), clock.kept)
+    match error := performed.error:
         case None:
             return _success(call, performed.value, bus)
-        case Parked() | Refusal() as error:
+        case Parked() | Refusal():
             raise error
-        case BlockedError() as error:
+        case BlockedError():
             return ToolOutcome.failed(call, "blocked", str(error), by="tool")
-        case ToolError() as error:
-            return _failure(call, error)
-        case error:
-            trace, place = gate.debugging.tell_traceback(error), gate.debugging.place_of(error)
-            sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
-            return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
+        case ToolError():
+            with suppress(Exception):  # third-party code: it may have nothing to say
+                sentence = str(error) or f"{call.name} failed without a message"
+                status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
+                return _with_value(ToolOutcome.failed(call, status, sentence, by="tool"), error.value)
+    trace, place = gate.debugging.tell_traceback(error), gate.debugging.place_of(error)
+    sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
+    return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
 
 async def conclude(
@@ -57,7 +60,7 @@ async def conclude(
     if isinstance(outcome, Refusal):
         outcome = ToolOutcome.failed(call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule)
     if outcome.status == "interrupted":
-        outcome = _with_kept(outcome, requested.clock)
+        outcome = _with_value(outcome, requested.clock and requested.clock.kept)
     outcome = replace(outcome, denials=(*requested.denials, *guard.network_denials))
     guard.network_denials.clear()
     if guard.repeated:
@@ -83,7 +86,7 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
         bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
 
     try:
-        value = _result_value(returned)
+        value = bounded(as_result(returned))
     except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
         return ToolOutcome.failed(call, "error", error_text(error))
     if is_misfit(value):
@@ -93,27 +96,9 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
     return ToolOutcome(call, "success", value)
 
 
-def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:
-    sentence = sentence_of(error) or f"{call.name} failed without a message"
-    status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
-    return _with_value(ToolOutcome.failed(call, status, sentence, by="tool"), error.value)
-
-
-def _with_kept(outcome: ToolOutcome, clock: CallClock | None) -> ToolOutcome:
-    """The outcome of a call that was stopped, with what its tool could still give back."""
-    return _with_value(outcome, clock.kept if clock else None)
-
-
 def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
-    """The outcome of a call that failed, with the result that it carries all the same, if that can be written."""
-    if value is None:
-        return outcome
-    try:
-        return replace(outcome, value=_result_value(value))
-    except (Exception, SystemExit) as error:  # third-party code: a value may not be what it seems
-        gate.debugging.tell_traceback(error)
-        return outcome
-
-
-def _result_value(value: Any) -> ResultValue:
-    return bounded(as_result(value))
+    """The outcome of a call that failed or was stopped, with what its tool still gave back."""
+    with suppress(Exception):  # third-party code: a value may not be what it seems
+        if value is not None:
+            return replace(outcome, value=bounded(as_result(value)))
+    return outcome

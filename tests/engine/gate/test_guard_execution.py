@@ -87,7 +87,7 @@ ERRORS = [
     (ToolError("no such branch"), "error", "no such branch"),
     (ToolError(), "error", "act failed without a message"),
     (Mute(), "error", "Mute"),
-    (ToolError(Mute()), "error", "act failed without a message"),
+    (ToolError(Mute()), "error", "ToolError"),
     (ToolError("no such branch", value=ring()), "error", "no such branch"),
     (ToolError("no such branch", value=Unspeakable()), "error", "no such branch"),
     (BlockedError("act", "never on Fridays"), "blocked", "act: never on Fridays"),
