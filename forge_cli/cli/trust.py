@@ -51,6 +51,8 @@ def trust(
             sys.stderr.write("nothing is trusted yet; forge trust PATH trusts what a folder brings\n")
     elif revoke:
         lines = [f"no longer trusted: {gone}" for gone in store.revoke(place)]
+        if not lines:
+            sys.stderr.write(f"nothing was trusted in {visible(str(place))}\n")
     else:
         found = find_brought(place)  # what is wrong with one of them is told before any is trusted
         for each in () if print_hash else found:

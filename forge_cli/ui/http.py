@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from forge_cli.core.errors import ForgeError
+from forge_cli.core.errors import ForgeError, UsageError
 
 Headers = Mapping[str, list[str]]
 
@@ -18,9 +18,10 @@ def open_socket(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        problem = f"{option} {port} on {host}: {why}"
+    except OverflowError:
+        raise UsageError(f"{option} {port}: a port is a number from 0 to 65535") from None
+    except OSError as error:
+        problem = f"{option} {port} on {host}: {error.strerror or error}"
         raise error_type(problem, hint="name another port; 0 finds a free one") from None
 
 

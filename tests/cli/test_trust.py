@@ -54,6 +54,8 @@ def test_trust_is_listed_and_taken_back(cli: Cli, project: Project) -> None:
     assert json.loads(cli("trust", "--list", "--json").out) == [{"path": file}]
     assert cli("trust", "--json").code == ExitCode.USAGE
     assert cli("trust", "--revoke").out == f"no longer trusted: {file}\n"
+    done = cli("trust", "--revoke")
+    assert (done.code, done.out, done.err) == (0, "", f"nothing was trusted in {project.folder}\n")
     done = cli("trust", "--list")
     assert (done.out, done.err.partition(";")[0]) == ("", "nothing is trusted yet")
     assert use_server(cli, project)[0] == ExitCode.UNTRUSTED

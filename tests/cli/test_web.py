@@ -169,3 +169,9 @@ print(sorted(name for name in sys.modules if name.startswith(heavy) and name not
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("words", [("web", "--no-open", "--port"), ("serve", "mcp", "--http")])
+def test_a_port_that_cannot_be(cli, words: tuple[str, ...]) -> None:
+    done = cli(*words, "65536")
+    assert (done.code, done.err) == (2, f"forge: {words[-1]} 65536: a port is a number from 0 to 65535\n")
