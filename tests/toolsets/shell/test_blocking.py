@@ -233,6 +233,23 @@ def test_a_blocked_path_is_found_by_its_name(judge: Judge) -> None:
     assert judge("bash deploy.sh", block=["./deploy.sh"]).approval is BLOCKED
 
 
+def test_a_blocked_path_is_found_however_it_is_spelled() -> None:
+    lines = ["cat /etc//passwd", "cat /etc/./passwd", "cat //etc/passwd", "cat /etc/x/../passwd", "cat -n /ETC/passwd"]
+    assert others_than(BLOCKED, lines, allow=["cat"], block=["cat /etc/passwd"]) == []
+    assert others_than(BLOCKED, ["rm ./src", "rm src/"], block=["rm src"]) == []
+
+
+def test_a_sequence_in_braces_is_each_of_its_members() -> None:
+    lines = ["make deplo{x..z}", "make {deploz..deploy,deploy}", "chmod {776..778} x", "chmod {1..9999} x"]
+    assert others_than(BLOCKED, lines, block=["make deploy", "chmod 777"]) == []
+    assert others_than(ASK, ["make deplo{a..c}", "make {1..9}"], block=["make deploy"]) == []
+
+
+def test_a_word_that_is_not_known_may_be_the_value_of_an_option() -> None:
+    lines = ["git -C $(pwd) push", "git -C `pwd` push", "git -C $x push", "git --git-dir $(x) push"]
+    assert others_than(BLOCKED, lines, block=["git push"]) == []
+
+
 def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"

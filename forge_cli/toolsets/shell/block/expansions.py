@@ -133,7 +133,10 @@ class Values:
         return (restore(unmarked(value)) for values in self._values.values() for value in values)
 
     def variants(self, words: Sequence[str], marks: Marks) -> Iterator[list[str]]:
-        """The words with each expansion replaced by what it could be; raises ``TooMany``."""
+        """The words with each expansion replaced by what it could be; raises ``TooMany``.
+
+        One of which nothing is known is no word, or one: ``git -C $(pwd) push``.
+        """
         present = list(dict.fromkeys(_MARK.findall("".join(words))))
         if any(len(self._values.get(marks.of(mark).name, ())) > _VALUES_MAX for mark in present):
             raise TooMany
@@ -142,7 +145,7 @@ class Values:
             raise TooMany
         for values in product(*choices.values()):
             chosen = dict(zip(choices, values, strict=True))
-            for blank in ("", " ") if choices else (" ",):
+            for blank in ("", " ", "_") if choices else (" ", "_"):
                 yield _substituted(words, marks, chosen, blank)
             if "IFS" in self._values:
                 yield _substituted(words, marks, {mark: _SEPARATORS.sub(" ", chosen[mark]) for mark in chosen}, " ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
@@ -13,6 +15,7 @@ from forge_cli.toolsets.shell.programs.git import GitWords
 from forge_cli.toolsets.shell.programs.spelling import Spelling, spelling_of
 from forge_cli.toolsets.shell.programs.table import table_index
 
+_SLASHES = re.compile("//+")
 _GLOB_LENGTH = 64
 """A longer glob in place of a program is not a command that a person means."""
 _EXPANDING_AT_MOST = 1000
@@ -36,7 +39,7 @@ class Patterns:
     def __init__(self, patterns: Sequence[tuple[str, ...]]) -> None:
         self._by_name: dict[str, dict[tuple[str, ...], int]] = {}
         for index, tokens in enumerate(patterns):
-            folded = tuple(token.casefold() for token in tokens)
+            folded = tuple(map(_folded, tokens))
             self._by_name.setdefault(_base(folded[0]), {}).setdefault(folded[1:], index)
         self._longest = 1 + max((len(rest) for rests in self._by_name.values() for rest in rests), default=0)
 
@@ -154,7 +157,7 @@ def _comes_to(
         if pos >= len(words) or (pattern, pos, token, passed) in command.looked_at:
             continue
         command.looked_at.add((pattern, pos, token, passed))
-        word, wanted = words[pos].casefold(), tokens[token]
+        word, wanted = _folded(words[pos]), tokens[token]
         is_option = word[:1] in ("-", "+") and len(word) > 1
         if word == wanted if wanted[:1] == "-" else not is_option and spelling.means(word, wanted, token):
             todo += [] if passed and wanted[:1] == "-" else [(pos + 1, token + 1, False)]
@@ -177,6 +180,11 @@ def _could_begin(words: Sequence[str], tokens: tuple[str, ...]) -> bool:
             if is_glob(words[place]):
                 todo.append((place, token + 1))
     return False
+
+
+def _folded(word: str) -> str:
+    """A word in lower case, a path in its shortest spelling."""
+    return posixpath.normpath(_SLASHES.sub("/", word)).casefold() if "/" in word else word.casefold()
 
 
 def _base(word: str) -> str:

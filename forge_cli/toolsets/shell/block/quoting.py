@@ -101,4 +101,12 @@ def _choices(text: str, cuts: list[int], end: int) -> list[str]:
     if len(cuts) > 1:
         return [text[cut + 1 : after] for cut, after in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = _SEQUENCE.fullmatch(text, cuts[0] + 1, end)
-    return [sequence[1], sequence[2]] if sequence else []
+    return _between(sequence[1], sequence[2]) if sequence else []
+
+
+def _between(first: str, last: str) -> list[str]:
+    """The members of a sequence, with those that its step leaves out; of many numbers, a glob that fits all."""
+    if not (first.isalpha() and last.isalpha()):
+        return [first, last, "[0-9]*"]
+    low, high = sorted((ord(first), ord(last)))
+    return [chr(code) for code in range(low, high + 1)]

@@ -19,6 +19,7 @@ from forge_cli.toolsets.shell.programs.table import program, program_named
 from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT, FIND_ACTIONS, Walked, Wrapper, wrapper_named
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
+_SCRIPT_OPTION = re.compile(r"(?:--[a-z-]+=|-[A-Za-z]*?c)(.*)", re.DOTALL)
 _SHELL_OPTIONS_MAX = 64
 _FED_MAX, _CANDIDATES_MAX = 64, 8
 _SUBCOMMANDS_MAX, _ENTRYPOINT_WORDS = 4, 16
@@ -134,6 +135,7 @@ class _Unwrapper:
                 self._once("[[", self._after, "]]")
             case _ if "subscripts" in program_named(name).kind:
                 self._once("subscripts", self._subscripts)
+                self._once(name, self._programs, start, name)
             case _:
                 self._once(name, self._programs, start, name)
 
@@ -175,7 +177,10 @@ class _Unwrapper:
 
     def _anywhere(self, start: int) -> None:
         self._todo.extend(range(start + 1, len(self._words)))
-        self._scripts(word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
+        for word in self._words[start + 1 :]:
+            if not _PLAIN.fullmatch(word):
+                option = _SCRIPT_OPTION.fullmatch(word)
+                self._result.scripts += [word, option[1]] if option else [word]
 
     def _after(self, *marks: str) -> None:
         self._todo.extend(pos + 1 for pos, word in enumerate(self._words) if word in marks)
@@ -188,6 +193,7 @@ class _Unwrapper:
             self._result.reads_script = True
         if name == "command" and _ONLY_ASKS.match(after):
             return
+        self._once(f"{name} options", self._programs, start, name)
         if wrapper.feeds:
             self._once("feeds", self._feeds, start, wrapper)
         if wrapper.reparses and start + 1 < self._plain_from:

@@ -20,6 +20,7 @@ _PUSH_VALUE = re.compile(r"-[A-Za-z]*o|--(?:pus|rep)[a-z-]*")
 _FOLDER = re.compile(r"(?i:file:)|[./~]|[^:/]+/")
 _STARTS = {"bisect": "run", "submodule": "foreach"}
 _OPTIONS_MAX = 64
+_STARTING_LETTER = re.compile("[xO]")
 _FILTER = re.compile(r"--[a-z]+-filter(?:=|\Z)")
 
 
@@ -137,8 +138,8 @@ def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
             yield from _configured(word.removeprefix("--config-env=").removeprefix("--config=").removeprefix("-c"))
         elif word in starting:
             yield word.partition("=")[2] or after
-        elif word[1:2] != "-" and "x" in word:
-            yield word.partition("x")[2] or after
+        elif word[1:2] != "-" and (letter := _STARTING_LETTER.search(word)):
+            yield word[letter.end() :] or after
     yield from _started(list(words[place : place + 1]), words[place + 1 :])
 
 
