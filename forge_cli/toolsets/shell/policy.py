@@ -24,7 +24,6 @@ from forge_cli.schema.config import Config
 from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.hazards import innermost
-from forge_cli.toolsets.shell.allow.lexer import Unknown
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret
 from forge_cli.toolsets.shell.allow.values import Simple
@@ -33,8 +32,8 @@ from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
-from forge_cli.toolsets.shell.sets.listings import listed
-from forge_cli.toolsets.shell.sets.secrets import FilesBelow, hidden_reads
+from forge_cli.toolsets.shell.sets.listings import fitting, listed
+from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads
 
 TrySetting = Literal["auto", "off", "required"]
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
@@ -232,7 +231,7 @@ class ShellPolicy:
     def _inside_zones(self, command: str, moved: str, verdict: Verdict) -> Verdict:
         """The verdict of a rule set unless it would read a file outside the zones, or one of secrets below a folder."""
         approval = Approval.strictest(Approval.ASK, self.worker.default)
-        roots = [os.path.realpath(path) for path in (self.workspace, *(zone.path for zone in self.sandbox.zones))]
+        roots = [os.path.realpath(path) for path in self._folders()]
         for operand in self._operands(command, moved):
             path = self.workspace / operand
             if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
@@ -240,8 +239,10 @@ class ShellPolicy:
         for simple, places in self._placed(command, moved):
             words = _innermost([word.text for word in simple.words])
             folders = [self.workspace / place for place in places]
-            reads = hidden_reads(words) if words else None
+            names = [word for word in words[1:] if self._may_name_file(word)]
+            reads, links = (hidden_reads(words, names), followed(words, names)) if words else (None, None)
             found = reads.find_secret(folders) if reads else None
+            found = found or (links.find_way_out(folders) if links else None)
             for listing in _listings(simple):
                 found = found or listing.find_odd(folders, lambda real: _is_in_any(real, roots))
             if found:
@@ -258,8 +259,9 @@ class ShellPolicy:
             git = words[0] == "git" and not only_reads(words)
             paths = [str(folder) for folder in hook_folders(self.workspace)] if git else []
             if not leaves_operands_alone(words):
-                named = (self.workspace / place / word for word in words[1:] if below(word) for place in places)
-                paths += [str(path) for path in named if os.path.lexists(path)]
+                named = (word for word in words[1:] if self._may_name_file(word))
+                joined = (self.workspace / place / word for word in named for place in places)
+                paths += [str(path) for path in joined if os.path.lexists(path)]
             if found := next((path for path in paths if _is_in_any(os.path.realpath(path), written)), None):
                 approval = Approval.strictest(Approval.ASK, self.worker.default)
                 reason = (
@@ -286,10 +288,18 @@ class ShellPolicy:
                     yield from (_Redirected(path, access) for path in paths)
 
     def _operands(self, command: str, moved: str) -> Iterator[str]:
-        """The words of a plain line that may name files below the working directory, wherever it may run."""
+        """The words of a plain line that may name files in the zones, wherever it may run."""
         for simple, places in self._placed(command, moved):
-            words = [word.text for word in simple.words[1:] if below(word.text)]
+            words = [word.text for word in simple.words[1:] if self._may_name_file(word.text)]
             yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
+
+    def _may_name_file(self, word: str) -> bool:
+        """Whether a word, relative or absolute, reads like a path in the working directory or a zone."""
+        roots = [str(root) for path in self._folders() for root in (path, os.path.realpath(path))]
+        return below(word) or (word.startswith("/") and _is_in_any(os.path.normpath(word), roots))
+
+    def _folders(self) -> list[Path]:
+        return [self.workspace, *(zone.path for zone in self.sandbox.zones)]
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
@@ -335,8 +345,9 @@ def _innermost(words: list[str]) -> list[str]:
 
 def _listings(command: Simple) -> Iterator[FilesBelow]:
     """The names of files that a command gets where a word is not known."""
-    unknown = [word.unknown or (Unknown("", glob=word.text) if word.glob else None) for word in command.words]
-    return filter(None, (listed(each) for each in (*unknown, command.fed) if each))
+    unknown = [word.unknown for word in command.words]
+    yield from filter(None, (listed(each) for each in (*unknown, command.fed) if each))
+    yield from (fitting([word.text]) for word in command.words if word.glob and not word.unknown)
 
 
 def _is_in_any(path: str, folders: Iterable[str]) -> bool:

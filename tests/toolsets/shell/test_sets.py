@@ -99,6 +99,54 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, t
     assert found["grep -R x config"][1] == "it would read .env.local, which may hold secrets"
 
 
+@pytest.mark.parametrize("spelled", ["relative", "absolute"])
+def test_links_that_lead_out_are_not_followed_unasked(repository: Project, tmp_path: Path, spelled: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file.txt").write_text("x")
+    for name in ("links", "inner/sub", "my links", "src"):
+        (repository.folder / name).mkdir(parents=True, exist_ok=True)
+    os.symlink(outside, repository.folder / "links" / "out")
+    os.symlink(outside / "file.txt", repository.folder / "my links" / "out.txt")
+    os.symlink("sub", repository.folder / "inner" / "link")
+    at = "" if spelled == "relative" else f"{repository.folder}/"
+    free = ["grep -r x {}links", "rg x {}links", "ls -R {}links", "grep -R x {}inner", "rg -L x {}inner"]
+    asking = [
+        "grep -R x {}links",
+        "grep -nR x {}links",
+        "grep --dereference-recursive x {}links",
+        "rg -L x {}links",
+        "rg --follow x {}links",
+        "find -L {}links",
+        "find {}links -follow",
+        "ls -RL {}links",
+        "du -L {}links",
+        "tree -l {}links",
+        "diff -r {}links {}src",
+        "cat {}links/out/file.txt",
+        "cat {}links/out/*",
+        "ls {}links/out/",
+        "cat {}my\\ links/*",
+        'for f in {}links/out/*; do cat "$f"; done',
+        "tr a b < {}links/out/file.txt",
+    ]
+    found = verdicts(repository, [line.replace("{}", at) for line in (*free, *asking)])
+    assert [said for said, _ in found.values()] == ["preApproved"] * len(free) + ["ask"] * len(asking), found
+
+
+def test_secrets_of_another_zone_ask(repository: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".env").write_text("KEY=1\n")
+    (other / "a.txt").write_text("x")
+    zones = f"[{{name: workspace, path: ., mode: rw}}, {{name: other, path: {other}, mode: ro}}]"
+    shell = "toolsets: {shell: {rules: [{use: reading}]}}"
+    repository.write("w.yaml", f"name: w\nsandbox: {{zones: {zones}}}\n{shell}\n")
+    lines = [f"cat {other}/a.txt", f"grep -rn x {other}", f"rg --hidden x {other}", f"diff -r {other} src"]
+    found = verdicts(repository, lines, "w.yaml")
+    assert [said for said, _ in found.values()] == ["preApproved", "ask", "ask", "ask"], found
+
+
 def test_approve_names_the_row(repository: Project) -> None:
     done = repository.forge("approve", "coder", "shell", "command=git log -3 | head -5")
     assert done.returncode == 0

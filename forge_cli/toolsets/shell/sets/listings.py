@@ -155,9 +155,12 @@ def _ls(words: Sequence[str]) -> FilesBelow | None:
 
 
 def _fitting(globs: Sequence[str]) -> FilesBelow | None:
+    """The names that some globs find below the working directory."""
+    return fitting(globs) if globs and all(glob.startswith(("*", "?", "[")) or below(glob) for glob in globs) else None
+
+
+def fitting(globs: Sequence[str]) -> FilesBelow:
     """The names that some globs find, each in one folder."""
-    if not globs or not all(glob.startswith(("*", "?", "[")) or below(glob) for glob in globs):
-        return None
     folders = {posixpath.dirname(glob) or "." for glob in globs}
     if any(map(_GLOB.search, folders)):
         first = {_GLOB.split(folder)[0].rpartition("/")[0] or "." for folder in folders}

@@ -24,6 +24,8 @@ _GIVES_SCRIPT = re.compile(r"-[A-Za-z]*[ef].*|--(?:regexp|expression|file|files|
 """With one of these options, no operand is a script."""
 _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")
+_FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
+"""A letter that takes a file, behind other letters: ``-nf/x``."""
 _SCRIPT_VALUE = re.compile(r"-[A-Za-z]*e|--(?:regexp|expression)")
 
 
@@ -141,6 +143,8 @@ def _test_misfit(words: Sequence[ShellWord]) -> str | None:
 def _in_option(text: str) -> Iterator[str]:
     """``--file=/x`` and ``-f/x`` name files behind the option; ``-f /x`` does so in the next word."""
     name, equals, value = text.partition("=")
+    if cluster := _FILE_IN_CLUSTER.fullmatch(text):
+        yield cluster[1]
     if equals:
         yield value
     elif "/" in name or "~" in name or ".." in name:

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from forge_cli.sandbox.protected import is_secret
-from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.table import program
 
 FILES_AT_MOST = 50_000
@@ -22,6 +21,16 @@ _RG = re.compile(
     r"-[A-Za-z]*[u.][A-Za-z]*|--(?:hidden|unrestricted|no-ignore.*|type-add.*)|--type=(?:all|sh)|-t(?:all|sh)"
 )
 _RG_GLOB = re.compile(r"-[A-Za-z]*g(.*)|--i?glob(?:=(.*))?")
+_LINKS = {
+    "grep egrep fgrep zgrep": r"-[A-Za-z0-9]*R.*|--de.*",
+    "rg fd fdfind": r"-[A-Za-z0-9.]*L.*|--follow",
+    "ls dir du": r"-[A-Za-z0-9]*L.*|--deref.*",
+    "find": r"-L|-follow",
+    "tree": r"-[A-Za-z]*l.*",
+    "diff": r"-[A-Za-z0-9]*r.*|--rec.*",
+}
+"""Options with which a program goes on behind the links that it meets."""
+_FOLLOWS = {name: re.compile(options) for programs, options in _LINKS.items() for name in programs.split()}
 _GIT = ("--no-index", "--untracked", "--no-exclude-standard")
 _EXPANDS = re.compile(r"[{\[\\]")
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
@@ -42,7 +51,12 @@ class FilesBelow:
 
     def find_secret(self, places: Iterable[Path]) -> str | None:
         """A file of secrets among them, or why that is not known."""
-        return self._first(places, lambda entry: is_secret(entry.name))
+        return self._first(places, lambda entry, _: is_secret(entry.name))
+
+    def find_way_out(self, places: Iterable[Path]) -> str | None:
+        """A link that leads elsewhere than to what is below the same folder."""
+        found = self._first(places, _leads_out)
+        return f"what is behind {found}" if found else None
 
     def find_odd(self, places: Sequence[Path], is_inside: Callable[[str], bool]) -> str | None:
         """One that is not a plain name of a file that may be read."""
@@ -51,14 +65,14 @@ class FilesBelow:
         if outside := next((root for root in roots if not is_inside(os.path.realpath(root))), None):
             return f"{outside.name}, which leads out of the zones"
 
-        def is_odd(entry: os.DirEntry[str]) -> bool:
+        def is_odd(entry: os.DirEntry[str], _: str) -> bool:
             leads_out = entry.is_symlink() and not is_inside(os.path.realpath(entry.path))
             return leads_out or is_secret(entry.name) or _ODD_NAME.fullmatch(entry.name) is not None
 
         return self._first(places, is_odd, folders=True)
 
     def _first(
-        self, places: Iterable[Path], found: Callable[[os.DirEntry[str]], bool], *, folders: bool = False
+        self, places: Iterable[Path], found: Callable[[os.DirEntry[str], str], bool], *, folders: bool = False
     ) -> str | None:
         seen = 0
         for place in places:
@@ -70,7 +84,7 @@ class FilesBelow:
                         return f"more than {FILES_AT_MOST:,} files, of which some may hold secrets"
                     is_folder = entry.is_dir(follow_symlinks=False)
                     fits = folders and self.deep if is_folder else self._fits(entry.name)
-                    if fits and found(entry):
+                    if fits and found(entry, str(folder)):
                         secret = ", which may hold secrets" if is_secret(entry.name) else ""
                         return f"{os.path.relpath(entry.path, folder)}{secret}"
         return None
@@ -92,9 +106,12 @@ class FilesBelow:
         return not ends or any(_EXPANDS.search(end) or fnmatchcase(name.lower(), end.lower()) for end in ends)
 
 
-def hidden_reads(words: Sequence[str]) -> FilesBelow | None:
-    """Files that a command reads and no word names; None where it skips hidden files, or reads none."""
-    folders = tuple(word for word in words[1:] if below(word))
+def hidden_reads(words: Sequence[str], names: Iterable[str]) -> FilesBelow | None:
+    """Files that a command reads and no word names; None where it skips hidden files, or reads none.
+
+    ``names`` are those of its words that may be paths.
+    """
+    folders = tuple(names)
     match program(words[0]):
         case "grep" | "egrep" | "fgrep" | "zgrep" if any(map(_GREP.fullmatch, words[1:])):
             return FilesBelow(folders, tuple(_values(words, "--include")))
@@ -106,6 +123,17 @@ def hidden_reads(words: Sequence[str]) -> FilesBelow | None:
         case "git" if any(len(word) > 3 and option.startswith(word) for word in words for option in _GIT):
             return FilesBelow(folders)
     return None
+
+
+def followed(words: Sequence[str], names: Iterable[str]) -> FilesBelow | None:
+    """Folders in which a command goes on behind every link that it meets; None where it does not."""
+    follows = _FOLLOWS.get(program(words[0]))
+    return FilesBelow(tuple(names)) if follows and any(map(follows.fullmatch, words[1:])) else None
+
+
+def _leads_out(entry: os.DirEntry[str], folder: str) -> bool:
+    root = os.path.realpath(folder)
+    return entry.is_symlink() and os.path.commonpath([root, os.path.realpath(entry.path)]) != root
 
 
 def _values(words: Sequence[str], option: str) -> Iterator[str]:
