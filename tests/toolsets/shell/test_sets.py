@@ -134,6 +134,14 @@ def test_links_that_lead_out_are_not_followed_unasked(repository: Project, tmp_p
     assert [said for said, _ in found.values()] == ["preApproved"] * len(free) + ["ask"] * len(asking), found
 
 
+def test_the_star_of_the_shell_finds_no_hidden_file(repository: Project) -> None:
+    repository.write("config/.env.local", "KEY=1\n")
+    found = verdicts(
+        repository, ["cat *", "wc -l *", "ls -d */", "head */*", "cat .*", "cat ?env", "head */.*", "cat .e*/*"]
+    )
+    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 4, found
+
+
 def test_secrets_of_another_zone_ask(repository: Project, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -160,12 +160,13 @@ def _fitting(globs: Sequence[str]) -> FilesBelow | None:
 
 
 def fitting(globs: Sequence[str]) -> FilesBelow:
-    """The names that some globs find, each in one folder."""
+    """The names that some globs find, each in one folder; the shell's star fits no dot at the start of a name."""
     folders = {posixpath.dirname(glob) or "." for glob in globs}
+    hidden = any(part[:1] in (".", "?", "[") for glob in globs for part in glob.split("/") if part not in (".", ".."))
     if any(map(_GLOB.search, folders)):
         first = {_GLOB.split(folder)[0].rpartition("/")[0] or "." for folder in folders}
-        return FilesBelow(tuple(first))
-    return FilesBelow(tuple(folders), tuple(map(posixpath.basename, globs)), deep=False)
+        return FilesBelow(tuple(first), hidden=hidden)
+    return FilesBelow(tuple(folders), tuple(map(posixpath.basename, globs)), deep=False, hidden=hidden)
 
 
 def _is_plain(root: str) -> bool:

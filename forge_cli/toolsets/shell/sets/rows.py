@@ -68,7 +68,7 @@ class SetRow:
             option = text.startswith("-") and text != "-"
             if option and self.vouched and self.operands == "none":
                 return f"with {text} it is another command"
-            if option and known and text.partition("=")[0] not in known and not text[1:].isdigit():
+            if option and known and not _is_known(text, known):
                 return f"{text} is none of the options that are known to only read"
             if not option and (self.operands == "none" or (self.operands == "format" and not text.startswith("+"))):
                 return f"with {text} it is another command"
@@ -117,6 +117,12 @@ class SetRow:
                 script = text.isdigit() and before.startswith("-")
             else:
                 yield text
+
+
+def _is_known(option: str, known: Sequence[str]) -> bool:
+    """Is it one of these options, a cluster of them, or a number?"""
+    letters = option[1:]
+    return option.partition("=")[0] in known or letters.isdigit() or all(f"-{letter}" in known for letter in letters)
 
 
 def _unsure_start(words: Sequence[ShellWord]) -> str | None:
