@@ -25,14 +25,19 @@ def capped(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
         problem = f"zone '{zone.name}': {shown(str(zone.path))} lies outside the zones of the parent worker"
         raise WorkerError(zone.where, problem, hint=known or "the parent worker has no zones")
     inside = [outer for outer in parent_zones if outer.path.is_relative_to(zone.path) and outer.path != zone.path]
-    limits = [around, *inside]
+    limits = [zone, around, *inside]
+    write, delete = (
+        Approval.strictest(*(one.write for one in limits)),
+        Approval.strictest(*(one.delete for one in limits)),
+    )
+    writes, deletes = [one for one in limits if one.write is write], [one for one in limits if one.delete is delete]
     return replace(
         zone,
-        mode=ZoneMode.RO if any(outer.mode is ZoneMode.RO for outer in limits) else zone.mode,
-        approval=ZoneApproval(
-            write=Approval.strictest(zone.write, *(outer.write for outer in limits)),
-            delete=Approval.strictest(zone.delete, *(outer.delete for outer in limits)),
-        ),
+        mode=ZoneMode.RO if any(one.mode is ZoneMode.RO for one in limits) else zone.mode,
+        approval=ZoneApproval(write=write, delete=delete),
+        write_where=writes[0].write_where,
+        write_stated=any(one.write_stated for one in writes),
+        delete_where=deletes[0].delete_where,
     )
 
 

@@ -65,6 +65,19 @@ def test_without_zones_of_its_own_it_has_those_of_the_caller(tree: Tree) -> None
     assert statuses(helped(tree, *made, more="")) == ["success", "blocked", "denied", "error"]
 
 
+def test_a_verdict_names_the_line_of_the_caller_that_decides(tree: Tree) -> None:
+    stricter = zones(zone("kept", write="ask", delete="blocked"), zone("free", write="preApproved"))
+    tree.boss(allowed("helper"), more=stricter)
+    made = (write("/kept/a"), call("delete_file", path="/kept/b"), write("/free/a"))
+    seen = helped(tree, *made, more=zones(zone("kept"), zone("free", write="ask")))
+    decided = [line for line in seen.lines if line["type"] == "approvalDecided" and line["depth"] == 1]
+    assert [(line["verdict"], Path(line["where"].split(":")[0]).name) for line in decided] == [
+        ("ask", "boss.yaml"),
+        ("blocked", "boss.yaml"),
+        ("ask", "helper.yaml"),
+    ]
+
+
 def test_the_default_zone_goes_down_with_its_relative_paths(tree: Tree) -> None:
     tree.project.write("a.txt", "hello")
     tree.boss(allowed("helper"))
