@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.wire import both_spellings
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judged_as import blocked_by_parent, same_tool
@@ -50,7 +51,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "model": config.model or (settings.model if settings else None),
         "approvalMode": _mode(worker, settings),
         "approval_mode": _mode(worker, settings),  # the spelling of before
-        "limits": limits.model_dump(exclude_none=True),
+        "limits": both_spellings(limits.model_dump(exclude_none=True)),
         "zones": [_zone(zone) for zone in sandbox.zones],
         "isolation": {"level": sandbox.isolation.level.value, "network": _network(sandbox.isolation.network)},
         "toolsets": _toolsets(assembly),

@@ -101,7 +101,7 @@ def _print_facts(found: Facts) -> None:
         _line(f"  {found['description']}")
     _line(f"  model:     {found['model'] or 'none is named'}")
     _line(f"  approval:  {found['approval_mode']}")
-    _line(f"  limits:    {', '.join(f'{name} {value:g}' for name, value in found['limits'].items())}")
+    _line(f"  limits:    {_limits(found)}")
     _line(f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}")
     _line("zones:")
     for line in lines_of_zones(found["zones"]):
@@ -167,9 +167,14 @@ def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
         yield from lines_of_tree(child, f"{indent}    ")
 
 
+def _limits(node: Facts) -> str:
+    """The limits under the names that a worker gives them."""
+    return ", ".join(f"{name} {value:g}" for name, value in node["limits"].items() if "_" in name)
+
+
 def _abilities(node: Facts) -> Iterator[str]:
     yield f"model: {node['model'] or 'that of its parent, or of the command line'}"
-    yield f"limits: {', '.join(f'{name} {value:g}' for name, value in node['limits'].items())}"
+    yield f"limits: {_limits(node)}"
     yield from lines_of_zones(node["zones"])
     for rule in node["rules"]:
         place = f" ({rule['where']})" if rule["where"] else ""
