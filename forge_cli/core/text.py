@@ -16,7 +16,7 @@ MORE = "... [{} more characters]"
 """A mark for the end of one line of which somebody may want to see the rest."""
 
 _MARKS: dict[CutAt, str] = {"lines": "\n[... {} characters cut ...]\n", "middle": " ... ", "end": "..."}
-_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
+UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
     map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
 """Marks and letters that Unicode calls printable, and of which nothing is seen."""
@@ -69,7 +69,7 @@ def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) ->
 
 
 def _is_hidden(char: str) -> bool:
-    return not char.isprintable() or char in _UNSEEN
+    return not char.isprintable() or char in UNSEEN
 
 
 def _is_stacking(char: str) -> bool:

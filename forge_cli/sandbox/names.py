@@ -6,7 +6,7 @@ import sys
 import unicodedata
 from functools import lru_cache
 
-from forge_cli.core.text import cut, visible
+from forge_cli.core.text import UNSEEN, cut, visible
 
 NAME_MAX = 255
 PATH_MAX = 1024 if sys.platform == "darwin" else 4096
@@ -43,7 +43,7 @@ def lookalike_key(name: str) -> str:
     """Equal for names that people cannot tell apart: one normal form, without the invisible characters."""
     if name.isascii():  # nothing in it is invisible or has another form; folders may have many names
         return name
-    visible = (character for character in name if unicodedata.category(character) != "Cf")
+    visible = (character for character in name if character not in UNSEEN and unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", "".join(visible))
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from forge_cli.core.text import UNSEEN
+
 
 class UnreadableLine(Exception):
     """The line leaves the subset: why, in words for people, and at which character."""
@@ -107,9 +109,6 @@ _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*[$`]|\\\Z")
 
 _UNUSUAL = re.compile(r"[^\t\n\x20-\x7e]")
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 
 
 def refuse_invisible(text: str) -> None:
@@ -121,7 +120,7 @@ def refuse_invisible(text: str) -> None:
 
 
 def _is_invisible(char: str) -> bool:
-    return unicodedata.category(char) in _INVISIBLE_CATEGORIES or _INVISIBLE.match(char) is not None
+    return unicodedata.category(char) in _INVISIBLE_CATEGORIES or char in UNSEEN
 
 
 class Lexer:
