@@ -313,8 +313,12 @@ def test_quiet_still_tells_what_went_wrong(cli, tester) -> None:
     assert done.err == "forge: the limit of 1 turn was reached\n"
 
 
-def test_the_smaller_limit_counts(cli, tester) -> None:
-    tester.write("worker.yaml", tester.read("worker.yaml") + "limits: {max_turns: 1}\n")
+@pytest.mark.parametrize("of_worker", [True, False])
+def test_the_smaller_limit_counts(cli, tester, of_worker: bool) -> None:
+    tester.home.mkdir()
+    file = tester.folder / "worker.yaml" if of_worker else tester.home / "config.yaml"
+    with file.open("a") as stream:
+        stream.write("limits: {max_turns: 1}\n")
     done = cli("run", "worker.yaml", "go", "--max-turns", "2", "--output-format", "json")
     found = json.loads(done.out)
     assert (done.code, found["status"], found["exit_code"], found["turns"]) == (5, "limit", 5, 1)

@@ -141,6 +141,13 @@ def test_the_shortest_time_in_the_chain_is_the_deadline() -> None:
     assert reached(grandchild) == "the limit of 60 seconds of the worker 'boss' was reached"
 
 
+def test_a_child_whose_last_turn_passed_its_limit_may_give_its_answer() -> None:
+    child = Budget(Limits(max_tokens=10), None, parent=Budget(Limits(), None))
+    child.spend(Usage(11))
+    child.check_last_turn("done")
+    assert reached(child) == "the limit of 10 tokens was reached"
+
+
 def test_one_unknown_price_makes_the_whole_cost_unknown_and_the_known_part_still_counts() -> None:
     boss = Budget(Limits(max_cost=1), DOLLAR)
     child = Budget(Limits(), None, parent=boss)
