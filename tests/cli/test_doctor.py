@@ -4,6 +4,7 @@ Covers forge_cli.inspection.health.
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -179,6 +180,12 @@ def test_a_home_that_is_a_file(cli, project: Project, monkeypatch: pytest.Monkey
 def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
     project.home.mkdir(mode=0o500)
     assert cli("doctor").code == 1
+
+
+def test_a_home_on_a_full_disk(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = list(os.statvfs(project.folder))
+    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result([*room[:4], 0, *room[5:]]))
+    assert checks(cli("doctor", "--json"))["home"]["detail"].endswith(" is on a disk that is full")
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ async def stopped(signal: InterruptSignal) -> bool:
     return scope.cancelled_caught
 
 
-async def test_a_signal_that_came_before_ends_the_scope_at_once() -> None:
+async def test_a_signal_that_came_before_ends_the_scope_at_once_and_its_first_reason_stays() -> None:
     signal = InterruptSignal()
     signal.interrupt("no time")
-    assert await stopped(signal)
+    signal.interrupt("enough")
+    assert (await stopped(signal), signal.reason) == (True, "no time")
 
 
 async def test_after_a_reset_it_can_be_used_again() -> None:

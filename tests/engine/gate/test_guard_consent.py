@@ -295,21 +295,31 @@ def test_the_second_answer_counts(project: Project) -> None:
     assert (seen.statuses, file.read_text()) == (["denied"], "somebody else was here")
 
 
+@pytest.mark.parametrize("zone", ["ask", "preApproved"])
 @pytest.mark.parametrize(
-    ("tool", "args"), [("write_file", {"path": "a.txt", "content": "mine"}), ("delete_file", {"path": "a.txt"})]
+    ("tool", "args"),
+    [
+        ("write_file", {"path": "a.txt", "content": "mine"}),
+        ("edit_file", {"path": "a.txt", "old": "x", "new": "y"}),
+        ("delete_file", {"path": "a.txt"}),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch"}),
+    ],
 )
-def test_a_file_that_never_rests_is_given_up(project: Project, tool: str, args: dict[str, Any]) -> None:
-    project.write("worker.yaml", FILES)
-    file = project.write("a.txt", "0")
+def test_a_file_that_never_rests_is_given_up(project: Project, tool: str, args: dict[str, Any], zone: str) -> None:
+    """Also where its zone would let it be changed, and only the worker asks."""
+    zones = f"[{{name: w, path: ., mode: rw, approval: {{write: {zone}, delete: {zone}}}}}]"
+    asks = f"{{filesystem: {{approval: {{tools: {{{tool}: ask}}}}}}}}"
+    project.write("worker.yaml", f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {asks}\n")
+    file = project.write("a.txt", "x\n0\n")
     asked: list[ApprovalRequest] = []
 
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         asked.append(request)
-        file.write_text(str(len(asked)))
+        file.write_text(f"x\n{len(asked)}\n")
         return ApprovalDecision(True)
 
     seen = project.run(calls(call(tool, **args)), "done", approval_callback=answer)
-    assert (seen.statuses, len(asked), file.read_text()) == (["error"], 3, "3")
+    assert (seen.statuses, len(asked), file.read_text()) == (["error"], 3, "x\n3\n")
     assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
 
 
