@@ -167,8 +167,6 @@ class Budget:
 
     def spend(self, usage: Usage) -> float | None:
         """Count what a turn has used, here and all the way up; returns what it cost, where that is known."""
-        if min(vars(usage).values()) < 0:
-            usage = Usage(*(max(0, count) for count in vars(usage).values()))
         cost = self.price.cost(usage) if self.price else None
         for budget in self.chain:
             budget.usage += usage
