@@ -29,8 +29,9 @@ def test_a_row_has_its_task_or_fields_for_one(tmp_path: Path) -> None:
 
 def test_rows_of_a_table_are_named_by_their_number(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_bytes('\ufeffname,note\nAna,"two\nlines"\nÖzil,\n'.encode())
-    assert tasks(file, "{name}: {note}") == {"1": "Ana: two\nlines", "2": "Özil: "}
+    long = "x" * 300_000
+    file.write_bytes(f'\ufeffname,note\nAna,"two\nlines"\nÖzil,\nBo,{long}\n'.encode())
+    assert tasks(file, "{name}: {note}") == {"1": "Ana: two\nlines", "2": "Özil: ", "3": f"Bo: {long}"}
 
 
 def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

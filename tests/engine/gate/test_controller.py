@@ -61,6 +61,24 @@ async def test_the_second_of_two_identical_requests_waits_for_the_first_answer()
     assert len(asked) == 1
 
 
+async def test_one_prompt_at_a_time_also_for_child_workers() -> None:
+    told: list[str] = []
+
+    async def slow(request: ApprovalRequest) -> ApprovalDecision:
+        told.append("asked")
+        await anyio.wait_all_tasks_blocked()
+        told.append("answered")
+        return ApprovalDecision(True)
+
+    root = ApprovalController("interactive", slow)
+    children = [ApprovalController("interactive", slow, parent=root) for _ in range(2)]
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            for each in (root, *children):
+                tasks.start_soon(each.request_approval, REQUEST)
+    assert told == ["asked", "answered"] * 3
+
+
 SESSION = ApprovalDecision(True, remember="session")
 
 
