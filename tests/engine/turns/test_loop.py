@@ -17,6 +17,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, MessageEvent, StatusEvent, Streaming, ToolStarted
 from forge_cli.core.messages import Delta, Restart
 from forge_cli.embedding import InterruptSignal
+from forge_cli.engine.turns.summary import listen
 from forge_cli.events import CallResult, Message, OnAsk, ToolCall, Usage
 from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
@@ -283,10 +284,9 @@ def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
 
 
 def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> None:
-    model = Told(
-        [TextDelta("Half"), ToolCall("a", "look", {}), Restart("the line was cut"), TextDelta("Whole."), TurnEnd()]
-    )
-    seen = worker.run(model=model)
+    half = [TextDelta("Half"), ToolCall("a", "look", {}), Restart("the line was cut"), TextDelta("Whole."), TurnEnd()]
+    assert anyio.run(listen, Told(half), ModelRequest("Say a title.", [], ())) == ("Whole.", TurnEnd())
+    seen = worker.run(model=Told(half))
     assert ended(seen) == ("completed", 0, "Whole.", None)
     assert seen.of(ToolStarted) == []
     assert (

@@ -50,6 +50,16 @@ async def test_an_exit_and_a_signal_are_told_apart(
     assert (done.exit_code, done.signal, done.timed_out, done.truncated) == (exit_code, signal, False, False)
 
 
+async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path) -> None:
+    settings = {"cwd": tmp_path, "env": clean_environment()}
+    async with ChildProcesses(at_most=1) as processes:
+        processes.start(bash("read x"), takes_input=True, **settings)
+        with pytest.raises(ToolError, match="which is the most at a time"):
+            processes.start(bash("true"), **settings)
+    with pytest.raises(ToolError):
+        processes.start(bash("true"), **settings)
+
+
 async def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "ANTHROPIC_API_KEY",
