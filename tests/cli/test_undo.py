@@ -288,7 +288,9 @@ def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, 
     assert (child.exitstatus, coder.read("app.py")) == (code, left)
 
 
-def test_a_path_that_leads_elsewhere_is_left(coder: Project, cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("zone", "why"), [(".", "leads outside every zone"), ("sub", "leads elsewhere now")])
+def test_a_path_that_leads_elsewhere_is_left(coder: Project, cli, tmp_path: Path, zone: str, why: str) -> None:
+    coder.write("worker.yaml", WORKER.replace("path: .", f"path: {zone}"))
     work(coder, cli, call("write_file", path="sub/a.txt", content="x"))
     other = tmp_path / "other"
     other.mkdir()
@@ -299,6 +301,7 @@ def test_a_path_that_leads_elsewhere_is_left(coder: Project, cli, tmp_path: Path
     done = cli("undo")
     assert (done.code, (other / "a.txt").read_text()) == (1, "x")
     assert done.out.startswith("left      sub/a.txt: ")
+    assert why in done.out
 
 
 def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:

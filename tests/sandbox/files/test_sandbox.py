@@ -17,6 +17,7 @@ import pytest
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FolderEntry
 from forge_cli.core.zones import Access
+from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.sandbox.files.sandbox import Sandbox
 
 OpenSandbox = Callable[..., Sandbox]
@@ -156,6 +157,8 @@ class TestReading:
         assert sandbox.read_bytes("/src/a") == b"\0\xff" * 1000
         assert sandbox.read_bytes("/src/a", limit=3) == b"\0\xff\0"
         assert sandbox.read_bytes("/src/a", limit=0) == b""
+        os.truncate(root / "src/a", READ_MAX + 1)
+        assert refusal(lambda: sandbox.read_bytes("/src/a")).endswith(f"at most {READ_MAX} are read as a whole")
 
     def test_equal_content_has_an_equal_digest(self, sandbox: Sandbox, root: Path) -> None:
         for name, content in (("a", "x" * 100_000), ("b", "x" * 100_000), ("c", "y")):
