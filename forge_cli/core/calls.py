@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.text import cut
-from forge_cli.core.wire import JsonObject, is_too_deep
+from forge_cli.core.wire import NESTING, JsonObject, is_too_deep
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -28,6 +28,11 @@ class ToolCall:
     parent: str | None = field(default=None, metadata={"wire": False})
     """The call whose tool makes this one; None where the model or a person does."""
 
+    def __post_init__(self) -> None:
+        if is_too_deep(self.args):  # no record could hold them
+            object.__setattr__(self, "args", {})
+            object.__setattr__(self, "unreadable", _NESTED)
+
 
 def is_legal_id(call_id: str) -> bool:
     """Whether every provider accepts the id."""
@@ -40,6 +45,8 @@ def call_identity(name: str, args: object) -> str:
 
 
 TOO_DEEP = "is nested too deeply"
+_NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
+"""Stands for such args, and is refused for the same reason."""
 
 
 def read_args(text: str) -> JsonObject:

@@ -158,6 +158,15 @@ def test_the_config_forces_a_model_that_has_no_tools(server, project) -> None:
     assert "response_format" in server.requests[0].body
 
 
+def test_a_forced_call_that_is_nested_without_end_is_refused(server, project) -> None:
+    project.home.mkdir()
+    (project.home / "config.yaml").write_text('models: {"openai:tiny": {tools: schema}}\n')
+    server.will(says('{"tool": "add", "input": {"a": ' + "[" * 300 + "]" * 300 + "}}"), says('{"answer": "3"}'))
+    done = forge(project, server)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+    assert "the input of add is nested too deeply" in server.requests[1].messages[-1]["content"]
+
+
 def test_files_go_along(server, project) -> None:
     project.write("note.txt", "Remember.")
     server.will(says("I do."))
