@@ -26,7 +26,7 @@ from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop, interruptible
-from forge_cli.record.log import SUFFIX
+from forge_cli.record.places import SUFFIX
 from forge_cli.ui.table import paint
 from forge_cli.ui.wrap import wrap_for
 

@@ -21,7 +21,7 @@ from forge_cli.files.settings import Settings
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel

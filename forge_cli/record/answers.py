@@ -24,7 +24,8 @@ from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import Log, SessionLost, beside
+from forge_cli.record.log import Log
+from forge_cli.record.places import SessionLost, beside
 from forge_cli.record.proof import prove
 
 ANSWER = ".answer"

@@ -24,8 +24,8 @@ from forge_cli.files.home import make_private
 from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
-from forge_cli.record.log import lock, session_file, unlock
 from forge_cli.record.overview import read_overview
+from forge_cli.record.places import lock, session_file, unlock
 from forge_cli.sandbox.files.held import KEPT_MAX, READ_MAX, HeldFile
 from forge_cli.sandbox.trial.left import SUFFIX
 

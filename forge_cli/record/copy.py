@@ -10,7 +10,7 @@ from typing import Literal
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import SessionStart
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 
 LONGEST_START = 64 * 1024 * 1024
 """Bytes of a first line that are looked at; it holds the prompt, and nothing that is much longer than that."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.record.log import SUFFIX, broken_link, read_session, sessions_folder
+from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.places import SUFFIX, sessions_folder
 
 LAST = "last"
 """Names the session that was worked on last."""

@@ -19,21 +19,12 @@ from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
-from forge_cli.record.log import (
-    SUFFIX,
-    Log,
-    SessionLost,
-    broken_link,
-    lock_file,
-    new_session_id,
-    read_session,
-    session_file,
-    sessions_folder,
-)
+from forge_cli.record.places import SUFFIX, SessionLost, lock_file, new_session_id, session_file, sessions_folder
 from forge_cli.record.writer import FULL, RecordLog, SessionLog, what_failed
 
 if TYPE_CHECKING:
     from forge_cli.record.changes import ChangeLog
+    from forge_cli.record.log import Log
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Resumed
 
@@ -126,7 +117,7 @@ def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
 
 def _reopened(path: Path, keep: bool, stack: ExitStack) -> tuple[Log, SessionLog | None]:
     if not keep:
-        return read_session(path), None
+        return record.log.read_session(path), None
     log, read = SessionLog.resume(path)
     stack.enter_context(log)
     return read, log
@@ -154,7 +145,7 @@ def check_log(read: Log) -> None:
         raise WorkerError(None, f"the session {read.session} is empty", hint="start a new one")
     if (version := read.lines[0].version) != VERSION:
         raise WorkerError(None, f"the session {read.session} is of version {version}, which this forge cannot read")
-    if problem := broken_link(read):
+    if problem := record.log.broken_link(read):
         hint = f"forge sessions show {read.session} shows what it says"
         raise WorkerError(None, f"the session {read.session} was tampered with: {problem}", hint=hint)
 

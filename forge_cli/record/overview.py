@@ -19,7 +19,7 @@ from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.record.find import session_files
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
-from forge_cli.record.log import INDEX, holder, sessions_folder
+from forge_cli.record.places import INDEX, holder, sessions_folder
 
 _TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
 _START, _END = beginning_at_root(SessionStart), beginning_at_root(SessionEnd)

@@ -18,7 +18,7 @@ from forge_cli.files.lock import locked
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
-from forge_cli.record.log import sessions_folder
+from forge_cli.record.places import sessions_folder
 
 _LENGTH = 32
 

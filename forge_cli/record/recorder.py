@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from forge_cli.core.events import Event
 from forge_cli.record.line import Line, Prove
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 from forge_cli.record.writer import RecordLog
 from forge_cli.sandbox.secrets import Redactor
 

@@ -6,15 +6,19 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
+from forge_cli import record
 from forge_cli.core.events import SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import FileSpoilt, LineFile
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, SessionLost, lock, read_session, unlock
+from forge_cli.record.places import SessionLost, lock, unlock
 from forge_cli.record.proof import Proofs
+
+if TYPE_CHECKING:
+    from forge_cli.record.log import Log
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ACTED_UPON = frozenset({TurnStart.type, TurnEndEvent.type, SessionEnd.type})
@@ -62,7 +66,7 @@ class RecordLog:
         except OSError as error:
             raise _not_writable(path, error) from None
         try:
-            read = read_session(path)
+            read = record.log.read_session(path)
             log._file = LineFile(path, read.size)
         except OSError as error:
             log.close()

@@ -1,6 +1,6 @@
 """A session that goes on: after its end, after a kill, on a full disk, from another folder, and only if it is sound.
 
-Covers forge_cli.engine.gate.consent, forge_cli.record.log.
+Covers forge_cli.engine.gate.consent, forge_cli.record.log, forge_cli.record.places.
 """
 
 import json

@@ -22,7 +22,8 @@ from forge_cli.core.bounds import start_loop
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted
 from forge_cli.files.worker import load_worker
 from forge_cli.record.find import session_files
-from forge_cli.record.log import read_session, session_file
+from forge_cli.record.log import read_session
+from forge_cli.record.places import session_file
 from forge_cli.testing import Project
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.views import no_renderers

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.record.log import broken_link, read_session, sessions_folder
+from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.open import sweep
 from forge_cli.record.overview import FILE as INDEX
+from forge_cli.record.places import sessions_folder
 from forge_cli.testing import Project
 
 from .effects import TOOLS

@@ -21,9 +21,10 @@ from forge_cli.core.results import Text
 from forge_cli.record import answers
 from forge_cli.record.answers import LeftAnswer, answer_file, leave_answer, take_answers
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, read_session, session_file
+from forge_cli.record.log import Log, read_session
 from forge_cli.record.open import sweep
 from forge_cli.record.pending import may_be_asking, open_requests
+from forge_cli.record.places import session_file
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor, own_redactor

@@ -12,9 +12,9 @@ from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart
 from forge_cli.events import Message
 from forge_cli.record import overview as record_index
 from forge_cli.record.find import session_files
-from forge_cli.record.log import session_file, sessions_folder
 from forge_cli.record.open import sweep
 from forge_cli.record.overview import FILE, Overview, SessionIndex, forget_removed, read_overview, with_holder
+from forge_cli.record.places import session_file, sessions_folder
 from forge_cli.record.writer import SessionLog
 
 from ..lines import lines_of

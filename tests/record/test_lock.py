@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.record.log import SessionBusy, holder, lock, lock_file, unlock
+from forge_cli.record.places import SessionBusy, holder, lock, lock_file, unlock
 
 HOLD = """
 import sys
 from pathlib import Path
-from forge_cli.record.log import lock
+from forge_cli.record.places import lock
 held = [lock(Path(name)) for name in sys.argv[1:]]
 print("held", flush=True)
 sys.stdin.read()
@@ -23,7 +23,7 @@ sys.stdin.read()
 TRY = """
 import sys
 from pathlib import Path
-from forge_cli.record.log import SessionBusy, lock
+from forge_cli.record.places import SessionBusy, lock
 try:
     lock(Path(sys.argv[1]))
     print("free")

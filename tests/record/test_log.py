@@ -24,22 +24,19 @@ from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
 from forge_cli.record.find import find_kept, find_session, session_files
 from forge_cli.record.line import Line
-from forge_cli.record.log import (
+from forge_cli.record.log import broken_link, damage_of, read_readable, read_session
+from forge_cli.record.overview import overview
+from forge_cli.record.places import (
     SessionBusy,
     SessionLost,
-    broken_link,
-    damage_of,
     holder,
     is_there,
     lock,
     new_session_id,
-    read_readable,
-    read_session,
     session_file,
     sessions_folder,
     unlock,
 )
-from forge_cli.record.overview import overview
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor

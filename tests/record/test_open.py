@@ -13,7 +13,8 @@ from forge_cli.events import Message
 from forge_cli.process.signals import in_loop
 from forge_cli.record.find import find_session, session_files
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import broken_link, read_session, session_file
+from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.places import session_file
 from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project, scripted_model
 

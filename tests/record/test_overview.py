@@ -5,8 +5,8 @@ from pathlib import Path
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
-from forge_cli.record.log import session_file
 from forge_cli.record.overview import overview
+from forge_cli.record.places import session_file
 from forge_cli.record.writer import SessionLog
 
 from ..lines import lines_of

@@ -18,9 +18,10 @@ from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, Sta
 from forge_cli.files.regular import read_regular
 from forge_cli.record.batch import BatchLog
 from forge_cli.record.find import session_files
-from forge_cli.record.log import SessionLost, lock, lock_file, read_session, session_file, sessions_folder, unlock
+from forge_cli.record.log import read_session
 from forge_cli.record.open import sweep
 from forge_cli.record.overview import overview
+from forge_cli.record.places import SessionLost, lock, lock_file, session_file, sessions_folder, unlock
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.writer import RecordLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor

@@ -15,7 +15,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, InputPrompt, ToolResult
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.terminal.calls import CallKey, call_key
 

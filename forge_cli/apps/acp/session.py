@@ -41,7 +41,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
 from forge_cli.record.line import Line
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
 

@@ -23,7 +23,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.engine.turns.limits import Budget
-from forge_cli.record.log import new_session_id
+from forge_cli.record.places import new_session_id
 
 LONGEST_DELAY = 30.0
 REFUSALS = 3

@@ -24,7 +24,7 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.home import make_private
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.line import Line
-from forge_cli.record.log import SessionLost, session_file
+from forge_cli.record.places import SessionLost, session_file
 from forge_cli.record.recorder import Sink
 from forge_cli.sandbox.processes.tree import kill_children
 

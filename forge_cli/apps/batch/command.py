@@ -35,7 +35,7 @@ from forge_cli.files.home import make_private
 from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop, interruptible
-from forge_cli.record.log import SessionLost, sessions_folder
+from forge_cli.record.places import SessionLost, sessions_folder
 from forge_cli.record.writer import what_failed
 
 app = new_app()

@@ -11,7 +11,7 @@ from forge_cli.apps.batch.store import BatchRecord, ItemRecord
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.record.batch import is_answered
-from forge_cli.record.log import new_session_id
+from forge_cli.record.places import new_session_id
 
 SHOWN = 5
 _SETTLED = ("completed", "parked")

@@ -37,7 +37,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import load_settings, untrusted_project
 from forge_cli.files.worker import Worker
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.schema.offering import GivenTools

@@ -21,7 +21,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.attachment import LARGEST, media_type
-from forge_cli.record.log import SessionBusy
+from forge_cli.record.places import SessionBusy
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
-from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import pending_of
+from forge_cli.record.places import SessionLost
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.html.requests import chosen_offers
 from forge_cli.ui.places import Places

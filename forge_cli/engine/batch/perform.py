@@ -22,8 +22,8 @@ from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.record.batch import BatchLog, open_item_session, result_so_far
-from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
+from forge_cli.record.places import SessionLost
 from forge_cli.record.recorder import Sink
 
 

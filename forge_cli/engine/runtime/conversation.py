@@ -22,7 +22,7 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.turns.loop import Loop
-from forge_cli.record.log import SessionLost
+from forge_cli.record.places import SessionLost
 
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""

@@ -30,7 +30,7 @@ from forge_cli.engine.runtime.runtime_spec import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.files.worker import Limits
-from forge_cli.record.log import SessionLost, new_session_id
+from forge_cli.record.places import SessionLost, new_session_id
 from forge_cli.schema.toolset import Toolset
 
 if TYPE_CHECKING:
