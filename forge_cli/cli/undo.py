@@ -51,7 +51,8 @@ def undo_session(
     path = find_kept(session)
     lines = read_readable(path).lines
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
-    log, held = change_log(path.stem), lock(path)
+    log = change_log(path.stem)
+    held = lock(path, hint="end that process, or wait for it; /undo restores files in its conversation")
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
         found = [look(file) for file in log.changed(calls)] if only_list else undo(log, _confirm, calls)

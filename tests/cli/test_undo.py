@@ -321,6 +321,7 @@ def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:
     finally:
         os.close(held)
     assert (done.code, "is in use by the process" in done.err, coder.read("app.py")) == (1, True, "x")
+    assert done.err.endswith("\n  end that process, or wait for it; /undo restores files in its conversation\n")
 
 
 def hold_lock(log: Path) -> int:
