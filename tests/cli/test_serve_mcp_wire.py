@@ -271,12 +271,6 @@ def test_only_who_knows_the_token_gets_through_and_no_web_page_does(http: Http) 
     assert huge.status_code == 413
 
 
-def test_a_port_that_cannot_be_one_is_one_sentence(cli: Callable[..., Done], tester: Project) -> None:
-    done = cli("serve", "mcp", "worker.yaml", "--http", "70000")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("forge: --http 70000 on 127.0.0.1: ")
-
-
 def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., Started]) -> None:
     port = re.search(r":(\d+)/", http.url)
     assert port
