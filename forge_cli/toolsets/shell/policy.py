@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,7 +32,7 @@ from forge_cli.toolsets.shell.hooks import hook_folders
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
-from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
+from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule, starts_any
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads
 
@@ -142,7 +143,10 @@ class ShellPolicy:
         said = [sections[str(part.origin)].rules[part.rule] for part in found.parts if part.rule is not None]
         if any(rule.approval is Approval.ASK for rule in said):
             return False
-        return not (self._states(Approval.ASK) and _hides(found))
+        stated = (rule for section in sections.values() for rule in section.rules)
+        asking = tuple(rule.tokens for rule in stated if rule.approval is Approval.ASK and rule.tokens)
+        unsaid = (shlex.join(part.words) for part in found.parts if part.rule is None)
+        return not asking or not (_hides(found) or any(starts_any(line, asking) for line in unsaid))
 
     def may_hide_blocked(self, command: str) -> bool:
         """Whether a line, as far as it can be read, may run a command that a rule blocks."""

@@ -87,6 +87,11 @@ def _patterns(patterns: tuple[tuple[str, ...], ...]) -> Patterns:
     return Patterns(patterns)
 
 
+def starts_any(line: str, patterns: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether a line holds a command that one of the patterns is for, behind wrappers, paths and quotes as well."""
+    return Search(line, _patterns(patterns)).hit() is not None
+
+
 @dataclass(frozen=True)
 class RuleList:
     """The rules of one place: a worker, a project, a user."""

@@ -166,6 +166,9 @@ def test_a_file_that_changes_while_somebody_thinks_is_tried_again(shell: Project
         ("approval: {tools: {shell: ask}}", "wc -l notes.txt"),
         ("rules: []", "wc -c .env.sample"),
         ("rules: [{pattern: wc, approval: ask}]", 'eval "w""c" notes.txt; fi'),
+        ("rules: [{pattern: wc, approval: ask}]", "timeout 5 wc -l notes.txt"),
+        ("rules: [{pattern: wc, approval: ask}]", "/usr/bin/wc -l notes.txt"),
+        ("rules: [{pattern: wc, approval: ask}]", "find . -name notes.txt -exec wc -l {} +"),
     ],
 )
 def test_what_a_rule_says_asks_without_effect_too(shell: Project, rules: str, line: str) -> None:
