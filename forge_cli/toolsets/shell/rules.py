@@ -22,7 +22,7 @@ from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard,
 from forge_cli.toolsets.shell.allow.suggest import grantable_pattern, suggestion_for
 from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
 from forge_cli.toolsets.shell.block.frames import FoundCommand
-from forge_cli.toolsets.shell.block.patterns import Patterns
+from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
 from forge_cli.toolsets.shell.programs.wrappers import wrapper_named
@@ -169,8 +169,10 @@ class LineJudge:
         self._unsure = Approval.strictest(Approval.ASK, default)
         self._blocked_rules: list[_Match] = []
         self._by_name: list[dict[str, list[_Match]]] = []
+        self._asking: list[list[_Match]] = []
         for origin in lists:
             self._by_name.append({})
+            self._asking.append([])
             for index, rule in enumerate(origin.rules):
                 if rule.tokens:
                     self._add(_Match(origin.name, index, rule, rule.tokens))
@@ -188,6 +190,8 @@ class LineJudge:
             matches.insert(0, match)
         else:
             matches.append(match)
+        if match.rule.approval is Approval.ASK:
+            self._asking[-1].append(match)
 
     def judge(
         self,
@@ -233,7 +237,19 @@ class LineJudge:
         if not words:
             return []
         firsts = (_first(matches, words) or _first_inside(matches, words) for matches in self._by_name)
-        return [match for match in firsts if match]
+        found = (self._asked_for(words, first, asking) for first, asking in zip(firsts, self._asking, strict=True))
+        return [match for match in found if match]
+
+    def _asked_for(self, words: tuple[str, ...], first: _Match | None, asking: Sequence[_Match]) -> _Match | None:
+        """The first match, unless a rule before it asks for the same command in another spelling.
+
+        ``/bin/rm`` is ``rm``, and ``git --no-pager push`` is ``git push``.
+        """
+        if (first.rule.approval if first else self._default) is Approval.BLOCKED:
+            return first
+        before = [match for match in asking if first is None or match.index < first.index]
+        hit = _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0) if before else None
+        return first if hit is None else before[hit]
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = tuple(word.text for word in command.words)

@@ -52,6 +52,26 @@ def test_of_several_lists_the_strictest_match_counts(
     assert (verdict.approval, verdict.origin) == (expected, origin)
 
 
+@each_row("line", ["git --no-pager push", "git -P push", "git -C . push", "/usr/bin/git push", "GIT push", "git push"])
+def test_a_rule_that_asks_holds_for_other_spellings_of_its_command(line: str) -> None:
+    asks = rule("git push", ASK)
+    for rules, default, expected in (
+        ([asks, rule("git", PRE), rule("/usr/bin/git", PRE)], ASK, ASK),
+        ([asks], PRE, ASK),
+        ([asks, rule("git push", BLOCKED)], PRE, BLOCKED),
+    ):
+        assert LineJudge(lists(rules), default).judge(line).approval is expected
+    first = [rule("git", PRE), rule("/usr/bin/git", PRE), rule("GIT", PRE), asks]
+    assert LineJudge(lists(first), ASK).judge(line).approval is PRE
+    assert LineJudge(lists([asks]), BLOCKED).judge(f"{line} && git log").approval is BLOCKED
+
+
+def test_a_rule_that_asks_leaves_other_commands_alone() -> None:
+    judge = LineJudge(lists([rule("git push", ASK), rule("rm", ASK), rule("git", PRE), rule("ls", PRE)]), ASK)
+    for line in ("git --no-pager log", "git stash push", "git commit -m 'git push'", "git rm x", "ls rm"):
+        assert judge.judge(line).approval is PRE, line
+
+
 def test_each_part_may_be_covered_by_another_list() -> None:
     verdict = LineJudge(lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED).judge("git log | head")
     assert [(part.rule, part.origin, part.approval) for part in verdict.parts] == [(0, "worker", PRE), (0, "user", PRE)]
