@@ -145,7 +145,7 @@ def _why_protected(change: PathChange) -> str | None:
 
 def _record(change: PathChange) -> str | None:
     """The records of git that a change belongs to; None for all else, what names another store of objects included."""
-    _, git, inside = "/".join(change.parts).rpartition(".git/")
+    _, git, inside = "/".join(("", *change.parts)).rpartition("/.git/")
     first = inside.partition("/")[0]
     return first if git and first in _RECORDS and not inside.startswith("objects/info/") else None
 

@@ -114,6 +114,12 @@ def test_what_git_keeps_of_its_history_is_one_row(shell: Project) -> None:
 RENAMES = "mv notes.txt told.txt; chmod 700 build.sh; touch old; mkdir sub; echo 1 > sub/a; echo 2 > sub/b"
 
 
+def test_a_folder_that_only_ends_like_that_of_git_is_shown_whole(shell: Project) -> None:
+    text = shown(run(shell, "mkdir -p x.git/logs && echo 'rm -rf ~' > x.git/logs/run", answers=[False]))
+    assert "made     x.git/logs/run (9 bytes)" in text
+    assert "+rm -rf ~" in text
+
+
 def test_each_change_has_its_kind(shell: Project) -> None:
     found = [(each.path, each.change, each.renamed_from) for each in tried(run(shell, RENAMES, answers=[True])).changed]
     assert found == [
