@@ -467,6 +467,20 @@ def test_the_status_of_results_that_somebody_edited_is_one_sentence(cli, project
     assert (done.code, done.err) == (3, "forge: items.results.jsonl:1:1: this is not a results file of forge batch\n")
 
 
+def test_the_folder_of_sessions_is_not_listed_for_every_item(cli, project: Project, monkeypatch) -> None:
+    def count(path: str | Path = ".") -> list[str]:
+        listed.append(str(path))
+        return listdir(path)
+
+    listed, listdir = list[str](), os.listdir
+    monkeypatch.setattr(os, "listdir", count)
+    project.write("reader.yaml", "{name: reader, instructions: Read., toolsets: {filesystem: {}}}")
+    project.write("script.yaml", "turns: [{calls: [{tool: read_file, input: {path: items.jsonl}}]}, {text: Done.}]")
+    write_items(project, dict.fromkeys("abcdef", ""))
+    assert cli("batch", "reader.yaml", "items.jsonl", "-m", "script:script.yaml").code == 0
+    assert listed.count(str(project.home / "sessions")) == 1
+
+
 def test_an_executor_may_come_from_a_package(install, project: Project) -> None:
     code = """
 from contextlib import asynccontextmanager

@@ -192,7 +192,8 @@ class Assembler:
         open_changes = outer.open_changes if outer else self._keep_changes()
 
         def open_sandbox() -> Sandbox:
-            if make and outer is None:
+            if make and outer is None and not prepared.trials_finished:
+                prepared.trials_finished = True
                 sandbox.trial.left.finish_trials(prepared.home / "sessions", self.notify)
             why = outer.no_default if outer else None if self.added else _why_no_default(prepared, self.workspace)
             opened = sandbox.files.sandbox.Sandbox(

@@ -163,6 +163,8 @@ class PreparedWorker:
         """``locked`` says that it has to match its lock, also if it does not require that itself."""
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
         self.locked = locked
+        self.trials_finished = False
+        """Was it looked for changes of killed processes? There may be thousands of sessions, as of a batch."""
         self._of_folder: PreparedFolder | None = None
 
     @cached_property
