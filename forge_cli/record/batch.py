@@ -12,11 +12,12 @@ from anyio import CancelScope, Lock, to_thread
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.events import SessionEnd
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, read_session
-from forge_cli.record.open import OpenSession, check_log, resume_of
+from forge_cli.record.log import Log, check_log, read_session
+from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
 from forge_cli.record.places import SessionLost, is_there, session_file
 from forge_cli.record.proof import Proofs
+from forge_cli.record.resume import resume_of
 from forge_cli.record.writer import RecordLog, what_failed
 
 

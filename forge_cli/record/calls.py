@@ -15,8 +15,7 @@ from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.record.find import session_files
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import read_session
-from forge_cli.record.open import check_log
+from forge_cli.record.log import check_log, read_session
 from forge_cli.record.state import CallState, SessionState, fold
 
 COLUMNS = (

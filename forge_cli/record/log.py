@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from forge_cli.core.errors import Mark
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.events import VERSION
 from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
@@ -95,3 +96,14 @@ def _broken(log: Log) -> tuple[int, str] | None:
             return line.where.line, "it was changed after it was written"
         before = line
     return None
+
+
+def check_log(read: Log) -> None:
+    """Refuse to resume a log that is not what forge wrote."""
+    if not read.lines:
+        raise WorkerError(None, f"the session {read.session} is empty", hint="start a new one")
+    if (version := read.lines[0].version) != VERSION:
+        raise WorkerError(None, f"the session {read.session} is of version {version}, which this forge cannot read")
+    if problem := broken_link(read):
+        hint = f"forge sessions show {read.session} shows what it says"
+        raise WorkerError(None, f"the session {read.session} was tampered with: {problem}", hint=hint)

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from forge_cli import record
-from forge_cli.core.errors import UsageError, WorkerError
-from forge_cli.core.events import CLIENTS, OTHER_TOOLS, VERSION
-from forge_cli.core.wire import clean_text
+from forge_cli.core.errors import UsageError
 from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
@@ -83,14 +81,17 @@ def open_session(
             yield _new(stack, keep, warn)
             return
         folder = (workspace or Path.cwd()).resolve()
-        path = record.find.find_session(resume) if resume is not None else last_session(worker, folder, warn)
+        if resume is not None:
+            path = record.find.find_session(resume)
+        else:
+            path = record.overview.last_session(worker, folder, warn)
         read, log = _reopened(path, keep and not fork, stack)
-        check_log(read)
+        record.log.check_log(read)
         if (name := read.lines[0].worker) != worker.name:
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
-        resumed = resume_of(read, log)
+        resumed = record.resume.resume_of(read, log)
         if task == "" and not resumed.past.unfinished:
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
@@ -128,45 +129,6 @@ def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
     if session.log:
         session.log.copy(lines)
     return replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)
-
-
-def resume_of(read: Log, log: RecordLog | None) -> Resumed:
-    """A yes counts where it is proven; in a copy, and without a log, none does.
-
-    It holds once, and its use in work that is not kept would not be known later.
-    """
-    void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
-    return record.resume.Resumed.of(record.state.fold(read.lines, void), read.lines[-1])
-
-
-def check_log(read: Log) -> None:
-    """Refuse to resume a log that is not what forge wrote."""
-    if not read.lines:
-        raise WorkerError(None, f"the session {read.session} is empty", hint="start a new one")
-    if (version := read.lines[0].version) != VERSION:
-        raise WorkerError(None, f"the session {read.session} is of version {version}, which this forge cannot read")
-    if problem := record.log.broken_link(read):
-        hint = f"forge sessions show {read.session} shows what it says"
-        raise WorkerError(None, f"the session {read.session} was tampered with: {problem}", hint=hint)
-
-
-def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: None) -> Path:
-    """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
-    moved: tuple[Path, str] | None = None
-    here = clean_text(str(workspace))
-    with record.overview.SessionIndex() as index:
-        for path, seen in index.readable():
-            if seen.model in (CLIENTS, OTHER_TOOLS):  # nothing was said in it that could be resumed
-                continue
-            if seen.worker == worker.name and seen.workspace == here:
-                return path
-            if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
-                moved = path, seen.workspace
-    if moved:
-        warn(f"resuming the session {moved[0].stem} of {moved[1]}, which is no longer there")
-        return moved[0]
-    hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
-    raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)
 
 
 def sweep(folder: Path) -> None:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.event_kinds import AnyEvent
-from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart, SessionUpdate, ToolResult, TurnEndEvent
-from forge_cli.core.wire import Unreadable, read, wire
+from forge_cli.core.events import (
+    CLIENTS,
+    OTHER_TOOLS,
+    MessageEvent,
+    SessionEnd,
+    SessionStart,
+    SessionUpdate,
+    ToolResult,
+    TurnEndEvent,
+)
+from forge_cli.core.wire import Unreadable, clean_text, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.record.find import session_files
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.places import INDEX, holder, sessions_folder
+
+if TYPE_CHECKING:
+    from forge_cli.files.worker import Worker
 
 _TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
 _START, _END = beginning_at_root(SessionStart), beginning_at_root(SessionEnd)
@@ -202,3 +214,22 @@ def session_row(path: Path, index: SessionIndex) -> dict[str, Any] | None:
         return {"session": path.stem, "error": error.message} if path.exists() else None
     del seen["waits"]
     return seen
+
+
+def last_session(worker: Worker, workspace: Path, warn: Callable[[str], None] = lambda sentence: None) -> Path:
+    """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
+    moved: tuple[Path, str] | None = None
+    here = clean_text(str(workspace))
+    with SessionIndex() as index:
+        for path, seen in index.readable():
+            if seen.model in (CLIENTS, OTHER_TOOLS):  # nothing was said in it that could be resumed
+                continue
+            if seen.worker == worker.name and seen.workspace == here:
+                return path
+            if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
+                moved = path, seen.workspace
+    if moved:
+        warn(f"resuming the session {moved[0].stem} of {moved[1]}, which is no longer there")
+        return moved[0]
+    hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
+    raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)

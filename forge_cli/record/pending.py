@@ -17,8 +17,7 @@ from forge_cli.files.lookup import NamedWorker, named_workers
 from forge_cli.files.regular import read_regular
 from forge_cli.record.answers import leave_answer
 from forge_cli.record.line import Line, line_at
-from forge_cli.record.log import Log, read_session
-from forge_cli.record.open import check_log
+from forge_cli.record.log import Log, check_log, read_session
 from forge_cli.record.overview import Overview, SessionIndex
 from forge_cli.record.places import holder
 from forge_cli.record.proof import Proofs, key_file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
@@ -12,6 +13,10 @@ from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 from forge_cli.record.state import CallState, SessionState, WorkerState, fold
+
+if TYPE_CHECKING:
+    from forge_cli.record.log import Log
+    from forge_cli.record.writer import RecordLog
 
 
 @dataclass(frozen=True)
@@ -191,3 +196,12 @@ def _waiting(past: Past) -> Iterator[tuple[str, str]]:
     for child in (child for called in past.children.values() for child in called):
         yield from ((child.delegation, call) for call in child.past.children)
         yield from _waiting(child.past)
+
+
+def resume_of(read: Log, log: RecordLog | None) -> Resumed:
+    """A yes counts where it is proven; in a copy, and without a log, none does.
+
+    It holds once, and its use in work that is not kept would not be known later.
+    """
+    void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
+    return Resumed.of(fold(read.lines, void), read.lines[-1])

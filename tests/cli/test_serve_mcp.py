@@ -24,9 +24,8 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, Event, ToolResult, ToolStarted
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import load_worker
-from forge_cli.record.find import session_files
 from forge_cli.record.log import read_session
-from forge_cli.record.open import last_session
+from forge_cli.record.overview import last_session, session_files
 from forge_cli.testing import Project
 from forge_cli.ui.views import no_renderers
 

@@ -17,7 +17,7 @@ from forge_cli.files.regular import read_regular
 from forge_cli.files.worker import Limits
 from forge_cli.record.batch import BatchLog
 from forge_cli.record.line import Line
-from forge_cli.record.open import check_log
+from forge_cli.record.log import check_log
 from forge_cli.record.places import session_file
 
 
