@@ -29,10 +29,11 @@ from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret
 from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.hooks import hook_folders
+from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
-from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule, starts_any
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads
 

@@ -1,9 +1,9 @@
-"""The rules of the toolset ``shell``, and their verdict on a command line."""
+"""The rules of the toolset ``shell``, and which of them match a command."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
@@ -11,31 +11,15 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.text import cut, visible
 from forge_cli.schema.config import Config
-from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
-from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
-from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown, UnreadableLine
-from forge_cli.toolsets.shell.allow.parser import read_line
-from forge_cli.toolsets.shell.allow.programs import is_known
-from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
-from forge_cli.toolsets.shell.allow.suggest import grantable_pattern, suggestion_for
-from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
-from forge_cli.toolsets.shell.block.frames import FoundCommand
-from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
-from forge_cli.toolsets.shell.block.quoting import restore
-from forge_cli.toolsets.shell.block.search import Hit, Search
+from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown
+from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.programs.wrappers import wrapper_named
-from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow, rows_of
+from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow
 
-_SHOWN_MAX = 160
-_NESTED_MAX = 2000
-_NOTHING = "there is no command in it"
 _TIMED = ("timeout", "time")
 _XARGS = re.compile(r"xargs (?:(?:-0|--null|-r|--no-run-if-empty|-t|-[nLP] ?[0-9]+|-I ?\{\}) )*")
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOKEN = re.compile(r"[^ \t\r\n]+")
-_CODE_WORD = re.compile(r"[\w./:@%+=-]+")
 
 
 class ShellRule(Config):
@@ -74,22 +58,13 @@ class ShellRule(Config):
     @property
     def tokens(self) -> tuple[str, ...]:
         """The pattern split at blanks, and at nothing that only looks like one."""
-        return _tokens(self.pattern)
+        return tokens_of(self.pattern)
 
 
 @lru_cache(maxsize=4096)
-def _tokens(pattern: str) -> tuple[str, ...]:
+def tokens_of(pattern: str) -> tuple[str, ...]:
+    """A pattern split at blanks."""
     return tuple(_TOKEN.findall(pattern))
-
-
-@lru_cache(maxsize=64)
-def _patterns(patterns: tuple[tuple[str, ...], ...]) -> Patterns:
-    return Patterns(patterns)
-
-
-def starts_any(line: str, patterns: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether a line holds a command that one of the patterns is for, behind wrappers, paths and quotes as well."""
-    return Search(line, _patterns(patterns)).hit() is not None
 
 
 @dataclass(frozen=True)
@@ -101,39 +76,7 @@ class RuleList:
 
 
 @dataclass(frozen=True)
-class CommandPart:
-    """One simple command of a line, and what is said of it; ``rule`` counts in the list called ``origin``."""
-
-    text: str
-    words: tuple[str, ...]
-    rule: int | None
-    origin: str | None
-    approval: Approval
-    why: str | None = None
-    """The reason why it is more than its words say, if it is."""
-    nested: bool = False
-    row: str | None = None
-    """The match in the rule set that the rule uses."""
-    hides: bool = False
-    """Whether it may run another command than its words say."""
-
-
-@dataclass(frozen=True)
-class LineVerdict:
-    """The verdict of the rules on one line; ``suggestion`` is a pattern that would cover the part that asks."""
-
-    approval: Approval
-    reason: str
-    rule: int | None = None
-    parts: tuple[CommandPart, ...] = ()
-    suggestion: str | None = None
-    origin: str | None = None
-    grantable: tuple[str, ...] = ()
-    """For each part that asks, the pattern that a person may pre-approve."""
-
-
-@dataclass(frozen=True)
-class _Match:
+class Match:
     """A rule that matches, with its place in the list called ``origin``."""
 
     origin: str
@@ -153,269 +96,21 @@ class _Match:
         return self.row.covers(self.tokens, words) if self.row else self.tokens == words[: len(self.tokens)]
 
 
-def judge_line(
-    command: str, rules: Sequence[ShellRule], default: Approval, *, writable: Sequence[str] = ()
-) -> LineVerdict:
-    """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
-    return LineJudge([RuleList("", rules)], default).judge(command, writable=writable)
-
-
-class LineJudge:
-    """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match counts."""
-
-    def __init__(self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = ()) -> None:
-        """``readable`` are the real paths of zones, in which rule sets let files be read."""
-        self._default, self._readable = default, readable
-        self._unsure = Approval.strictest(Approval.ASK, default)
-        self._blocked_rules: list[_Match] = []
-        self._by_name: list[dict[str, list[_Match]]] = []
-        self._asking: list[list[_Match]] = []
-        for origin in lists:
-            self._by_name.append({})
-            self._asking.append([])
-            for index, rule in enumerate(origin.rules):
-                if rule.tokens:
-                    self._add(_Match(origin.name, index, rule, rule.tokens))
-                for row in rows_of(rule.use) if rule.use else ():
-                    for tokens in row.tokens():
-                        self._add(_Match(origin.name, index, rule, tokens, row))
-        self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
-        self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}
-
-    def _add(self, match: _Match) -> None:
-        """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
-        matches = self._by_name[-1].setdefault(match.tokens[0], [])
-        if match.rule.approval is Approval.BLOCKED:
-            self._blocked_rules.append(match)
-            matches.insert(0, match)
-        else:
-            matches.append(match)
-        if match.rule.approval is Approval.ASK:
-            self._asking[-1].append(match)
-
-    def judge(
-        self,
-        command: str,
-        *,
-        writable: Sequence[str] = (),
-        is_link: Callable[[str], bool] = no_links,
-        before: str = "",
-        any_grammar: bool = False,
-    ) -> LineVerdict:
-        """The verdict on one line, whose redirections may write below the folders ``writable`` without asking.
-
-        ``is_link`` tells of a folder whether it leads elsewhere; ``before`` are the lines of the same shell. In
-        ``any_grammar`` a blocked command counts wherever its words stand: another shell than bash may start it.
-        """
-        if "\0" in command:
-            return LineVerdict(Approval.BLOCKED, "a command cannot contain a NUL character")
-        search = Search(command, self._patterns)
-        hit = search.hit() if self._blocked_rules else None
-        if any_grammar and self._blocked_rules:
-            hit = hit or search.bare_hit()
-        verdict = self._read(command, search, CommandPlace(writable, is_link=is_link), before)
-        return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
-
-    def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
-        """The verdict on a line in which nothing is blocked, as far as it can be read."""
-        try:
-            place = place.after_lines(read_line(before)) if before else place
-            return self._combine(read_line(command), place)
-        except UnreadableLine as error:
-            return self._unreadable(command, search, error)
-        except Exception as error:  # a line that cannot be read for any reason asks
-            return self._unreadable(
-                command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
-            )
-
-    def matching(self, words: tuple[str, ...]) -> list[tuple[str, int]]:
-        """The rules that match a command, one a list at most: the name of the list, and the place in it."""
-        return [(match.origin, match.index) for match in self._matches(words)]
-
-    def _matches(self, words: tuple[str, ...]) -> list[_Match]:
-        """The first match of each list that has one."""
-        if not words:
-            return []
-        firsts = (_first(matches, words) or _first_inside(matches, words) for matches in self._by_name)
-        found = (self._asked_for(words, first, asking) for first, asking in zip(firsts, self._asking, strict=True))
-        return [match for match in found if match]
-
-    def _asked_for(self, words: tuple[str, ...], first: _Match | None, asking: Sequence[_Match]) -> _Match | None:
-        """The first match, unless a rule before it asks for the same command in another spelling.
-
-        ``/bin/rm`` is ``rm``, and ``git --no-pager push`` is ``git push``.
-        """
-        if (first.rule.approval if first else self._default) is Approval.BLOCKED:
-            return first
-        before = [match for match in asking if first is None or match.index < first.index]
-        hit = _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0) if before else None
-        return first if hit is None else before[hit]
-
-    def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
-        words = tuple(word.text for word in command.words)
-        matches = self._matches(words)
-        match, approval = self._strictest(matches)
-        why = None
-        unknown = any(word.unknown for word in command.words)
-        if matches or approval is Approval.PRE_APPROVED or not words or unknown:
-            reach = max((match.reach for match in matches), default=0)
-            row = match.row if match else None
-            if match and row:
-                fed = _fed_words(command, match)
-                why = _timed_by_name(command, match) or row.misfit(fed, match.reach, self._readable)
-                if not why and fed is not command.words:
-                    why = command_hazard(fed[match.start :], match.reach - match.start)
-            why = why or self._hazard(command, reach, place, row)
-        if why and approval is Approval.PRE_APPROVED:
-            approval = self._unsure
-        said = " ".join(match.tokens) if match and match.row else None
-        return CommandPart(
-            _shown(command),
-            words,
-            *_named(match),
-            approval=approval,
-            why=why,
-            nested=command.nested,
-            row=said,
-            hides=(said is None or why is not None) and self._hides(command.words),
-        )
-
-    def _hides(self, words: Sequence[ShellWord]) -> bool:
-        """Whether words are unknown, or start commands that are: what a known program does itself is not a command."""
-        texts = [word.text for word in words]
-        if not texts:
-            return False
-        if words[0].glob or any(word.unknown for word in words) or innermost(texts, len(texts))[1]:
-            return True
-        code = (_CODE_WORD.findall(text) for text in texts[1:] if not _PLAIN.fullmatch(text))
-        return any(map(self._patterns.match_anywhere, code)) or self._near_blocked(words, texts) is not None
-
-    def _strictest(self, matches: Sequence[_Match]) -> tuple[_Match | None, Approval]:
-        if not matches:
-            return None, self._default
-        approval = Approval.strictest(*(match.rule.approval for match in matches))
-        return next(match for match in matches if match.rule.approval is approval), approval
-
-    def _hazard(self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None) -> str | None:
-        """The rest of a command that a pattern of ``reach`` tokens leaves; a ``row`` has judged unknown words."""
-        if not command.words:
-            return _NOTHING
-        if row is None and (unknown := next((word.unknown for word in command.words if word.unknown), None)):
-            return unknown.why
-        moved, unsure = place.folders.moved, place.unsure
-        hazards = (
-            redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
-        )
-        starts_none = row is not None and (row.vouched or command.words[0].text == "xargs")
-        why = None if starts_none else command_hazard(command.words, reach)
-        why = why or next(filter(None, hazards), None)
-        why = why or secret_hazard(command.words, reach)
-        words = [word.text for word in command.words]
-        why = why or (CD_LEAVES if place.leaves(words) else None)
-        return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
-
-    def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
-        """Why a command that is not blocked, as far as it can be read, may still run one that is."""
-        if not self._blocked_names:
-            return None
-        if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
-            return "file names may become words that are blocked"
-        if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
-            return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
-        return None
-
-    def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> LineVerdict:
-        if not commands:
-            return LineVerdict(self._unsure, _NOTHING)
-        known: dict[tuple[object, ...], CommandPart] = {}
-        parts, places = [], []
-        for at, (command, beside) in enumerate(zip(commands, links_beside(commands), strict=True)):
-            place = place.after(commands[at - 1]) if at else place
-            here = replace(place, unsure=beside) if beside and not place.unsure else place
-            said = (*command.words, *command.redirects, command.fed, command.piped, command.nested)
-            key = (*said, here.folders.possible, here.unsure)
-            if key not in known:
-                known[key] = self._part(command, here)
-            parts.append(known[key])
-            places.append(here)
-        approval = Approval.strictest(*(part.approval for part in parts))
-        at, part = next((at, part) for at, part in enumerate(parts) if part.approval is approval)
-        suggestion = None
-        if approval is Approval.ASK and part.rule is None and part.why is None:
-            if why := self._hazard(commands[at], len(part.words), places[at]):
-                part = parts[at] = replace(part, why=why)
-            else:
-                suggestion = suggestion_for(commands[at].words)
-        reason = self._reason(part, self._matches(part.words), len(parts))
-        asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
-        judged = all(each.rule is None and each.why is None for each in parts if each.approval is Approval.ASK)
-        grantable = self._grantable(asking) if approval is Approval.ASK and judged else ()
-        return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin, grantable)
-
-    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[str, ...]:
-        """Rules that would cover each of these commands, by the same look as at those that a rule matches."""
-        found: dict[str, None] = {}
-        for command, place in asking:
-            pattern = grantable_pattern(command.words) if command.words else None
-            if pattern is None or self._hazard(command, len(_tokens(pattern)), place):
-                return ()
-            found[pattern] = None
-        return tuple(found)
-
-    def _reason(self, part: CommandPart, matches: Sequence[_Match], parts: int) -> str:
-        if part.why:
-            return f"{_in_quotes(part.text)}: {part.why}"
-        match, _ = self._strictest(matches)
-        if match is None:
-            if self._default is Approval.ASK:
-                return f"no rule allows {_in_quotes(part.text)}, so you are asked"
-            return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"
-        if part.approval is Approval.PRE_APPROVED and parts > 1:
-            return f"each of its {parts} commands is pre-approved"
-        return _because(part.text, match)
-
-    def _blocked(self, hit: Hit, match: _Match, parts: Sequence[CommandPart]) -> LineVerdict:
-        """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
-        text = visible(" ".join(map(_quoted, hit.words)))
-        found = CommandPart(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
-        shown = [found if part.words == hit.words else part for part in parts]
-        shown += [] if any(part is found for part in shown) else [found]
-        return LineVerdict(Approval.BLOCKED, _because(text, match), found.rule, tuple(shown), origin=found.origin)
-
-    def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:
-        """A line that is not plain: its parts are what the generous search makes of it."""
-        commands = search.commands()
-        culprit = max((found.start for found in commands if found.start <= error.at), default=-1)
-        shown = [found for place, found in enumerate(commands) if place < COMMANDS_AT_MOST or found.start == culprit]
-        parts = [self._found_part(command, found, error.why if found.start == culprit else None) for found in shown]
-        text = next((part.text for part in parts if part.why), _without_padding(command))
-        return LineVerdict(self._unsure, f"{_in_quotes(text)}: {error.why}", parts=tuple(parts))
-
-    def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
-        words = tuple(map(restore, found.words))
-        match, approval = self._strictest(self._matches(words))
-        approval = Approval.strictest(approval, self._unsure) if why else approval
-        text = _found_text(command, found)
-        return CommandPart(
-            text, words, *_named(match), approval=approval, why=why, nested=found.nested, hides=why is not None
-        )
-
-
-def _first(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
+def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...]) -> Match | None:
     """The first that matches; of the rows of one rule set, the one that spells most."""
     candidates = (*by_name.get(words[0], ()), *by_name.get(ANY_PROGRAM, ()))
     matches = [match for match in candidates if match.covers(words)]
     if not matches or matches[0].row is None:
         return matches[0] if matches else None
     same = [match for match in matches if match.index == matches[0].index]
-    longest: _Match = max(same, key=lambda match: len(match.tokens))
+    longest: Match = max(same, key=lambda match: len(match.tokens))
     return longest
 
 
-def _first_inside(by_name: Mapping[str, list[_Match]], words: tuple[str, ...]) -> _Match | None:
+def first_inside(by_name: Mapping[str, list[Match]], words: tuple[str, ...]) -> Match | None:
     """The verdict of a rule set on a command that only has its time limited or taken, or gets words by xargs."""
     start = _behind_timer(words) if words[0] in _TIMED else _behind_xargs(words)
-    found = _first(by_name, words[start:]) if start else None
+    found = first_of(by_name, words[start:]) if start else None
     if found is None or found.row is None or start is None:
         return None
     return replace(found, start=start)
@@ -437,7 +132,7 @@ def _behind_xargs(words: tuple[str, ...]) -> int | None:
     return start if start < len(words) and not words[start].startswith("-") else None
 
 
-def _timed_by_name(command: Simple, match: _Match) -> str | None:
+def timed_by_name(command: Simple, match: Match) -> str | None:
     """Why bash may not take ``-p`` for an option of its own ``time``: one that is quoted, or behind a redirection."""
     if match.start != 2 or command.words[0].text != "time":
         return None
@@ -445,7 +140,7 @@ def _timed_by_name(command: Simple, match: _Match) -> str | None:
     return None if plain else "time takes -p only right behind it; else it is the name of a command"
 
 
-def _fed_words(command: Simple, match: _Match) -> Sequence[ShellWord]:
+def fed_words(command: Simple, match: Match) -> Sequence[ShellWord]:
     """The words of a command with those that xargs adds: at the end, or in the place of ``{}``."""
     if command.words[0].text != "xargs":
         return command.words
@@ -455,52 +150,3 @@ def _fed_words(command: Simple, match: _Match) -> Sequence[ShellWord]:
         return [*command.words, added]
     part = added._replace(unknown=Unknown(SUBSTITUTION))
     return [*before, *(added if word.text == "{}" else part if "{}" in word.text else word for word in inner)]
-
-
-def _base(word: str) -> str:
-    return word.rsplit("/", 1)[-1].casefold()
-
-
-def _named(match: _Match | None) -> tuple[int | None, str | None]:
-    return (match.index, match.origin) if match else (None, None)
-
-
-def _because(text: str, match: _Match) -> str:
-    rule = match.rule
-    if match.row:
-        return f"{_in_quotes(text)} is '{' '.join(match.tokens)}' in the rule set {rule.use}"
-    said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
-    reason = f": {rule.reason}" if rule.reason else ""
-    return f"{_in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"
-
-
-def _shown(command: Simple) -> str:
-    words = [word.text if word.unknown else _quoted(word.text) for word in command.words]
-    return visible(" ".join([*words, *map(_shown_redirect, command.redirects)]))
-
-
-def _shown_redirect(redirect: Redirect) -> str:
-    """``2>&1``, ``> out.txt``; of a here-document only the operator."""
-    operator = f"{redirect.descriptor}{redirect.operator}"
-    if redirect.operator == "<<":
-        return operator
-    return f"{operator}{'' if operator.endswith('&') else ' '}{_quoted(redirect.target.text)}"
-
-
-def _found_text(command: str, found: FoundCommand) -> str:
-    """The command as it stands in the line; long nested ones would repeat one another and are put together again."""
-    if found.nested and found.end - found.start > _NESTED_MAX:
-        return visible(" ".join(_quoted(restore(word)) for word in found.words))
-    return _without_padding(command[found.start : found.end])
-
-
-def _without_padding(text: str) -> str:
-    return visible(" ".join(text.split()))
-
-
-def _quoted(word: str) -> str:
-    return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
-
-
-def _in_quotes(text: str) -> str:
-    return f"'{cut(text, _SHOWN_MAX, 'end')}'"

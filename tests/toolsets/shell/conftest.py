@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import LineVerdict, ShellRule, judge_line
+from forge_cli.toolsets.shell.judge import LineVerdict, judge_line
+from forge_cli.toolsets.shell.rules import ShellRule
 
 Judge = Callable[..., LineVerdict]
 

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import ShellRule, judge_line
+from forge_cli.toolsets.shell.judge import judge_line
+from forge_cli.toolsets.shell.rules import ShellRule
 
 CASES = Path(__file__).parents[2] / "cases" / "shell_rules.jsonl"
 

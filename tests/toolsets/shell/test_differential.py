@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import LineJudge, LineVerdict, RuleList, ShellRule, judge_line
+from forge_cli.toolsets.shell.judge import LineJudge, LineVerdict, judge_line
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 
 BASH, DASH = shutil.which("bash"), shutil.which("dash")
 pytestmark = pytest.mark.needs("bash")

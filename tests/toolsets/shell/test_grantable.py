@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import LineJudge, LineVerdict, RuleList, ShellRule, judge_line
+from forge_cli.toolsets.shell.judge import LineJudge, LineVerdict, judge_line
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)

@@ -8,7 +8,8 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
-from forge_cli.toolsets.shell.rules import ShellRule, judge_line
+from forge_cli.toolsets.shell.judge import judge_line
+from forge_cli.toolsets.shell.rules import ShellRule
 
 READ = [
     ("git status", [["git", "status"]]),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.allow.parser import read_line
-from forge_cli.toolsets.shell.rules import ShellRule, judge_line
+from forge_cli.toolsets.shell.judge import judge_line
+from forge_cli.toolsets.shell.rules import ShellRule
 
 PIECES = st.sampled_from(
     (

@@ -1,6 +1,7 @@
 """Verdicts: several lists, reasons that name what decided, and the pattern that would have covered a line.
 
-Covers forge_cli.toolsets.shell.allow.suggest, forge_cli.toolsets.shell.policy, forge_cli.toolsets.shell.programs.git.
+Covers forge_cli.toolsets.shell.allow.suggest, forge_cli.toolsets.shell.judge, forge_cli.toolsets.shell.policy and
+forge_cli.toolsets.shell.programs.git.
 """
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.schema.config import parse_config
-from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
+from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 
 from ...rows import each_row
 from .conftest import Judge

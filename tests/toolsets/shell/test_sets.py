@@ -12,7 +12,8 @@ import pytest
 
 from forge_cli.core.approval import Approval
 from forge_cli.testing import Project
-from forge_cli.toolsets.shell.rules import LineJudge, RuleList, ShellRule
+from forge_cli.toolsets.shell.judge import LineJudge
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 from forge_cli.toolsets.shell.sets.rows import DATA, rows_of
 
 from ...rows import each_row
