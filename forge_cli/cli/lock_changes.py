@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.notices import innermost, warn_of_events
+from forge_cli.cli.notices import innermost
 from forge_cli.core.bus import EventBus
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
@@ -19,6 +19,7 @@ from forge_cli.engine.lock.lockfile import lock_file, read_lock, write_lock
 from forge_cli.engine.lock.making import make_entries as gather
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.process.signals import in_loop
+from forge_cli.ui.warnings import warn_of_events
 
 
 def make_entries(worker: Worker, workspace: Path, *, allow_floating: bool) -> list[LockEntry]:

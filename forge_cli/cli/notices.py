@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge_cli import ui
-from forge_cli.core.bus import EventBus
-from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.scan import find_unknown_names, installed
 from forge_cli.files.home import forge_home, user_home
@@ -38,16 +36,6 @@ def resume_command(command: str, asked: RunOptions, session_id: str) -> str:
         argv += ["-m", asked.model]
     kept = {"--read-only": asked.read_only, "--locked": asked.locked}
     return shlex.join([*argv, *(flag for flag, given in kept.items() if given)])
-
-
-def warn_of_events(bus: EventBus) -> None:
-    """Say the warnings and errors that are published there."""
-
-    def hear(event: Event) -> None:
-        if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-            sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
-
-    bus.subscribe(hear)
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -12,7 +12,7 @@ from forge_cli.apps.serve.http import HttpListener, serve_http
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.apps.serve.stdio import Messages
-from forge_cli.cli.notices import warn, warn_of_events
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import LockedOption, ReadOnlyOption
@@ -26,6 +26,7 @@ from forge_cli.process.client_lines import is_lost, own_input
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.watchdog import say_fault
 from forge_cli.record.changes import remove_session
+from forge_cli.ui.warnings import warn_of_events
 
 app = new_app()
 

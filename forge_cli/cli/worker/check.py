@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
-from forge_cli.cli.notices import warn_of_events
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.core.bus import EventBus
@@ -25,6 +24,7 @@ from forge_cli.inspection.model_names import check_model, check_script
 from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
+from forge_cli.ui.warnings import warn_of_events
 
 app = new_app()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -12,25 +11,18 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
-from forge_cli.cli.notices import warn_of_events
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
-from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.without_model import opened
-from forge_cli.engine.turns.environment import environment_of, system_prompt, wanted_output
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import load_settings
-from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.facts import Facts, facts_of, policy_of, tree_of
+from forge_cli.files.worker import load_worker
+from forge_cli.inspection.facts import Facts
 from forge_cli.inspection.inspector import inspect
-from forge_cli.inspection.model_names import defer_tools
+from forge_cli.inspection.worker_view import worker_view
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for
@@ -58,7 +50,7 @@ def show(
     with data_output():
         guidance = _guidance(path, folder) if prompt else ""
         asked = (path, str(folder), view, git_branch(folder), guidance)
-        found = in_loop(partial(inspect, view_of, *asked, worker=path, folder=folder))
+        found = in_loop(partial(inspect, worker_view, *asked, worker=path, folder=folder))
     if as_json:
         print_json(found)
     else:
@@ -68,31 +60,6 @@ def show(
 def _guidance(worker: str, folder: Path) -> str:
     """Read here, since a confined process would not see what lies above the working directory."""
     return guidance_for(load_worker(worker).config.agents_md, folder, forge_home()).text
-
-
-async def view_of(name: str, folder: str, view: str, branch: str | None, guidance: str) -> Facts:
-    workspace = Path(folder)
-    worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home(), workspace)
-    warn_of_events(bus)
-    if os.environ.get("FORGE_MODEL"):
-        settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})
-    open_worker = partial(opened, workspace=workspace, host=host, bus=bus, make_zones=False)
-    async with open_worker(worker) as assembly:
-        match view:
-            case "policy":
-                return policy_of(assembly)
-            case "tree":
-                return await tree_of(worker, assembly, open_worker, settings)
-            case "prompt":
-                await defer_tools(worker, assembly, settings)
-                return {"prompt": _prompt(worker, assembly, branch, guidance)}
-            case _:
-                return facts_of(worker, assembly, settings)
-
-
-def _prompt(worker: Worker, assembly: Assembly, branch: str | None, guidance: str) -> str:
-    environment = environment_of(worker, assembly.toolbox, assembly.guard.judge, branch)
-    return system_prompt(worker, guidance, assembly.toolbox, wanted_output(worker), environment)
 
 
 def _print_facts(found: Facts) -> None:

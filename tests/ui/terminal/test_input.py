@@ -189,7 +189,6 @@ def test_a_prompt_that_is_withdrawn_leaves_the_terminal_as_it_was(desk) -> None:
             await desk.shows("> half an ans")
             assert desk.screen.modes["2004"]
             desk.lines.take_away()
-            await desk.shows("")
             scope.cancel()
         assert termios.tcgetattr(desk.slave) == before
         assert [signal.getsignal(number) for number in numbers] == handlers
