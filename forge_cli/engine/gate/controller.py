@@ -19,7 +19,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalRequired, GrantsEvent, ModeChanged, SessionGrant
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import COULD_NOT_ASK
-from forge_cli.core.wire import error_text, jsonable
+from forge_cli.core.wire import Unreadable, error_text, jsonable, read, wire
 from forge_cli.engine import gate
 
 if TYPE_CHECKING:
@@ -154,19 +154,21 @@ class ApprovalController:
 
 async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:
     try:
-        answer = callback(request)
-        decision = await answer if inspect.isawaitable(answer) else answer
+        given = callback(request)
+        decision = given = await given if inspect.isawaitable(given) else given
     except Exception as error:  # third-party code: a callback that fails has not said yes
         return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}")
     match decision:
-        case ApprovalDecision():
-            return replace(decision, by="user")
         case bool():
             return ApprovalDecision(decision)
-        case {"approved": bool()}:
+        case Mapping():
             with suppress(TypeError):
-                return ApprovalDecision(**{**decision, "by": "user"})
-    return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision")
+                decision = ApprovalDecision(**decision)
+    if isinstance(decision, ApprovalDecision):
+        with suppress(Unreadable):
+            read(ApprovalDecision, wire(decision))  # as the record will be
+            return replace(decision, by="user")
+    return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(given)}, which is not a decision")
 
 
 def _fingerprint(request: ApprovalRequest) -> str:

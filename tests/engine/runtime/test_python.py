@@ -373,6 +373,15 @@ async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_wor
     assert [result.status for result in results] == ["success"] * (2 if at_work else 1)
 
 
+@pytest.mark.parametrize("answer", [{"approved": True, "remember": True}, {"approved": True, "note": 5}])
+async def test_an_answer_that_no_record_could_hold_is_a_no(answer: dict) -> None:
+    worker = Worker.of(name="greeter", tools=[greet])
+    (said,) = await outcomes(worker, call("greet", name="Ana"), asked=lambda request: answer)
+    assert said.endswith(f"the approval callback gave {answer}, which is not a decision")
+    (said,) = await outcomes(worker, call("greet", name="Ana"), asked=lambda request: ApprovalDecision(**answer))
+    assert said.endswith("which is not a decision")
+
+
 async def test_a_call_by_hand_ends_with_the_runtime() -> None:
     begun = anyio.Event()
 
