@@ -103,7 +103,9 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
-def _with_read_only(read_only: bool, declared: frozenset[Effect] | None) -> frozenset[Effect] | None:
+def _with_read_only(read_only: Any, declared: frozenset[Effect] | None) -> frozenset[Effect] | None:
+    if not isinstance(read_only, bool):
+        raise SchemaError(f"read_only must be true or false, not {read_only!r}")
     if declared is None:
         return READ_ONLY if read_only else None
     if read_only != (declared <= READ_ONLY):

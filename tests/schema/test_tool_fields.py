@@ -91,6 +91,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"effects": ["wrte"]}, f"effects {EFFECTS} ['wrte']"),
     ({"effects": [1]}, f"effects {EFFECTS} [1]"),
     ({"effects": 3}, f"effects {EFFECTS} 3"),
+    ({"read_only": "no"}, "read_only must be true or false, not 'no'"),
     ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
     ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
     ({"timeout": "soon"}, "timeout must be a number of seconds, not 'soon'"),
