@@ -24,7 +24,7 @@ from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.event_kinds import ACTIONS, DISPLAY
+from forge_cli.core.event_kinds import EVENT_KINDS
 from forge_cli.core.events import Event, Origin, StatusEvent
 from forge_cli.core.interrupt import ResultStatus
 from forge_cli.core.media import DisplayHints
@@ -47,7 +47,7 @@ from .rows import each_row
 
 ROOT = Path(__file__).parent.parent
 OWN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
-EVENTS: tuple[type[Event], ...] = (*DISPLAY, *ACTIONS)
+EVENTS: tuple[type[Event], ...] = tuple(EVENT_KINDS.values())
 
 FENCED = re.compile(r"^ *(`{3,}).*?^ *\1`*$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")

@@ -167,11 +167,11 @@ class EventBus:
 
 
 def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
-    kinds = core.event_kinds
-    if name not in kinds.event_names():
-        raise ValueError(f"there is no event '{name}'; {did_you_mean(name, kinds.event_names())}")
+    known = core.event_kinds.EVENT_KINDS
+    if name not in known:
+        raise ValueError(f"there is no event '{name}'; {did_you_mean(name, known)}")
     try:
-        return kinds.read_event(name, dict(payload))
+        return known[name].read(dict(payload))
     except Unreadable as error:
         raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.events import (
@@ -44,31 +45,6 @@ class OtherEvent(Event):
         return dict(self.data)
 
 
-DISPLAY = (
-    SessionStart,
-    SessionUpdate,
-    TurnStart,
-    MessageEvent,
-    Streaming,
-    StatusEvent,
-    ToolStarted,
-    ToolOutput,
-    ToolResult,
-    ApprovalRequired,
-    ApprovalDecided,
-    GrantsEvent,
-    ModeChanged,
-    NetworkAccess,
-    CommandTried,
-    WorkerUpdate,
-    ContextUsage,
-    ManualToolsAvailable,
-    InputPrompt,
-    TurnEndEvent,
-    SessionEnd,
-)
-ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke, CommandEvent)
-
 AnyEvent = (
     SessionStart
     | SessionUpdate
@@ -98,15 +74,11 @@ AnyEvent = (
     | CommandEvent
     | OtherEvent
 )
-_KINDS: dict[str, type[AnyEvent]] = {kind.type: kind for kind in (*DISPLAY, *ACTIONS)}
-
-
-def event_names() -> list[str]:
-    """Every event's name on the wire."""
-    return list(_KINDS)
+EVENT_KINDS: dict[str, type[AnyEvent]] = {kind.type: kind for kind in get_args(AnyEvent) if kind is not OtherEvent}
+"""By their names on the wire."""
 
 
 def read_event(name: str, payload: JsonObject) -> AnyEvent:
     """The event of that name on the wire; Unreadable where the payload is not one of its own."""
-    kind = _KINDS.get(name)
+    kind = EVENT_KINDS.get(name)
     return kind.read(payload) if kind else OtherEvent(name, payload)

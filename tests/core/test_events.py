@@ -7,7 +7,7 @@ from typing import Any
 
 from forge_cli.core.actions import ApprovalResponse, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.event_kinds import ACTIONS, DISPLAY
+from forge_cli.core.event_kinds import EVENT_KINDS
 from forge_cli.core.events import (
     Event,
     GrantsEvent,
@@ -137,7 +137,7 @@ def test_payloads(event: Event, payload: dict[str, Any]) -> None:
 
 
 def test_the_names_on_the_wire() -> None:
-    assert [event.type for event in DISPLAY] == [
+    assert list(EVENT_KINDS) == [
         "sessionStart",
         "sessionUpdate",
         "turnStart",
@@ -159,8 +159,6 @@ def test_the_names_on_the_wire() -> None:
         "inputPrompt",
         "turnEnd",
         "sessionEnd",
-    ]
-    assert [event.type for event in ACTIONS] == [
         "userInput",
         "approvalResponse",
         "interrupt",
@@ -170,4 +168,4 @@ def test_the_names_on_the_wire() -> None:
 
 
 def test_only_what_the_record_has_otherwise_is_transient() -> None:
-    assert [event.type for event in (*DISPLAY, *ACTIONS) if event.transient] == ["streaming", "toolOutput", "grants"]
+    assert [event.type for event in EVENT_KINDS.values() if event.transient] == ["streaming", "toolOutput", "grants"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from forge_cli import ApprovalDecision, Custom, Diff, Json, Text
 from forge_cli.core.errors import Mark
-from forge_cli.core.event_kinds import ACTIONS, DISPLAY, OtherEvent
+from forge_cli.core.event_kinds import EVENT_KINDS, OtherEvent
 from forge_cli.core.events import Event, MessageEvent, SessionStart, StatusEvent, ToolResult, TurnEndEvent
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
@@ -96,7 +96,7 @@ def made(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries({name: values(hints[name]) for name in fields}).map(lambda given: kind(**given))
 
 
-RECORDED = [kind for kind in (*DISPLAY, *ACTIONS) if not kind.transient]
+RECORDED = [kind for kind in EVENT_KINDS.values() if not kind.transient]
 
 
 FEW = settings(max_examples=settings().max_examples // 5)
