@@ -39,6 +39,7 @@ _VISIBLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 """The characters of words that may be secrets, or become longer ones."""
 _STARTS = tuple(shape.start for shape in SHAPES if shape.start)
 _LONGEST_START = max(map(len, _STARTS))
+_BEGUN_STARTS = frozenset(start[:length] for start in _STARTS for length in range(1, len(start) + 1))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
 _SIGNS = "%\\+\n\r"
@@ -132,7 +133,7 @@ class Redactor:
         """The beginning of what may become a secret; else the end of the text."""
         word = max(start, len(text.rstrip(_VISIBLE)))
         first = min((place for each in _STARTS if (place := text.find(each, word)) >= 0), default=len(text))
-        ends = (at for at in range(max(word, len(text) - _LONGEST_START), first) if _may_start(text[at:]))
+        ends = (at for at in range(max(word, len(text) - _LONGEST_START), first) if text[at:] in _BEGUN_STARTS)
         first = next(ends, first)
         if found := OPEN.search(text, start):
             first = min(first, found.start())
@@ -245,10 +246,6 @@ class RedactedStream:
         text, start = self._before + "".join(self._held), len(self._before)
         self._before, self._held, self._length, self._enough = "", [], 0, 0
         return self._redactor.settle(text, start, whole=True)[0]
-
-
-def _may_start(text: str) -> bool:
-    return any(start.startswith(text) for start in _STARTS)
 
 
 def _has_signs(text: str, start: int) -> bool:
