@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from forge_cli.sandbox.isolation.confinement import CommandReach
-from forge_cli.sandbox.processes.command import Command
+from forge_cli.sandbox import processes
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.isolation.confinement import CommandReach
+    from forge_cli.sandbox.processes.command import Command
 
 _own: list[InheritedConfinement] = []
 
@@ -34,4 +38,4 @@ class InheritedConfinement:
 
     @contextmanager
     def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
-        yield Command(argv)
+        yield processes.command.Command(argv)

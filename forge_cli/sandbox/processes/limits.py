@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 
 from forge_cli.sandbox import processes
-from forge_cli.sandbox.processes.tree import children_of
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "forge-"
@@ -46,7 +45,7 @@ class ControlGroup:
     def add(self, pid: int) -> None:
         """Take a process in, with what it has started meanwhile; what it starts from now on is in already."""
         self._set("cgroup.procs", pid)
-        for child in children_of(pid):
+        for child in processes.tree.children_of(pid):
             with suppress(ProcessLookupError):
                 self.add(child)
 
