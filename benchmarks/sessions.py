@@ -34,9 +34,8 @@ from forge_cli.files.regular import sync_data
 from forge_cli.record.line import Line
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.places import session_file
-from forge_cli.record.recorder import Recorder
+from forge_cli.record.recorder import Recorder, SessionLog, is_acted_upon
 from forge_cli.record.resume import read_past
-from forge_cli.record.writer import SessionLog, is_acted_upon
 from forge_cli.sandbox.secrets import Redactor
 
 SHORT, LONG = 1_000, 10_000

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from forge_cli.core.executors import BatchItem, Executor, ExecutorEnv, ExecutorFactory, ItemEnd, RemoteWork, Taken
-from forge_cli.engine.batch.host import ItemHost
-from forge_cli.engine.batch.parcel import missing_here
+from forge_cli.engine.batch.parcel import ItemHost, missing_here
 
 __all__ = [
     "BatchItem",

@@ -21,8 +21,7 @@ from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.batch.perform import ItemPerformer
-from forge_cli.engine.batch.remote import executor_env
+from forge_cli.engine.batch.perform import ItemPerformer, executor_env
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult

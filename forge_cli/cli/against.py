@@ -20,8 +20,7 @@ from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.past import CHANGES, Rejudged, rejudge
 from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import past_calls
-from forge_cli.record.find import find_record
-from forge_cli.record.log import damage_of, read_session
+from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.table import paint
 from forge_cli.ui.wrap import wrap_for

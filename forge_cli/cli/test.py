@@ -20,9 +20,15 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
-from forge_cli.engine.replay.kept_records import FOLDER, record_folders, worker_beside, worker_named_in
 from forge_cli.engine.replay.recording import open_recording
-from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
+from forge_cli.engine.replay.repeat import (
+    FOLDER,
+    Repetition,
+    ReplayStopped,
+    record_folders,
+    worker_beside,
+    worker_named_in,
+)
 from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop, interruptible

@@ -16,11 +16,9 @@ from forge_cli.core.errors import ExitCode, UsageError, WorkerError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.changes import ChangedFile, change_log
-from forge_cli.record.find import LAST, find_kept, session_files
-from forge_cli.record.log import read_readable
+from forge_cli.record.log import LAST, find_kept, read_readable, session_files
 from forge_cli.record.places import lock, unlock
-from forge_cli.record.rewind import commands_for_real
-from forge_cli.record.undo import Undoing, find_calls, look, undo
+from forge_cli.record.undo import Undoing, commands_for_real, find_calls, look, undo
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.table import print_json
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
+from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.wire import both_spellings
 from forge_cli.core.zones import Zone
@@ -15,15 +18,20 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judged_as import blocked_by_parent, same_tool
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import BY_ZONE
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.children import MAX_DEPTH
-from forge_cli.engine.turns.environment import describe_zone
+from forge_cli.engine.runtime.without_model import opened
+from forge_cli.engine.turns.environment import describe_zone, environment_of, system_prompt, wanted_output
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.allowed import allowed_by, find_allowed
-from forge_cli.files.settings import Settings
-from forge_cli.files.worker import Worker
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.model_names import defer_tools
 from forge_cli.sandbox.network.rules import Network
 from forge_cli.schema.tool import manual_tools
+from forge_cli.ui.warnings import warn_of_events
 
 CALLS = "workers"
 """The toolset whose tools are workers."""
@@ -157,3 +165,29 @@ async def tree_of(worker: Worker, assembly: Assembly, open_worker: OpenWorker, s
             return {**known, "refused": str(error)}
 
     return await node(worker, assembly, (worker.path.resolve(),), settings)
+
+
+async def worker_view(name: str, folder: str, view: str, branch: str | None, guidance: str) -> Facts:
+    """One view of a worker: its facts, its policy, its tree or its prompt."""
+    workspace = Path(folder)
+    worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home(), workspace)
+    warn_of_events(bus)
+    if os.environ.get("FORGE_MODEL"):
+        settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})
+    open_worker = partial(opened, workspace=workspace, host=host, bus=bus, make_zones=False)
+    async with open_worker(worker) as assembly:
+        match view:
+            case "policy":
+                return policy_of(assembly)
+            case "tree":
+                return await tree_of(worker, assembly, open_worker, settings)
+            case "prompt":
+                await defer_tools(worker, assembly, settings)
+                return {"prompt": _prompt(worker, assembly, branch, guidance)}
+            case _:
+                return facts_of(worker, assembly, settings)
+
+
+def _prompt(worker: Worker, assembly: Assembly, branch: str | None, guidance: str) -> str:
+    environment = environment_of(worker, assembly.toolbox, assembly.guard.judge, branch)
+    return system_prompt(worker, guidance, assembly.toolbox, wanted_output(worker), environment)

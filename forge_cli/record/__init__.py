@@ -8,13 +8,10 @@ if TYPE_CHECKING:
     from forge_cli.record import answers as answers
     from forge_cli.record import changes as changes
     from forge_cli.record import copy as copy
-    from forge_cli.record import find as find
     from forge_cli.record import log as log
     from forge_cli.record import open as open
     from forge_cli.record import overview as overview
-    from forge_cli.record import pending as pending
     from forge_cli.record import resume as resume
     from forge_cli.record import state as state
-    from forge_cli.record import undo as undo
 
 __getattr__ = lazy_modules(__name__)

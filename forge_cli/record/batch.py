@@ -17,8 +17,8 @@ from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
 from forge_cli.record.places import SessionLost, is_there, session_file
 from forge_cli.record.proof import Proofs
+from forge_cli.record.recorder import RecordLog, what_failed
 from forge_cli.record.resume import resume_of
-from forge_cli.record.writer import RecordLog, what_failed
 
 
 class BatchLog(RecordLog):

@@ -13,9 +13,8 @@ from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
-from forge_cli.record.find import session_files
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import check_log, read_session
+from forge_cli.record.log import check_log, read_session, session_files
 from forge_cli.record.state import CallState, SessionState, fold
 
 COLUMNS = (

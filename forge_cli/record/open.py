@@ -1,11 +1,9 @@
-"""Opening a session to work on: a new one, one that is resumed, or a copy; locked, checked, and swept around."""
+"""Opening a session to work on: a new one, one that is resumed, or a copy; locked and checked."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from forge_cli import record
 from forge_cli.core.errors import UsageError
-from forge_cli.files.lock import acquire
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
-from forge_cli.record.places import SUFFIX, SessionLost, lock_file, new_session_id, session_file, sessions_folder
-from forge_cli.record.writer import FULL, RecordLog, SessionLog, what_failed
+from forge_cli.record.places import SessionLost, new_session_id, session_file, sessions_folder
+from forge_cli.record.recorder import FULL, RecordLog, SessionLog, what_failed
 
 if TYPE_CHECKING:
     from forge_cli.record.changes import ChangeLog
@@ -75,14 +72,14 @@ def open_session(
     resumed needs its log.
     """
     if keep:
-        sweep(sessions_folder())
+        sweep_folder(sessions_folder())
     with ExitStack() as stack:
         if resume is None and not last:
             yield _new(stack, keep, warn)
             return
         folder = (workspace or Path.cwd()).resolve()
         if resume is not None:
-            path = record.find.find_session(resume)
+            path = record.log.find_session(resume)
         else:
             path = record.overview.last_session(worker, folder, warn)
         read, log = _reopened(path, keep and not fork, stack)
@@ -129,45 +126,3 @@ def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
     if session.log:
         session.log.copy(lines)
     return replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)
-
-
-def sweep(folder: Path) -> None:
-    """Remove what belongs to no session; what a living process has is left alone, and so is what cannot be removed."""
-    with suppress(OSError):
-        for log, left in _leftovers(folder).items():
-            with suppress(OSError):
-                _sweep_one(log, left)
-        sweep_folder(folder)
-
-
-def _leftovers(folder: Path) -> dict[Path, list[str]]:
-    """Files that may be left, by the logs, there or not, that they lie beside."""
-    found: dict[Path, list[str]] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name, suffix, _ = entry.name.rpartition(f"{SUFFIX}.")
-            if suffix and name.startswith("."):
-                found.setdefault(folder / f"{name[1:]}{SUFFIX}", []).append(entry.path)
-            elif entry.name.endswith(SUFFIX) and _is_empty(Path(entry.path)):
-                found.setdefault(Path(entry.path), []).append(entry.path)
-    return found
-
-
-def _sweep_one(log: Path, left: list[str]) -> None:
-    descriptor = acquire(lock_file(log), wait=False)
-    try:
-        for path in left:
-            if path != str(log) or _is_empty(log):
-                Path(path).unlink(missing_ok=True)
-        Path(lock_file(log)).unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
-
-
-def _is_empty(path: Path) -> bool:
-    """Is it a log in which nothing was ever written?"""
-    try:
-        info = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(info.st_mode) and not info.st_size

@@ -1,13 +1,12 @@
-"""A session at a glance, from a few lines of its log, and an index of all sessions beside the logs."""
+"""A session at a glance, from a few lines of its log."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
@@ -22,13 +21,12 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
-from forge_cli.core.wire import Unreadable, clean_text, read, wire
-from forge_cli.files.cache import StampedCache
+from forge_cli.core.wire import clean_text
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
-from forge_cli.record.find import session_files
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
-from forge_cli.record.places import INDEX, holder, sessions_folder
+from forge_cli.record.log import session_files
+from forge_cli.record.places import holder
 
 if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
@@ -39,11 +37,6 @@ _TITLE = beginning_at_root(SessionUpdate, ', "title": ')
 _MODEL = beginning_at_root(SessionUpdate, ', "model": ')
 _SAID = beginning_at_root(MessageEvent)
 _TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
-FILE = INDEX
-FORMAT = 2
-"""Changes when the overview of the same log would be another one."""
-TEXT_MAX = 10_000
-"""Characters of a task that are kept; a session with a longer one is read each time."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +65,8 @@ class Overview:
 
 
 def overview(path: Path) -> Overview:
-    """A session at a glance; WorkerError for one that cannot be read."""
-    return with_holder(path, read_overview(path))
-
-
-def with_holder(path: Path, seen: Overview) -> Overview:
-    """The overview of a session as of now: who works on it is not in its log."""
-    pid = holder(path)
+    """A session at a glance, with who works on it, which is not in its log; WorkerError where it cannot be read."""
+    seen, pid = read_overview(path), holder(path)
     return replace(seen, pid=pid, status="running") if pid else seen
 
 
@@ -148,68 +136,17 @@ def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
     return {}, last
 
 
-class SessionIndex:
-    """Overviews of sessions: ``with SessionIndex() as index: index.overview(path)``; new ones are kept at the end."""
-
-    def __init__(self) -> None:
-        self._folder = sessions_folder()
-        self._cache = StampedCache(self._folder / FILE)
-
-    def __enter__(self) -> Self:
-        self._cache.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Sessions that are gone are forgotten."""
-        try:
-            self._cache.retain(os.listdir(self._folder))
-        except OSError:
-            return
-        self._cache.__exit__(kind, error, trace)
-
-    def readable(self) -> Iterator[tuple[Path, Overview]]:
-        """Every session that can be read, with its log; the one that was worked on last first."""
-        for path in session_files():
-            try:
-                seen = self.overview(path)
-            except ForgeError:
-                continue
-            yield path, seen
-
-    def overview(self, path: Path) -> Overview:
-        """A session at a glance; WorkerError for one that cannot be read."""
-        try:
-            stamp = _stamp(path)
-        except OSError as problem:
-            raise cannot_read(path, problem, "the session ") from None
-        try:
-            return with_holder(path, read(Overview, self._cache.find(path.name, stamp)))
-        except Unreadable:
-            pass
-        seen = read_overview(path)
-        if len(seen.task) + len(seen.title) <= TEXT_MAX:
-            self._cache.put(path.name, stamp, wire(seen))
-        return with_holder(path, seen)
+def readable_sessions() -> Iterator[tuple[Path, Overview]]:
+    """Every session that can be read, with its log; the one that was worked on last first."""
+    for path in session_files():
+        with suppress(ForgeError):
+            yield path, overview(path)
 
 
-def forget_removed() -> None:
-    """Keep nothing of sessions that are gone."""
-    with SessionIndex():
-        pass
-
-
-def _stamp(path: Path) -> str:
-    """Taken before a log is read: one that grows meanwhile has another stamp the next time."""
-    status = path.stat()
-    return f"{FORMAT} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
-
-
-def session_row(path: Path, index: SessionIndex) -> dict[str, Any] | None:
+def session_row(path: Path) -> dict[str, Any] | None:
     """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
     try:
-        seen = {**vars(index.overview(path))}
+        seen = {**vars(overview(path))}
     except WorkerError as error:
         return {"session": path.stem, "error": error.message} if path.exists() else None
     del seen["waits"]
@@ -220,14 +157,13 @@ def last_session(worker: Worker, workspace: Path, warn: Callable[[str], None] = 
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
-    with SessionIndex() as index:
-        for path, seen in index.readable():
-            if seen.model in (CLIENTS, OTHER_TOOLS):  # nothing was said in it that could be resumed
-                continue
-            if seen.worker == worker.name and seen.workspace == here:
-                return path
-            if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
-                moved = path, seen.workspace
+    for path, seen in readable_sessions():
+        if seen.model in (CLIENTS, OTHER_TOOLS):  # nothing was said in it that could be resumed
+            continue
+        if seen.worker == worker.name and seen.workspace == here:
+            return path
+        if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
+            moved = path, seen.workspace
     if moved:
         warn(f"resuming the session {moved[0].stem} of {moved[1]}, which is no longer there")
         return moved[0]

@@ -18,13 +18,12 @@ from forge_cli.files.regular import read_regular
 from forge_cli.record.answers import leave_answer
 from forge_cli.record.line import Line, line_at
 from forge_cli.record.log import Log, check_log, read_session
-from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.places import holder
 from forge_cli.record.proof import Proofs, key_file
-from forge_cli.record.recorder import Recorder
+from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.record.resume import Past, Pending, past_of
 from forge_cli.record.state import Recorded, SessionState, fold
-from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import own_redactor
 
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
@@ -175,8 +174,7 @@ def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
 
     A session that cannot be resumed has none that could be answered, and that is said.
     """
-    with SessionIndex() as index:
-        found = [(path, seen.pid) for path, seen in index.readable() if _may_wait(path, seen)]
+    found = [(path, seen.pid) for path, seen in readable_sessions() if _may_wait(path, seen)]
     return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
 
 

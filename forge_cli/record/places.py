@@ -16,8 +16,6 @@ from forge_cli.files.regular import read_regular
 LOCK = ".lock"
 _TRIES, _PAUSE = 25, 0.02
 _FOLDER, SUFFIX = "sessions", ".jsonl"
-INDEX = ".index.json"
-"""The file of what is known of all sessions, beside their logs."""
 
 
 class SessionBusy(ForgeError):

@@ -16,7 +16,7 @@ from forge_cli.record.state import CallState, SessionState, WorkerState, fold
 
 if TYPE_CHECKING:
     from forge_cli.record.log import Log
-    from forge_cli.record.writer import RecordLog
+    from forge_cli.record.recorder import RecordLog
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
-"""Restoring what a session changed, unless somebody changed it since."""
+"""Restoring what a session changed, unless somebody changed it since, and going back to a message of the person."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
+from forge_cli.core.events import ContextUsage, MessageEvent, TurnStart
+from forge_cli.core.results import Custom
 from forge_cli.core.text import counted
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
 from forge_cli.record.line import Line
-from forge_cli.record.state import fold
+from forge_cli.record.state import CallState, fold
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.place import make_parent
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -164,3 +167,62 @@ def _held(file: ChangedFile, access: Access) -> Iterator[HeldFile]:
 
 def _sandbox(file: ChangedFile) -> Sandbox:
     return Sandbox([Zone("forge-undo", Path(file.zone), ZoneMode.RW)])
+
+
+_OF_COMMANDS = frozenset({"shell.result", "shell.session", "executable.run"})
+"""Kinds of results."""
+
+
+@dataclass(frozen=True)
+class SaidMessage:
+    """A message of the person, and the number of the line with which it begins."""
+
+    seq: int
+    text: str
+
+
+def said_messages(lines: Iterable[Line]) -> list[SaidMessage]:
+    """Every message that gave the worker something to do, but for those that were taken back."""
+    found: list[SaidMessage] = []
+    said: SaidMessage | None = None
+    for line in lines:
+        match line.event if line.delegation is None else None:
+            case MessageEvent(message=message, summary_of=None) if message.role == "user":
+                said = SaidMessage(said.seq if said else line.seq, message.text)
+            case TurnStart(turn=turn):
+                found += [said] if said and turn == 1 else []
+                said = None
+            case ContextUsage(rewound=int() as seq):
+                found = [each for each in found if each.seq < seq]
+    return found
+
+
+@dataclass(frozen=True)
+class CallsSince:
+    """The calls that were taken up from a line on, child workers and calls of tools included."""
+
+    ids: frozenset[str]
+    unknown: tuple[ToolCall, ...]
+    """Those that somebody allowed, and that were not tried first: they may have done more than change files."""
+
+
+def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
+    calls = [each for each in fold(lines).calls if each.started and each.started.seq >= seq]
+    unknown = tuple(replace(each.call, parent=None) for each in calls if _is_unknown(each))
+    return CallsSince(frozenset(each.call.id for each in calls), unknown)
+
+
+def commands_for_real(lines: Iterable[Line], calls: Container[str | None] | None) -> int:
+    """How many of these calls, or of all, were commands that may have done more than change files."""
+    found = (each for each in fold(lines).calls if calls is None or each.call.id in calls)
+    return sum(_is_unknown(each) and _is_command(each) for each in found)
+
+
+def _is_command(state: CallState) -> bool:
+    value = state.result.value if state.result else None
+    return isinstance(value, Custom) and value.kind in _OF_COMMANDS
+
+
+def _is_unknown(state: CallState) -> bool:
+    was_tried = state.tried is not None and state.tried.outcome != "incomplete"
+    return state.decided is not None and state.decided.event.approved and not was_tried

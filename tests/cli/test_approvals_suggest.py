@@ -1,6 +1,6 @@
 """``forge approvals suggest``: rules that would have answered past questions.
 
-Covers forge_cli.cli.approvals.suggest, forge_cli.inspection.past, forge_cli.inspection.suggest,
+Covers forge_cli.cli.approvals.suggest, forge_cli.inspection.past, forge_cli.inspection.past_rules,
 forge_cli.record.calls,
 forge_cli.inspection.past_rules.
 """

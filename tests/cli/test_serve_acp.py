@@ -21,8 +21,7 @@ from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bounds import start_loop
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted
 from forge_cli.files.worker import load_worker
-from forge_cli.record.find import session_files
-from forge_cli.record.log import read_session
+from forge_cli.record.log import read_session, session_files
 from forge_cli.record.places import session_file
 from forge_cli.testing import Project
 from forge_cli.ui.facts import Facts

@@ -26,7 +26,7 @@ from forge_cli.core.bounds import start_loop
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Limits
 from forge_cli.process.client_lines import ClientLines
-from forge_cli.record.find import session_files
+from forge_cli.record.log import session_files
 from forge_cli.record.overview import overview
 from forge_cli.testing import Project
 

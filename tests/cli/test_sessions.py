@@ -3,7 +3,7 @@
 Covers forge_cli.cli.sessions.common, forge_cli.cli.sessions.show, forge_cli.cli.sessions.list,
 forge_cli.cli.sessions.rm, forge_cli.cli.sessions.search, forge_cli.cli.sessions.verify, forge_cli.cli.notices,
 forge_cli.ui.table, forge_cli.record.changes,
-forge_cli.record.find.
+forge_cli.record.log.
 """
 
 import json

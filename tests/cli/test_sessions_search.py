@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from forge_cli import Text
 from forge_cli.core.events import Event, MessageEvent, ToolResult
 from forge_cli.events import Message
-from forge_cli.record.find import session_files
+from forge_cli.record.log import session_files
 from forge_cli.record.places import sessions_folder
 from forge_cli.record.search import find_hits
 

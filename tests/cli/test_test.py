@@ -1,6 +1,6 @@
 """``forge test``: the records beside workers are their tests.
 
-Covers forge_cli.engine.replay.kept_records.
+Covers forge_cli.engine.replay.repeat.
 """
 
 import json

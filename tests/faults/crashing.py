@@ -21,7 +21,7 @@ from forge_cli.hooks import ModelEnv, ModelRequest
 from forge_cli.models.script import make
 from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.recorder import SessionLog
 
 
 class Strict:

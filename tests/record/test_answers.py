@@ -22,11 +22,9 @@ from forge_cli.record import answers
 from forge_cli.record.answers import LeftAnswer, answer_file, leave_answer, take_answers
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, read_session
-from forge_cli.record.open import sweep
 from forge_cli.record.pending import may_be_asking, open_requests
 from forge_cli.record.places import session_file
-from forge_cli.record.recorder import Recorder
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 
 from ..approval import new_request
@@ -149,13 +147,6 @@ def test_an_answer_that_nobody_takes_is_withdrawn(monkeypatch: pytest.MonkeyPatc
     assert leave_answer(Log(file, ()), new_request(), YES) is None
     assert os.listdir(tmp_path / "home") == ["proofs"]
     assert not answer_file(file).exists()
-
-
-def test_an_answer_that_was_left_behind_is_swept_away(tmp_path: Path) -> None:
-    file = answer_file(tmp_path / "s1.jsonl")
-    file.write_text("x")
-    sweep(tmp_path)
-    assert os.listdir(tmp_path) == []
 
 
 def lines(*events: Event) -> list[Line]:

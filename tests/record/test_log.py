@@ -1,6 +1,6 @@
 """The log on disk: what is written stays readable, whatever happens to the process, the disk or the file.
 
-Covers forge_cli.record.find, forge_cli.record.overview.
+Covers forge_cli.record.log, forge_cli.record.overview.
 """
 
 import json
@@ -22,9 +22,16 @@ from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
-from forge_cli.record.find import find_kept, find_session, session_files
 from forge_cli.record.line import Line
-from forge_cli.record.log import broken_link, damage_of, read_readable, read_session
+from forge_cli.record.log import (
+    broken_link,
+    damage_of,
+    find_kept,
+    find_session,
+    read_readable,
+    read_session,
+    session_files,
+)
 from forge_cli.record.overview import overview
 from forge_cli.record.places import (
     SessionBusy,
@@ -37,8 +44,7 @@ from forge_cli.record.places import (
     sessions_folder,
     unlock,
 )
-from forge_cli.record.recorder import Recorder
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
 

@@ -11,11 +11,10 @@ from forge_cli.core.events import MessageEvent, SessionStart
 from forge_cli.embedding import open_session
 from forge_cli.events import Message
 from forge_cli.process.signals import in_loop
-from forge_cli.record.find import find_session, session_files
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.log import broken_link, find_session, read_session, session_files
 from forge_cli.record.places import session_file
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.recorder import SessionLog
 from forge_cli.testing import Project, scripted_model
 
 from ..lines import lines_of

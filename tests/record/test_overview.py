@@ -7,7 +7,7 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.record.overview import overview
 from forge_cli.record.places import session_file
-from forge_cli.record.writer import SessionLog
+from forge_cli.record.recorder import SessionLog
 
 from ..lines import lines_of
 from ..rows import each_row

@@ -23,8 +23,8 @@ from forge_cli.core.messages import Summary
 from forge_cli.events import Message, ToolCall
 from forge_cli.record.calls import decisions_csv
 from forge_cli.record.resume import past_of, read_past
-from forge_cli.record.rewind import calls_since
 from forge_cli.record.state import SessionState, fold
+from forge_cli.record.undo import calls_since
 
 from ..lines import CHILD, lines_of
 

@@ -17,13 +17,10 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent, TurnStart
 from forge_cli.files.regular import read_regular
 from forge_cli.record.batch import BatchLog
-from forge_cli.record.find import session_files
 from forge_cli.record.log import read_session
-from forge_cli.record.open import sweep
 from forge_cli.record.overview import overview
 from forge_cli.record.places import SessionLost, lock, lock_file, session_file, sessions_folder, unlock
-from forge_cli.record.recorder import Recorder
-from forge_cli.record.writer import RecordLog, SessionLog
+from forge_cli.record.recorder import Recorder, RecordLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
 
@@ -191,24 +188,7 @@ def test_a_session_of_that_name_is_never_written_over() -> None:
     assert (log.path.read_bytes(), os.listdir(log.path.parent)) == (before, ["s1.jsonl"])
 
 
-def test_what_killed_processes_left_is_no_session_and_goes_with_the_next_one() -> None:
-    with SessionLog.create(session_file("s1")) as log:
-        recorder(log)(START)
-    folder = sessions_folder()
-    (folder / "empty.jsonl").touch()
-    (folder / ".gone.jsonl.lock").write_text("999999999")
-    (folder / ".copy.jsonl.0a1b2c3d").write_bytes(log.path.read_bytes())
-    held = lock(folder / "busy.jsonl")
-    (folder / ".busy.jsonl.0a1b2c3d").touch()
-    assert session_files() == [log.path]
-    sweep(folder)
-    assert sorted(os.listdir(folder)) == [".busy.jsonl.0a1b2c3d", ".busy.jsonl.lock", "s1.jsonl"]
-    unlock(folder / "busy.jsonl", held)
-    sweep(folder)
-    assert os.listdir(folder) == ["s1.jsonl"]
-
-
-def test_whoever_sweeps_is_never_taken_for_the_owner() -> None:
+def test_who_only_looks_is_never_taken_for_the_owner() -> None:
     """A new session meets another process that just holds the lock, without a name, to see whether it is free."""
     path = sessions_folder() / "s1.jsonl"
     path.parent.mkdir(parents=True)

@@ -39,8 +39,8 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
-from forge_cli.record.find import session_files
-from forge_cli.record.overview import Overview, SessionIndex
+from forge_cli.record.log import session_files
+from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.sandbox.zones.added import added_zone
 
 LISTED = 50
@@ -338,12 +338,11 @@ def _kept(session_id: str) -> Path:
 
 
 def _sessions_of(worker: str, cwd: str | None) -> Sequence[Overview]:
-    with SessionIndex() as index:
-        return [
-            seen
-            for _, seen in index.readable()
-            if seen.worker == worker and seen.model != CLIENTS and cwd in (None, seen.workspace)
-        ]
+    return [
+        seen
+        for _, seen in readable_sessions()
+        if seen.worker == worker and seen.model != CLIENTS and cwd in (None, seen.workspace)
+    ]
 
 
 def _usage(result: WorkerResult) -> schema.Usage:

@@ -26,8 +26,7 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.pace import SharedPace
-from forge_cli.engine.batch.perform import ItemPerformer
-from forge_cli.engine.batch.remote import executor_env
+from forge_cli.engine.batch.perform import ItemPerformer, executor_env
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
@@ -36,7 +35,7 @@ from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.places import SessionLost, sessions_folder
-from forge_cli.record.writer import what_failed
+from forge_cli.record.recorder import what_failed
 
 app = new_app()
 

@@ -22,9 +22,8 @@ from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
-from forge_cli.record.find import find_kept
-from forge_cli.record.log import read_readable
-from forge_cli.record.rewind import said_messages
+from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.undo import said_messages
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image

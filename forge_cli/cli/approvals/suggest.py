@@ -19,8 +19,7 @@ from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.edit import FileEdit, for_user, lines_to_paste
-from forge_cli.inspection.past_rules import suggest_from_past, write_rules
-from forge_cli.inspection.suggest import LeftOut, PastQuestion, Suggestion
+from forge_cli.inspection.past_rules import LeftOut, PastQuestion, Suggestion, suggest_from_past, write_rules
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from forge_cli.cli.notices import warn
-from forge_cli.record.find import find_session, random_end, session_files
-from forge_cli.record.log import Log, damage_of, read_readable
+from forge_cli.record.log import Log, damage_of, find_session, random_end, read_readable, session_files
 
 NAMED = "by its id, the beginning or the random end of it, or 'last'"
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help=f"A session, {NAMED}.")]

@@ -11,8 +11,7 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
 from forge_cli.record.changes import remove_session
-from forge_cli.record.find import find_kept
-from forge_cli.record.overview import forget_removed
+from forge_cli.record.log import find_kept
 
 app = new_app()
 
@@ -23,9 +22,6 @@ def rm(
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)
-    try:
-        for path in paths:
-            remove_session(path)
-            sys.stdout.write(visible(f"removed {path.stem}") + "\n")
-    finally:
-        forget_removed()
+    for path in paths:
+        remove_session(path)
+        sys.stdout.write(visible(f"removed {path.stem}") + "\n")

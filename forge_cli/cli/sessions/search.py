@@ -14,7 +14,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, local_time, visible
-from forge_cli.record.find import find_session, session_files
+from forge_cli.record.log import find_session, session_files
 from forge_cli.record.overview import overview
 from forge_cli.record.search import find_hits
 from forge_cli.ui.table import BOLD, Column, around, paint, print_json, print_table

@@ -16,7 +16,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
-from forge_cli.record.find import LAST, session_files
+from forge_cli.record.log import LAST, session_files
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown

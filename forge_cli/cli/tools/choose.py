@@ -21,8 +21,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.inspector import inspect
-from forge_cli.inspection.tool_details import Details, details_of_all, details_of_worker
-from forge_cli.inspection.tool_rows import needed_settings
+from forge_cli.inspection.tool_rows import Details, details_of_all, details_of_worker, needed_settings
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.schema.forms import derive_fields

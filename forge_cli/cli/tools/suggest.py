@@ -6,7 +6,7 @@ import sys
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.text import counted
-from forge_cli.record.find import session_files
+from forge_cli.record.log import session_files
 from forge_cli.record.sequences import SESSIONS, TIMES, SessionReader, find_repeated
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.table import print_json, print_table

@@ -20,9 +20,8 @@ from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.facts import Facts
+from forge_cli.inspection.facts import Facts, worker_view
 from forge_cli.inspection.inspector import inspect
-from forge_cli.inspection.worker_view import worker_view
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import Column, print_json, print_table
 from forge_cli.ui.wrap import wrap_for

@@ -12,6 +12,5 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import grants as grants
     from forge_cli.engine.gate import judged_as as judged_as
     from forge_cli.engine.gate import network as network
-    from forge_cli.engine.gate import toolset_faults as toolset_faults
 
 __getattr__ = lazy_modules(__name__)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
-from forge_cli.engine import gate
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
@@ -182,7 +182,7 @@ def toolset_title(name: str, source: Source) -> str:
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
     """The sentence for what the code of a toolset raised."""
-    because = gate.toolset_faults.reason_of_look(error)
+    because = reason_of_look(error)
     return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")
 
 
@@ -226,7 +226,7 @@ class Toolbox:
                     continue
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
-                    found[offer.tool.name] = gate.toolset_faults.choose(self, other, offer, opened)
+                    found[offer.tool.name] = choose(self, other, offer, opened)
         self.offers.clear()
         self.offers.update(found)
         return self.offers
@@ -248,3 +248,52 @@ class Toolbox:
 def _with_origin(source: Source, added: str | None) -> Source:
     """The source with what the toolset says of this very tool."""
     return replace(source, origin=f"{source.origin} ({visible(cut(added, ORIGIN, 'end'))})") if added else source
+
+
+A_LOOK = "a look is read-only, has no network and sees little of the home: do this when a tool is first called"
+
+
+def reason_of_look(error: BaseException) -> str:
+    """In a look, that it is one, where that may be the reason for what a toolset raised."""
+    return f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
+
+
+def _is_of_the_system(error: BaseException | None) -> bool:
+    """Did a file, a folder or the network refuse?"""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, OSError) or type(error).__module__ == "sqlite3":
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def choose(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
+    """One of two tools of one name; where they meet only in the middle of a session, the one that was there."""
+    try:
+        return _winner(toolbox, first, second, opened)
+    except WorkerError as clash:
+        known = toolbox.offers.get(first.tool.name)
+        if known is None:
+            raise
+        opened.warn(None, f"{clash.message}; the first of them stays", toolbox.notify)
+        return second if second.toolset == known.toolset else first
+
+
+def _winner(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
+    """The tool that is of a kind which may replace others."""
+    replacing = {other.name for other in toolbox.toolsets if other.toolset.replaces}
+    if (first.toolset in replacing) == (second.toolset in replacing):
+        raise _clash(first, second, opened.where)
+    winner, loser = (first, second) if first.toolset in replacing else (second, first)
+    opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", toolbox.notify)
+    return winner
+
+
+def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
+    if first.toolset == second.toolset:
+        return WorkerError(where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'")
+    both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
+    hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
+    return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)

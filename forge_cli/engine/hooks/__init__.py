@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from forge_cli.engine.hooks import following as following
     from forge_cli.engine.hooks import hooks as hooks
 
 __getattr__ = lazy_modules(__name__)

@@ -14,9 +14,8 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
-from forge_cli.engine.lock.compare import Difference, differences
 from forge_cli.engine.lock.gather import PROJECT, WorkerParts, offered_parts, tool_entry
-from forge_cli.engine.lock.lockfile import lock_file, read_lock
+from forge_cli.engine.lock.lockfile import Difference, differences, lock_file, read_lock
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import PYTHON
 from forge_cli.files.sources import Sources

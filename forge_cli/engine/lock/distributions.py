@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from forge_cli.core.locking import LockEntry, files_below, hash_files
 from forge_cli.core.source import OWN, canonical
-from forge_cli.engine.plugins.requirements import find_distribution, requirements_of
+from forge_cli.engine.plugins.distributions import find_distribution, requirements_of
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution

@@ -1,16 +1,18 @@
-"""The file of a lock: YAML that people read in a review, one entry a line, sorted."""
+"""The file of a lock, YAML that people read in a review, and in words what differs from it now."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import yaml
 from pydantic import Field
 
 from forge_cli.core.locking import SECTIONS, LockEntry
+from forge_cli.core.text import visible
 from forge_cli.files.document import read_document
 from forge_cli.files.replace import replace_file
 from forge_cli.schema.config import Config, parse_config
@@ -84,3 +86,80 @@ def _row(entry: LockEntry) -> dict[str, str]:
 def write_lock(file: Path, name: str, entries: Iterable[LockEntry]) -> None:
     """Write a lock, whole or not at all."""
     replace_file(file, lock_text(name, entries))
+
+
+ONE = {
+    "worker": "the worker's file",
+    "children": "the child worker",
+    "modules": "the module",
+    "plugins": "the package",
+    "executables": "the executable",
+    "skills": "the skill",
+    "hooks": "the hook",
+    "mcp": "the MCP server",
+    "tools": "the tool",
+    "policy": "the policy",
+}
+"""How one entry of a section is called."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it was: without ``then`` it is new, without ``now`` it is gone."""
+
+    then: LockEntry | None
+    now: LockEntry | None
+
+    @property
+    def entry(self) -> LockEntry:
+        """The one that is told of."""
+        return cast(LockEntry, self.now or self.then)
+
+    def __str__(self) -> str:
+        then, now = self.then, self.now
+        if then is None or now is None:
+            return f"{_title(self.entry)} was {'added' if then is None else 'removed'}"
+        if then.name != now.name:
+            return f"{_title(then)} was renamed: it is {_quoted(now)} now"
+        if then.version != now.version:
+            return f"{_title(then)} changed from {then.version or 'no version'} to {now.version or 'no version'}"
+        if then.sha256 != now.sha256:
+            return f"{_title(then)} changed{f'; it still says {now.version}' if now.version else ''}"
+        return f"{_title(then)} comes from {visible(now.origin)} now"
+
+
+def _title(entry: LockEntry) -> str:
+    """The name; ``time/tools/now`` is something that the MCP server ``time`` offers."""
+    server, _, offered = entry.name.partition("/")
+    if entry.section == "mcp" and offered:
+        return f"{visible(offered)} of {ONE['mcp']} '{visible(server)}'"
+    return f"{ONE[entry.section]} {_quoted(entry)} ({visible(entry.origin)})"
+
+
+def _quoted(entry: LockEntry) -> str:
+    return f"'{visible(entry.name)}'"
+
+
+def differences(then: Iterable[LockEntry], now: Iterable[LockEntry]) -> list[Difference]:
+    """All of them, by section and name; what is gone under one name and there under another was renamed."""
+    locked, found = {_key(each): each for each in then}, {_key(each): each for each in now}
+    gone = [locked[key] for key in locked.keys() - found.keys()]
+    new = [found[key] for key in found.keys() - locked.keys()]
+    told = [*_renamed(gone, new)]
+    told += [Difference(each, None) for each in gone] + [Difference(None, each) for each in new]
+    told += [Difference(locked[key], found[key]) for key in locked.keys() & found.keys() if locked[key] != found[key]]
+    return sorted(told, key=lambda each: (SECTIONS.index(each.entry.section), each.entry.name))
+
+
+def _key(entry: LockEntry) -> tuple[str, str]:
+    return entry.section, entry.name
+
+
+def _renamed(gone: list[LockEntry], new: list[LockEntry]) -> Iterator[Difference]:
+    """Take pairs of the same content out of both lists."""
+    for then in sorted(gone, key=_key):
+        same = [each for each in new if (each.section, each.sha256) == (then.section, then.sha256)]
+        if same:
+            gone.remove(then)
+            new.remove(same[0])
+            yield Difference(then, same[0])

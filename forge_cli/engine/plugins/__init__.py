@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.engine.plugins import distributions as distributions
     from forge_cli.engine.plugins import host as host
     from forge_cli.engine.plugins import local as local
-    from forge_cli.engine.plugins import requirements as requirements
 
 __getattr__ = lazy_modules(__name__)

@@ -266,7 +266,7 @@ class PluginHost:
             raise
         except Exception as error:
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
-            if built := plugins.requirements.unfit(plugin.distribution):
+            if built := plugins.distributions.unfit(plugin.distribution):
                 problem = f"{problem}; it {built}"
             raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)) from error
 

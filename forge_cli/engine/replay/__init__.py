@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from forge_cli.engine.replay import recording as recording
     from forge_cli.engine.replay import repeat as repeat
-    from forge_cli.engine.replay import replay as replay
 
 __getattr__ = lazy_modules(__name__)

@@ -18,7 +18,7 @@ from forge_cli.core.messages import Message, ModelRequest, ToolSpec
 from forge_cli.core.text import cut, nearest
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.recording import RecordedTurn
-from forge_cli.engine.turns.history import History
+from forge_cli.engine.turns.window import History
 from forge_cli.record.calls import PastVerdict
 from forge_cli.sandbox.secrets import MARKS, has_mark
 

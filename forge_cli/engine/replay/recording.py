@@ -26,9 +26,8 @@ from forge_cli.core.messages import Message, TurnEnd
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED, SUMMARY_INSTRUCTIONS
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
-from forge_cli.record.find import find_record
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, damage_of, missing_line, read_session
+from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session
 from forge_cli.record.resume import Past, past_of
 from forge_cli.record.state import SessionState, restored
 

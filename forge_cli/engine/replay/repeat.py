@@ -1,15 +1,17 @@
-"""A session done again: its recorded turns drive the worker as it is now, part by part, and every step is compared."""
+"""A session done again: its recorded turns drive the worker as it is now, and every step is compared."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import Mark, UsageError, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift, Likeness
@@ -19,6 +21,7 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Resumed
 
@@ -140,3 +143,48 @@ class Repetition:
             ended = f"{result.status}: {result.error}" if result.error else result.status
             drift = Drift("turns", "this turn is not reached, for the work has ended before", now=ended)
             raise drift.at(Mark(str(course.file), turn.seq), turn.number)
+
+
+FOLDER = "tests"
+
+
+SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+
+
+def record_folders(path: Path) -> Iterator[Path]:
+    """The folders below one that hold records of the workers beside them."""
+    for place, folders, _ in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
+        if FOLDER in folders and _is_a_home_of_workers(Path(place)):
+            yield Path(place) / FOLDER
+
+
+def _is_a_home_of_workers(folder: Path) -> bool:
+    return (folder / "worker.yaml").exists() or any(True for _ in workers_in(folder))
+
+
+def workers_in(folder: Path) -> Iterator[Worker]:
+    """The files of a folder that are sound workers."""
+    for file in sorted(folder.iterdir()):
+        if file.suffix in SUFFIXES and file.is_file():
+            with suppress(ForgeError):
+                yield load_worker(file)
+
+
+def worker_named_in(record: Path) -> str | None:
+    try:
+        return open_recording(str(record)).worker
+    except ForgeError:
+        return None
+
+
+def worker_beside(record: Path, name: str) -> Worker:
+    """The worker of that name in the folder above the record's: where it was recorded does not matter."""
+    folder = record.absolute().parent.parent
+    found = next((worker for worker in workers_in(folder) if worker.name == name), None)
+    if found is not None:
+        return found
+    if (usual := folder / "worker.yaml").exists() and not any(worker.path == usual for worker in workers_in(folder)):
+        return load_worker(usual)
+    problem = f"there is no worker '{name}' in {folder}, where this record belongs"
+    raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it again")

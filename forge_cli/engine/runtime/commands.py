@@ -31,7 +31,7 @@ from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.find import find_kept
+from forge_cli.record.log import find_kept
 from forge_cli.record.overview import overview
 from forge_cli.sandbox.zones.added import added_zone
 

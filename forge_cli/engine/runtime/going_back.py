@@ -14,8 +14,7 @@ from forge_cli.engine.gate.judge import Caller, Refusal
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.log import read_readable
 from forge_cli.record.resume import read_past
-from forge_cli.record.rewind import SaidMessage, calls_since, said_messages
-from forge_cli.record.undo import Undoing, find_calls, look, undo
+from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, look, said_messages, undo
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.runtime import WorkerRuntime

@@ -27,10 +27,9 @@ from forge_cli.engine.turns.environment import (
     system_prompt,
     wanted_output,
 )
-from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop, Tally
-from forge_cli.engine.turns.window import Context
+from forge_cli.engine.turns.window import Context, History
 from forge_cli.files.home import close_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import has_policy, untrusted_project

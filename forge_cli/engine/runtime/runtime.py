@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.children import Children
     from forge_cli.engine.runtime.commands import SessionCommands
-    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks
+    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks, EventStream
     from forge_cli.engine.runtime.reopening import Owner
-    from forge_cli.engine.runtime.stream import EventStream
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.files.worker import Worker
     from forge_cli.record.open import OpenSession
@@ -325,7 +324,9 @@ class WorkerRuntime:
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
-        self._stream = stream = parts.stream.EventStream(self.bus, lambda: self.run(task, attachments), self.interrupt)
+        self._stream = stream = parts.conversation.EventStream(
+            self.bus, lambda: self.run(task, attachments), self.interrupt
+        )
         return stream
 
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:

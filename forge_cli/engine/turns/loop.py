@@ -38,8 +38,8 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
-from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
+from forge_cli.engine.turns.window import History
 from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
 
 if TYPE_CHECKING:

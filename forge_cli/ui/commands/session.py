@@ -10,10 +10,9 @@ from rich.text import Text
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, dollars, local_time, visible
-from forge_cli.record.find import find_kept, random_end
-from forge_cli.record.log import read_readable
-from forge_cli.record.overview import Overview, SessionIndex
-from forge_cli.record.rewind import said_messages
+from forge_cli.record.log import find_kept, random_end, read_readable
+from forge_cli.record.overview import Overview, readable_sessions
+from forge_cli.record.undo import said_messages
 from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
@@ -105,15 +104,14 @@ def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
     Items of a batch are found by a text only.
     """
     found: list[Overview] = []
-    with SessionIndex() as index:
-        for _, seen in index.readable():
-            about = f"{seen.session} {seen.title} {seen.task}".casefold()
-            is_here = text or (seen.workspace == facts.workspace and not seen.batch)
-            is_other = seen.worker == facts.worker and seen.session != facts.session
-            if is_here and is_other and text.casefold() in about:
-                found.append(seen)
-            if len(found) == SHOWN:
-                break
+    for _, seen in readable_sessions():
+        about = f"{seen.session} {seen.title} {seen.task}".casefold()
+        is_here = text or (seen.workspace == facts.workspace and not seen.batch)
+        is_other = seen.worker == facts.worker and seen.session != facts.session
+        if is_here and is_other and text.casefold() in about:
+            found.append(seen)
+        if len(found) == SHOWN:
+            break
     return found
 
 

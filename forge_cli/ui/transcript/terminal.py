@@ -12,7 +12,7 @@ from rich.console import Console
 from forge_cli.core.results import FileContent
 from forge_cli.core.text import counted, cut, local_time, visible
 from forge_cli.core.wire import jsonable
-from forge_cli.record.find import random_end
+from forge_cli.record.log import random_end
 from forge_cli.record.pending import Waiting
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.calls import format_args

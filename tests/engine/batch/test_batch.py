@@ -17,8 +17,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
 from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import make_local
-from forge_cli.engine.batch.perform import ItemPerformer
-from forge_cli.engine.batch.remote import RemoteItems
+from forge_cli.engine.batch.perform import ItemPerformer, RemoteItems
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.executors import BatchItem

@@ -1,11 +1,9 @@
 """Items that run in the process of a host keep the contract of all executors, and their sessions come back.
 
-Covers forge_cli.engine.batch.remote, forge_cli.engine.batch.host, forge_cli.engine.batch.parcel,
+Covers forge_cli.engine.batch.perform, forge_cli.engine.batch.parcel, forge_cli.engine.batch.parcel,
 forge_cli.apps.batch.child.
 """
 
-import os
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,12 +14,10 @@ from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
-from forge_cli.engine.batch.perform import ItemPerformer
-from forge_cli.engine.batch.remote import executor_env
+from forge_cli.engine.batch.perform import ItemPerformer, executor_env
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.executors import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
-from forge_cli.files.lock import locked
 from forge_cli.files.worker import Limits
 from forge_cli.testing import Project, check_executor
 
@@ -83,36 +79,3 @@ async def test_many_items_do_not_share_a_limit_of_turns(project: Project) -> Non
                 executor.submit(BatchItem(str(number), "go", f"item-{number}", str(project.folder)))
             ends = [await executor.next_end() for _ in range(60)]
     assert {end.result["status"] for end in ends} == {"completed"}
-
-
-@pytest.mark.long
-async def test_folders_of_killed_hosts_are_removed_and_no_others(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")
-    project.write("script.yaml", "turns: [{text: done}]")
-    place = tmp_path / "tmp"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    for name in ("items-left", "items-read-only", "items-held", "items-unlocked", "elsewhere", "other"):
-        (place / f"forge-{name}" / "home").mkdir(parents=True)
-        (place / f"forge-{name}" / "in-use").write_bytes(b"")
-    (place / "forge-items-unlocked" / "in-use").unlink()
-    (place / "forge-items-link").symlink_to(place / "forge-elsewhere")
-    (place / "forge-items-file").write_bytes(b"")
-    (place / "forge-items-left" / "home" / "link").symlink_to(place / "forge-other")
-    (place / "forge-items-read-only" / "in-use").chmod(0o400)
-    (place / "forge-items-fifo").mkdir()
-    os.mkfifo(place / "forge-items-fifo" / "in-use")
-    with project.environment():
-        performer = ItemPerformer(RunOptions(worker=str(worker)), Budget(Limits(max_tokens=1000), None))
-        parcel = executor_env(performer, 1).remote.parcel()
-        with locked(place / "forge-items-held" / "in-use"), ItemHost(parcel, print):
-            (own,) = place.glob("forge-items-*/parcel")
-            with ItemHost(parcel, print):
-                assert own.exists()
-                left = {path.name.removeprefix("forge-") for path in place.iterdir() if not (path / "parcel").exists()}
-    stays = {"items-held", "items-unlocked", "items-link", "items-file", "items-fifo", "elsewhere", "other"}
-    assert left - {"items-read-only"} == stays
-    assert (place / "forge-elsewhere" / "home").is_dir()
-    assert not own.parent.exists()

@@ -17,9 +17,8 @@ from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.process.signals import in_loop
-from forge_cli.record.find import session_files
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, read_session
+from forge_cli.record.log import Log, read_session, session_files
 from forge_cli.record.open import open_session
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 

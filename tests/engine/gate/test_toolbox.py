@@ -1,6 +1,6 @@
 """Toolsets that fail or never answer: told by name, and in the middle of a session the tools that were there stay.
 
-Covers forge_cli.engine.gate.toolset_faults, forge_cli.engine.gate.offer.
+Covers forge_cli.engine.gate.toolbox, forge_cli.engine.gate.offer.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """``rewind``: back to a message, with files and conversation; the record keeps all of it.
 
-Covers forge_cli.engine.runtime.going_back, forge_cli.record.rewind.
+Covers forge_cli.engine.runtime.going_back, forge_cli.record.undo.
 """
 
 from collections.abc import Callable
@@ -9,10 +9,9 @@ import pytest
 
 from forge_cli import EventBus, load_worker
 from forge_cli.embedding import open_session
-from forge_cli.record.find import find_kept
-from forge_cli.record.log import read_readable
+from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.resume import read_past
-from forge_cli.record.rewind import said_messages
+from forge_cli.record.undo import said_messages
 from forge_cli.testing import Project, call, calls
 from tests.engine.runtime.test_commands import command, in_turn, statuses
 from tests.engine.talk import UI, converse, say

@@ -1,6 +1,6 @@
 """What a person does in a conversation beside talking, on a real pseudo-terminal: unfold, mention, go back, wait.
 
-Covers forge_cli.record.rewind.
+Covers forge_cli.record.undo.
 """
 
 import json

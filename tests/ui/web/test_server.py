@@ -22,9 +22,8 @@ from forge_cli.core.approval import ApprovalDecision, OnAsk
 from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent, Streaming
 from forge_cli.core.messages import Message
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
-from forge_cli.record.find import find_kept, session_files
 from forge_cli.record.line import Line
-from forge_cli.record.log import read_session
+from forge_cli.record.log import find_kept, read_session, session_files
 from forge_cli.record.pending import answer_request
 from forge_cli.testing import Project
 
