@@ -23,10 +23,8 @@ from pydantic import BaseModel, ValidationError
 from forge_cli import __version__
 from forge_cli.apps.acp.asking import LEFT
 from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel
-from forge_cli.apps.acp.choices import modes_of, options_of
-from forge_cli.apps.acp.convert import Update
-from forge_cli.apps.acp.prompts import Block, read_prompt
-from forge_cli.apps.acp.servers import Servers, takes_servers
+from forge_cli.apps.acp.convert import Update, modes_of, options_of
+from forge_cli.apps.acp.given import Block, Servers, read_prompt, takes_servers
 from forge_cli.apps.acp.session import EditorSession
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, ModelError, UsageError

@@ -11,7 +11,7 @@ from rich.text import Text
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.commands import session, talk, tools
+from forge_cli.ui.commands import session, talk
 from forge_cli.ui.commands.command import Chat, beginning
 from forge_cli.ui.commands.command import Completion as Completion
 from forge_cli.ui.commands.command import SlashCommand as SlashCommand
@@ -59,7 +59,7 @@ async def run_line(chat: Chat, text: str) -> None:
         if command := COMMANDS.get(parsed.name):
             await command.run(chat, parsed)
         elif parsed.name in chat.facts.manual_tools:
-            await tools.invoke(chat, parsed.name, parsed.argv)
+            await talk.invoke(chat, parsed.name, parsed.argv)
         elif parsed.name in chat.facts.prompts:
             chat.bus.emit(CommandEvent(parsed.name, tuple(parsed.argv)))
         else:
@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, SlashCommand] = {
         SlashCommand("help", "[COMMAND]", "list the commands", show_help, complete_help, most=1),
         *session.COMMANDS[:1],
         *talk.SURROUNDINGS,
-        *tools.COMMANDS,
+        *talk.CALLS,
         *session.COMMANDS[1:],
         *talk.COMMANDS,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forge_cli.ui.html.code import element, one_line, style_sheet
 from forge_cli.ui.html.entries import draw_call_body, draw_entry
+from forge_cli.ui.html.markdown import element, one_line, style_sheet
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, TranscriptEntry
 from forge_cli.ui.views import FindRenderer, no_renderers
 
