@@ -95,7 +95,7 @@ def acp(
         if print_config is not None:
             out.write(config_for(print_config, asked))
             return
-        serve = import_module("forge_cli.apps.acp.serving").serve
+        serve = import_module("forge_cli.apps.acp.requests").serve
         code = in_loop(serve, asked, out)
     raise typer.Exit(code)
 
