@@ -15,10 +15,10 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, beginning, forward
+from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
-from forge_cli.ui.terminal.slash import ParsedCommand, read_typed_args
+from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed_args
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
 _BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
@@ -59,43 +59,6 @@ def complete_level(facts: Facts, text: str) -> Sequence[str]:
     return beginning(LEVELS, text)
 
 
-COMMANDS = (
-    SlashCommand(
-        "clear",
-        "",
-        "forget what was said so far",
-        forward("clear"),
-        details="The model starts over; the record keeps everything.",
-    ),
-    SlashCommand(
-        "compact",
-        "",
-        "replace what was said by a summary",
-        forward("compact"),
-        details="The model writes the summary, in a turn of its own; the last answer stays as it is.",
-    ),
-    SlashCommand(
-        "show",
-        "[N]",
-        "show a long result whole",
-        show_result,
-        most=1,
-        details="N is the number that stands below it; without N the results are listed. Ctrl+O shows the last one.",
-    ),
-    SlashCommand("plan", "", "show the plan of the worker", show_plan),
-    SlashCommand(
-        "trace",
-        "[LEVEL]",
-        "show more or less of what happens",
-        trace,
-        complete_level,
-        most=1,
-        details=f"LEVEL is one of {', '.join(LEVELS)}.",
-    ),
-    SlashCommand("exit", "", "leave; the session is kept", leave),
-)
-
-
 async def model(chat: Chat, parsed: ParsedCommand) -> None:
     if parsed.args:
         chat.bus.emit(CommandEvent("model", parsed.args))
@@ -121,54 +84,6 @@ def complete_mcp(facts: Facts, text: str) -> Sequence[str]:
     return beginning(("off", "on", "reconnect"), text)
 
 
-SURROUNDINGS = (
-    SlashCommand(
-        "model",
-        "[NAME]",
-        "show or change the model",
-        model,
-        model_names,
-        most=1,
-        details="NAME is one of `forge models list`, or an alias. It counts from the next turn on, and is kept when the"
-        " session is resumed.",
-    ),
-    SlashCommand(
-        "mcp",
-        "[off|on|reconnect NAME]",
-        "list MCP servers, turn them off and on",
-        forward("mcp"),
-        complete_mcp,
-        most=2,
-        details="One that is off has no tools, from the next turn on, until it is on again or the conversation ends."
-        " reconnect restarts a server; one that crashed is started again by itself.",
-    ),
-    SlashCommand(
-        "add-dir",
-        "DIR[:ro]",
-        "let the worker use a folder",
-        forward("add-dir"),
-        complete_folder,
-        least=1,
-        most=1,
-        details="The folder is a zone of its own name until the conversation ends; writing there asks, and with :ro it"
-        " is only read.",
-    ),
-    SlashCommand(
-        "attach",
-        "FILE",
-        "send a file with the next message",
-        attach,
-        complete_path,
-        least=1,
-        most=1,
-        details="Text, images and PDF.",
-    ),
-)
-
-
-USAGE = "NAME [--KEY VALUE]... [-i]"
-
-
 async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
     if not chat.facts.manual_tools:
         chat.show("this worker has no tools that you may call; those of the model are not listed here")
@@ -184,7 +99,9 @@ async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
 async def call(chat: Chat, parsed: ParsedCommand) -> None:
     """``/tool NAME ...``: reaches a tool also where a command has its name."""
     if not parsed.argv or parsed.argv[0].startswith("-"):
-        raise UsageError(f"usage: /{parsed.name} {USAGE}", hint="/tools lists the tools that you may call")
+        raise UsageError(
+            f"usage: /{parsed.name} {TEXTS[parsed.name][0]}", hint="/tools lists the tools that you may call"
+        )
     await invoke(chat, parsed.argv[0], parsed.argv[1:])
 
 
@@ -245,38 +162,19 @@ def complete_revoke(facts: Facts, text: str) -> list[str]:
     return beginning(["revoke", *numbers, "all"], text)
 
 
-CALLS = (
-    SlashCommand("tools", "", "list the tools that you may call", show_tools),
-    *(
-        SlashCommand(
-            name,
-            USAGE,
-            summary,
-            call,
-            complete_tool,
-            free=True,
-            details="Its result is shown and recorded; the model does not learn of it. -i asks for each field that is"
-            " not given. /NAME does the same where no command has that name.",
-        )
-        for name, summary in (("tool", "call a tool"), ("t", "the same as /tool"))
-    ),
-    SlashCommand(
-        "approvals",
-        "[revoke N|all]",
-        "what you have allowed for this session",
-        approvals,
-        complete_revoke,
-        most=2,
-        details="What is taken back asks again.",
-    ),
-    SlashCommand(
-        "mode",
-        "[ask|accept edits|read only]",
-        "ask, accept edits, or only read",
-        mode,
-        complete_mode,
-        most=2,
-        details="Shift+Tab goes round them. With 'accept edits' files in writable zones are edited unasked; with 'read"
-        " only' the model can only read, to make a plan.",
-    ),
+COMMANDS = (
+    SlashCommand("clear", forward("clear")),
+    SlashCommand("compact", forward("compact")),
+    SlashCommand("show", show_result, most=1),
+    SlashCommand("plan", show_plan),
+    SlashCommand("trace", trace, complete_level, most=1),
+    SlashCommand("exit", leave),
+    SlashCommand("model", model, model_names, most=1),
+    SlashCommand("mcp", forward("mcp"), complete_mcp, most=2),
+    SlashCommand("add-dir", forward("add-dir"), complete_folder, least=1, most=1),
+    SlashCommand("attach", attach, complete_path, least=1, most=1),
+    SlashCommand("tools", show_tools),
+    *(SlashCommand(name, call, complete_tool, free=True) for name in TOOL_COMMANDS),
+    SlashCommand("approvals", approvals, complete_revoke, most=2),
+    SlashCommand("mode", mode, complete_mode, most=2),
 )
