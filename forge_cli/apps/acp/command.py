@@ -36,43 +36,6 @@ class Editor(StrEnum):
     EMACS = "emacs"
 
 
-_NEOVIM = """\
--- CodeCompanion, in init.lua; everything but the command is as for another program that speaks the protocol
-require("codecompanion").setup({
-  adapters = {
-    acp = {
-      %(key)s = function()
-        return require("codecompanion.adapters").extend("opencode", {
-          name = "%(key)s",
-          formatted_name = %(name)s,
-          commands = { default = { %(command)s } },
-        })
-      end,
-    },
-  },
-  interactions = { chat = { adapter = "%(key)s" } },
-})
-"""
-_EMACS = """\
-;; agent-shell, in init.el
-(with-eval-after-load 'agent-shell
-  (add-to-list
-   'agent-shell-agent-configs
-   (agent-shell-make-agent-config
-    :identifier '%(key)s
-    :mode-line-name %(name)s
-    :buffer-name %(name)s
-    :shell-prompt "forge> "
-    :shell-prompt-regexp "forge> "
-    :client-maker
-    (lambda (buffer)
-      (acp-make-client
-       :command %(program)s
-       :command-params '(%(arguments)s)
-       :context-buffer buffer)))))
-"""
-
-
 @app.command()
 def acp(
     options: SharedOptions,
@@ -110,11 +73,16 @@ def config_for(editor: Editor, asked: RunOptions) -> str:
         case Editor.JETBRAINS:
             return _servers(name, {"command": command[0], "args": command[1:], "env": {}})
         case Editor.NEOVIM:
-            return _NEOVIM % {"key": _KEY, "name": _text(name), "command": ", ".join(map(_text, command))}
+            given = {"key": _KEY, "name": _text(name), "command": ", ".join(map(_text, command))}
+            return _template("neovim.lua") % given
         case Editor.EMACS:
             program, *arguments = map(_text, command)
             given = {"key": _KEY, "name": _text(name), "program": program, "arguments": " ".join(arguments)}
-            return _EMACS % given
+            return _template("emacs.el") % given
+
+
+def _template(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _servers(name: str, entry: JsonObject) -> str:
