@@ -19,8 +19,7 @@ from startup import start
 from table import Row, Sample, best, main, ratio, take_turns
 
 from forge_cli.apps.web.drawing import SessionDrawing
-from forge_cli.apps.web.tabs import Tab, send_stream
-from forge_cli.apps.web.view import SessionView
+from forge_cli.apps.web.view import SessionView, Tab, send_stream
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.server import new_server

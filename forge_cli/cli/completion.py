@@ -16,27 +16,7 @@ from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import named_workers
 from forge_cli.files.replace import replace_file
 
-BASH = """_forge_complete() {
-    local IFS=$'\\n'
-    COMPREPLY=($(_FORGE_COMPLETE=1 "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-}
-complete -o default -F _forge_complete forge
-"""
-ZSH = """(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
-_forge() {
-    local -a found
-    found=("${(@f)$(_FORGE_COMPLETE=1 "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "${found[1]}" ]]; then compadd -- "${found[@]}"; else _files; fi
-}
-compdef _forge forge
-"""
-FISH = """function __forge_complete
-    set -l words (commandline -opc) (commandline -ct)
-    env _FORGE_COMPLETE=1 $words[1] $words[2..-1] 2>/dev/null
-end
-complete -c forge -a '(__forge_complete)'
-"""
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+SCRIPTS = {shell: Path(__file__).with_name(f"completion.{shell}") for shell in ("bash", "zsh", "fish")}
 
 
 def install(shell: str | None) -> str:
@@ -52,7 +32,7 @@ def install(shell: str | None) -> str:
         script = forge_home() / f"completion.{shell}"
         start = Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc") if shell == "zsh" else user_home() / ".bashrc"
         added = f", and a line in {start} that reads it" if _add_line(start, f'. "{script}"') else ""
-    replace_file(script, SCRIPTS[shell])
+    replace_file(script, SCRIPTS[shell].read_text("utf-8"))
     return f"Wrote {script}{added}.\nA new {shell} completes commands, options, workers and sessions of forge.\n"
 
 

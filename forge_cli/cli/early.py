@@ -7,8 +7,7 @@ import sys
 from itertools import pairwise
 
 from forge_cli.process.streams import draw_below
-from forge_cli.ui.terminal.live import LiveLines, can_draw
-from forge_cli.ui.terminal.status import Status
+from forge_cli.ui.terminal.live import LiveLines, Status, can_draw
 
 VALUED = "morC"
 """The short options of ``forge run`` that take a value, which may follow in the same argument."""

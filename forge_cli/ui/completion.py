@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from forge_cli.core.text import visible
 from forge_cli.schema.forms import FormField, derive_fields
 from forge_cli.schema.tool import Tool, manual_tools
-from forge_cli.ui.commands.table import COMMANDS, SlashCommand
+from forge_cli.ui.commands.table import COMMANDS
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS
@@ -35,7 +35,6 @@ class InputCompletion:
     facts: Facts
     tools: Callable[[], Sequence[Tool]]
     places: Places
-    commands: Mapping[str, SlashCommand] = field(default_factory=lambda: COMMANDS)
 
     def candidates(self, text: str) -> list[Candidate]:
         """Everything that fits the text before the cursor, the most likely first."""
@@ -58,14 +57,14 @@ class InputCompletion:
 
     def _names(self, text: str) -> Iterator[Candidate]:
         begun, length = text[1:], len(text)
-        for name, command in self.commands.items():
+        for name, command in COMMANDS.items():
             if name.startswith(begun):
                 yield Candidate(f"/{name}", length, command.summary)
         for tool in manual_tools(self.tools()):
-            if tool.name.startswith(begun) and tool.name not in self.commands:
+            if tool.name.startswith(begun) and tool.name not in COMMANDS:
                 yield Candidate(f"/{tool.name}", length, _first_line(tool.description))
         for name, prompt in self.facts.prompts.items():
-            if name.startswith(begun) and name not in self.commands:
+            if name.startswith(begun) and name not in COMMANDS:
                 yield Candidate(f"/{name}", length, _first_line(str(prompt.get("description") or "")))
         yield from (Candidate(name, length) for name in self.places.complete(text))
 
@@ -80,8 +79,8 @@ class InputCompletion:
             return
         called = before[0] if name in TOOL_COMMANDS else name
         chosen = next((tool for tool in manual_tools(self.tools()) if tool.name == called), None)
-        if name in self.commands and name not in TOOL_COMMANDS:
-            found = self.commands[name].complete(self.facts, word)
+        if name in COMMANDS and name not in TOOL_COMMANDS:
+            found = COMMANDS[name].complete(self.facts, word)
             yield from (Candidate(each, len(word), getattr(each, "note", "")) for each in found)
         elif chosen is not None:
             yield from self._options(derive_fields(chosen), before, word)

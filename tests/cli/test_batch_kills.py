@@ -1,6 +1,6 @@
 """A batch that is killed again and again, with items that fail and items that wait: each is completed exactly once.
 
-Covers forge_cli.apps.batch.store, forge_cli.apps.batch.plan.
+Covers forge_cli.apps.batch.store, forge_cli.apps.batch.batch.
 """
 
 import json

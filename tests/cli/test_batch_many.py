@@ -1,6 +1,6 @@
 """A batch of a hundred thousand items that are done: what is left of it is known, and memory stays small.
 
-Covers forge_cli.apps.batch.store, forge_cli.apps.batch.plan, forge_cli.apps.batch.inputs.
+Covers forge_cli.apps.batch.store, forge_cli.apps.batch.batch, forge_cli.apps.batch.inputs.
 """
 
 import json

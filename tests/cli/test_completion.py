@@ -110,15 +110,15 @@ def test_bash_completes_once_it_is_installed(cli, project, home: Path, monkeypat
 def test_zsh_and_fish_find_their_scripts(cli, project, home: Path) -> None:
     assert cli("--install-completion", "zsh").code == 0
     assert (home / ".zshrc").read_text() == f'. "{project.home}/completion.zsh"\n'
-    assert (project.home / "completion.zsh").read_text() == SCRIPTS["zsh"]
+    assert (project.home / "completion.zsh").read_text() == SCRIPTS["zsh"].read_text()
     assert cli("--install-completion", "fish").out.startswith(f"Wrote {home}/.config/fish/completions/forge.fish.\n")
-    assert (home / ".config/fish/completions/forge.fish").read_text() == SCRIPTS["fish"]
+    assert (home / ".config/fish/completions/forge.fish").read_text() == SCRIPTS["fish"].read_text()
 
 
 @pytest.mark.long
 @pytest.mark.needs("fish")
 def test_fish_completes_by_its_script(tmp_path: Path) -> None:
-    (tmp_path / "script").write_text(SCRIPTS["fish"])
+    (tmp_path / "script").write_text(SCRIPTS["fish"].read_text())
     line = f"source {tmp_path}/script; complete -C 'forge run re'"
     done = subprocess.run(["fish", "--no-config", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("reviewer\n", "")
@@ -127,7 +127,7 @@ def test_fish_completes_by_its_script(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.needs("zsh")
 def test_zsh_completes_by_its_script(tmp_path: Path) -> None:
-    (tmp_path / "script").write_text(SCRIPTS["zsh"])
+    (tmp_path / "script").write_text(SCRIPTS["zsh"].read_text())
     shell = pexpect.spawn("zsh", ["-f"], encoding="utf-8", timeout=60, dimensions=(24, 80))
     try:
         shell.sendline(f"autoload -Uz compinit; compinit -u -D; . {tmp_path}/script; echo rea''dy")

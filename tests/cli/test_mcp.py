@@ -1,7 +1,7 @@
 """``forge mcp``: servers of one's own, and whether they answer.
 
 Covers forge_cli.cli.mcp.list, forge_cli.cli.mcp.test, forge_cli.cli.mcp.add,
-forge_cli.cli.mcp.servers,
+forge_cli.cli.mcp.login,
 forge_cli.inspection.named_servers.
 """
 

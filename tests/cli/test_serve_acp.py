@@ -1,7 +1,7 @@
 """A worker in an editor: what the editor shows, what runs, who is asked, and what stays of it.
 
-Covers forge_cli.apps.acp.asking, forge_cli.apps.acp.choices, forge_cli.apps.acp.convert, forge_cli.apps.acp.prompts,
-forge_cli.apps.acp.requests, forge_cli.apps.acp.servers and forge_cli.apps.acp.session.
+Covers forge_cli.apps.acp.asking, forge_cli.apps.acp.convert, forge_cli.apps.acp.convert, forge_cli.apps.acp.given,
+forge_cli.apps.acp.requests, forge_cli.apps.acp.given and forge_cli.apps.acp.session.
 """
 
 import base64
@@ -16,7 +16,7 @@ import pytest
 from acp import schema
 
 from forge_cli.apps.acp.convert import UpdateWriter
-from forge_cli.apps.acp.servers import with_servers
+from forge_cli.apps.acp.given import with_servers
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bounds import start_loop
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted

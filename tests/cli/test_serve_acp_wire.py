@@ -1,7 +1,6 @@
 """``forge serve acp`` as a process: standard streams, signals, editors that vanish, and ones that mean no good.
 
-Covers forge_cli.apps.acp.channel, forge_cli.apps.acp.command, forge_cli.apps.acp.editors and
-forge_cli.apps.acp.serving.
+Covers forge_cli.apps.acp.channel, forge_cli.apps.acp.command and forge_cli.apps.acp.requests.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A worker for MCP clients: what they see, what runs, who is asked, and what stays of it, in both generations.
 
-Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.convert, forge_cli.apps.serve.served,
-forge_cli.apps.serve.calls and forge_cli.apps.serve.task.
+Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.protocol, forge_cli.apps.serve.served,
+forge_cli.apps.serve.calls and forge_cli.apps.serve.served.
 """
 
 import json

@@ -9,7 +9,7 @@ import mcp_types
 import pytest
 
 from forge_cli import Image, WorkerRuntime, load_worker
-from forge_cli.apps.serve.convert import call_result
+from forge_cli.apps.serve.protocol import call_result
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import Delta, ModelRequest, TextDelta, TurnEnd
 from forge_cli.embedding import open_session

@@ -1,23 +1,39 @@
-"""``forge serve acp``: a worker in editors, by the Agent Client Protocol."""
+"""``forge serve acp``: a worker in editors, by the Agent Client Protocol; and the settings of editors that start it."""
 
 from __future__ import annotations
 
+import json
+import sys
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forge_cli.apps.acp.editors import Editor, config_for
 from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import SharedOptions
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.runtime.options import RunOptions
+from forge_cli.files.lookup import is_path
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop
 
 app = new_app()
 DEFAULT = "coder"
+PROGRAMS = ("forge", "forge-workers")
+_KEY = "forge"
+
+
+class Editor(StrEnum):
+    """The editors that forge knows the settings of."""
+
+    ZED = "zed"
+    JETBRAINS = "jetbrains"
+    NEOVIM = "neovim"
+    EMACS = "emacs"
 
 
 @app.command()
@@ -42,6 +58,50 @@ def acp(
         if print_config is not None:
             out.write(config_for(print_config, asked))
             return
-        serve = import_module("forge_cli.apps.acp.serving").serve
+        serve = import_module("forge_cli.apps.acp.requests").serve
         code = in_loop(serve, asked, out)
     raise typer.Exit(code)
+
+
+def config_for(editor: Editor, asked: RunOptions) -> str:
+    """The settings, with the command that is running now and the flags that it was given."""
+    worker = Path(asked.worker).stem if is_path(asked.named) else asked.named
+    name, command = f"forge {worker}", [*_program(), *_arguments(asked)]
+    match editor:
+        case Editor.ZED:
+            return _servers(name, {"type": "custom", "command": command[0], "args": command[1:], "env": {}})
+        case Editor.JETBRAINS:
+            return _servers(name, {"command": command[0], "args": command[1:], "env": {}})
+        case Editor.NEOVIM:
+            given = {"key": _KEY, "name": _text(name), "command": ", ".join(map(_text, command))}
+            return _template("neovim.lua") % given
+        case Editor.EMACS:
+            program, *arguments = map(_text, command)
+            given = {"key": _KEY, "name": _text(name), "program": program, "arguments": " ".join(arguments)}
+            return _template("emacs.el") % given
+
+
+def _template(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+def _servers(name: str, entry: JsonObject) -> str:
+    return json.dumps({"agent_servers": {name: entry}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _text(text: str) -> str:
+    """A text in quotes, as Lua and Lisp read it, too: none of what JSON escapes otherwise stands in a command."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _program() -> list[str]:
+    """This forge by its full path: an editor may know no other PATH than that of a desktop."""
+    started = Path(sys.argv[0]).absolute()
+    return [str(started)] if started.name in PROGRAMS and started.is_file() else [sys.executable, "-m", "forge_cli"]
+
+
+def _arguments(asked: RunOptions) -> list[str]:
+    mode = ["--approval-mode", asked.mode.value] if asked.mode is not None else []
+    model = ["-m", asked.model] if asked.model is not None else []
+    flags = [*(["--no-plugins"] if not asked.plugins else []), *(["--read-only"] if asked.read_only else [])]
+    return ["serve", "acp", asked.worker if is_path(asked.named) else asked.named, *model, *mode, *flags]

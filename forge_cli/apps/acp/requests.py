@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 from acp import PROTOCOL_VERSION, RequestError, schema
@@ -23,14 +23,14 @@ from pydantic import BaseModel, ValidationError
 from forge_cli import __version__
 from forge_cli.apps.acp.asking import LEFT
 from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel
-from forge_cli.apps.acp.choices import modes_of, options_of
-from forge_cli.apps.acp.convert import Update
-from forge_cli.apps.acp.prompts import Block, read_prompt
-from forge_cli.apps.acp.servers import Servers, takes_servers
+from forge_cli.apps.acp.convert import Update, modes_of, options_of
+from forge_cli.apps.acp.given import Block, Servers, read_prompt, takes_servers
 from forge_cli.apps.acp.session import EditorSession
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.errors import ForgeError, ModelError, UsageError
+from forge_cli.core.bounds import ForcedEnd
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError, UsageError
 from forge_cli.core.events import CLIENTS
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
@@ -39,6 +39,9 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
+from forge_cli.process.client_lines import ClientLines, own_input
+from forge_cli.process.signals import interruptible
+from forge_cli.process.watchdog import say_fault
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.sandbox.zones.added import added_zone
@@ -145,50 +148,21 @@ class EditorRequests:
 
     # --- sessions
 
-    async def new_session(
-        self,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Servers | None = None,
-        **more: Any,
-    ) -> schema.NewSessionResponse:
-        session = await self._start(self._in_folder(cwd, additional_directories), mcp_servers)
+    async def new_session(self, **folder: Any) -> schema.NewSessionResponse:
+        session = await self._start(SessionChoice(), **folder)
         return schema.NewSessionResponse(session_id=session.id, **_choices(session))
 
-    async def load_session(
-        self,
-        cwd: str,
-        session_id: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Servers | None = None,
-        **more: Any,
-    ) -> schema.LoadSessionResponse:
-        session = await self._resume(session_id, cwd, additional_directories, mcp_servers)
+    async def load_session(self, session_id: str, **folder: Any) -> schema.LoadSessionResponse:
+        session = await self._resume(session_id, **folder)
         session.replay()
         return schema.LoadSessionResponse(**_choices(session))
 
-    async def resume_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Servers | None = None,
-        **more: Any,
-    ) -> schema.ResumeSessionResponse:
-        session = await self._resume(session_id, cwd, additional_directories, mcp_servers)
+    async def resume_session(self, session_id: str, **folder: Any) -> schema.ResumeSessionResponse:
+        session = await self._resume(session_id, **folder)
         return schema.ResumeSessionResponse(**_choices(session))
 
-    async def fork_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Servers | None = None,
-        **more: Any,
-    ) -> schema.ForkSessionResponse:
-        choice = SessionChoice(resume=_kept(session_id).stem, fork=True)
-        asked = replace(self._in_folder(cwd, additional_directories), session=choice)
-        session = await self._start(asked, mcp_servers)
+    async def fork_session(self, session_id: str, **folder: Any) -> schema.ForkSessionResponse:
+        session = await self._start(SessionChoice(resume=_kept(session_id).stem, fork=True), **folder)
         return schema.ForkSessionResponse(session_id=session.id, **_choices(session))
 
     async def list_sessions(
@@ -260,25 +234,30 @@ class EditorRequests:
             raise RequestError.resource_not_found(session_id)
         return self.live[session_id]
 
-    def _in_folder(self, cwd: str, more: Sequence[str] | None) -> RunOptions:
+    def _in_folder(self, cwd: str, more: Sequence[str]) -> RunOptions:
         folder = Path(cwd)
         if not folder.is_absolute() or not folder.is_dir():
             raise UsageError(f"the working directory {visible(cwd)} is not the absolute path of a folder")
-        zones = tuple(added_zone(each) for each in more or ())
-        asked = replace(self._asked, workspace=folder.resolve(), zones=(*self._asked.zones, *zones))
+        zones = (*self._asked.zones, *map(added_zone, more))
+        asked = replace(self._asked, workspace=folder.resolve(), zones=zones)
         return replace(asked, mode=asked.mode or _mode_without_flag(asked))
 
-    async def _resume(
-        self, session_id: str, cwd: str, more: Sequence[str] | None, servers: Servers | None
-    ) -> EditorSession:
+    async def _resume(self, session_id: str, **folder: Any) -> EditorSession:
         if open_already := self.live.get(session_id):
             open_already.stop("loaded again in the editor")
             await open_already.ended.wait()
-        choice = SessionChoice(resume=_kept(session_id).stem)
-        return await self._start(replace(self._in_folder(cwd, more), session=choice), servers)
+        return await self._start(SessionChoice(resume=_kept(session_id).stem), **folder)
 
-    async def _start(self, asked: RunOptions, servers: Servers | None) -> EditorSession:
-        session = EditorSession(asked, self, self._tasks, servers or ())
+    async def _start(
+        self,
+        choice: SessionChoice,
+        cwd: str,
+        additional_directories: Sequence[str] | None = None,
+        mcp_servers: Servers | None = None,
+        **more: Any,
+    ) -> EditorSession:
+        asked = replace(self._in_folder(cwd, additional_directories or ()), session=choice)
+        session = EditorSession(asked, self, self._tasks, mcp_servers or ())
         self._starting.append(session)
         try:
             await self._tasks.start(session.run)
@@ -348,7 +327,7 @@ def _sessions_of(worker: str, cwd: str | None) -> Sequence[Overview]:
 def _usage(result: WorkerResult) -> schema.Usage:
     usage = result.usage
     return schema.Usage(
-        total_tokens=usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        total_tokens=usage.sent_tokens + usage.output_tokens,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cached_read_tokens=usage.cache_read_tokens,
@@ -361,3 +340,30 @@ def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
     config, worker = load_settings(forge_home(), asked.workspace).approval.mode, load_worker(asked.worker)
     consents = ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
     return ApprovalMode.INTERACTIVE if consents else None
+
+
+async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
+    """Serve until the editor leaves, or until a signal comes."""
+    reasons = list[str]()
+
+    def end(reason: str) -> None:
+        reasons.append(reason)
+        requests.stop(reason)
+
+    def leave(end: ForcedEnd) -> int:
+        """Third-party code holds the process: put everything in order without it."""
+        for session in requests.live.values():
+            if session.opened:
+                session.opened.end_now(end)
+        return say_fault(end) if end.fault else end.exit_code
+
+    with own_input() as descriptor:
+        async with anyio.create_task_group() as tasks:
+            channel = EditorChannel(ClientLines(descriptor, out))
+            requests = EditorRequests(asked, channel, tasks)
+            with interruptible(end, leave=leave):
+                tasks.start_soon(channel.read)
+                tasks.start_soon(channel.write)
+                await requests.serve()
+            tasks.cancel_scope.cancel()
+    return Interrupted(reasons[0]).exit_code if reasons else ExitCode.DONE

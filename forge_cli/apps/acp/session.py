@@ -13,9 +13,8 @@ from acp import schema
 from anyio.abc import TaskGroup, TaskStatus
 
 from forge_cli.apps.acp.asking import EditorQuestions
-from forge_cli.apps.acp.choices import COMMANDS, commands_of, options_of
-from forge_cli.apps.acp.convert import Update, UpdateWriter
-from forge_cli.apps.acp.servers import Servers, with_servers
+from forge_cli.apps.acp.convert import COMMANDS, Update, UpdateWriter, commands_of, options_of
+from forge_cli.apps.acp.given import Servers, with_servers
 from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.bus import EventBus, new_id

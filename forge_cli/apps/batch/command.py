@@ -13,9 +13,8 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.apps.batch.batch import Batch, ItemFolders
+from forge_cli.apps.batch.batch import Batch, ItemFolders, RestartChoice, make_plan
 from forge_cli.apps.batch.inputs import STDIN, BatchInputs, TaskTemplate, default_results
-from forge_cli.apps.batch.plan import RestartChoice, make_plan
 from forge_cli.apps.batch.show import BatchReport, provider_state
 from forge_cli.apps.batch.store import journal_of, open_store, read_record
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.apps.batch.counts import BatchCounts
-from forge_cli.apps.batch.store import BatchRecord, has_content, journal_of, read_record
+from forge_cli.apps.batch.store import BatchCounts, BatchRecord, has_content, journal_of, read_record
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 import anyio.lowlevel
 
-from forge_cli.apps.chat.above import TextAbove
+from forge_cli.apps.chat.around import Notice, TextAbove
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.history import InputHistory
-from forge_cli.apps.chat.notice import Notice
 from forge_cli.apps.chat.talk import KEYS, PlainLines, Talk
 from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.output import loss_of, stop_on_loss

@@ -27,9 +27,8 @@ from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import LEAST, ShownResult, call_duration, call_key, describe_error, mark_of
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.keys import QuestionLeft
-from forge_cli.ui.terminal.live import LiveArea
+from forge_cli.ui.terminal.live import LiveArea, cyan, dim, duration, spin
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text, render_view
-from forge_cli.ui.terminal.status import cyan, dim, duration, spin
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 from forge_cli.ui.wrap import cell_width, fit

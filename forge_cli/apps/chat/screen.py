@@ -35,10 +35,8 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
-from forge_cli.apps.chat.above import TextAbove
-from forge_cli.apps.chat.bar import status_line
+from forge_cli.apps.chat.around import FOCUS_OFF, FOCUS_ON, Notice, TextAbove, status_line
 from forge_cli.apps.chat.drawing import BATCH
-from forge_cli.apps.chat.notice import FOCUS_OFF, FOCUS_ON, Notice
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.apps.chat.toolkit import (
     TABS,

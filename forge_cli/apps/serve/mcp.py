@@ -8,10 +8,9 @@ from typing import Annotated, TextIO
 import anyio
 import typer
 
-from forge_cli.apps.serve.http import HttpListener, serve_http
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
-from forge_cli.apps.serve.stdio import Messages
+from forge_cli.apps.serve.transports import HttpListener, Messages, serve_http
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output

@@ -1,26 +1,38 @@
-"""A worker that is served: its tools are open without a model, and every call passes its gate and is recorded."""
+"""A worker that is served: every call of its tools, or of itself as a tool, passes its gate and is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 import anyio
 
 from forge_cli.apps.serve.calls import ServedCall
-from forge_cli.apps.serve.task import WorkerTask
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.context import current_call
+from forge_cli.core.context import ToolContext, current_call
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.events import CLIENTS, Event, SessionEnd, SessionStart, StatusEvent, ToolOutput
+from forge_cli.core.events import (
+    CLIENTS,
+    Event,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    ToolOutput,
+    ToolStarted,
+    TurnStart,
+    WorkerUpdate,
+)
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.phrases import COULD_NOT_ASK
+from forge_cli.core.results import Json, ResultValue, Text
+from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.execution import TOOL
@@ -28,9 +40,10 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
+from forge_cli.engine.runtime.children import run_to_end
 from forge_cli.engine.runtime.options import Opened
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
-from forge_cli.engine.runtime.result import Ending, WorkerResult
+from forge_cli.engine.runtime.result import Ending, WorkerResult, answer_or_raise
 from forge_cli.engine.runtime.unfinished import OpenCalls
 from forge_cli.engine.turns.environment import environment_of
 from forge_cli.files.home import forge_home
@@ -242,3 +255,64 @@ class ServedWorker:
 def _always_blocked(offer: Offer) -> bool:
     verdict = offer.policy.fixed(offer.tool)
     return verdict is not None and verdict.approval is Approval.BLOCKED
+
+
+INPUT: JsonObject = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "minLength": 1, "description": "What the worker is to do."}},
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class WorkerTask:
+    """Gives tasks to a worker, each in a session of its own; the client that made the call is asked where it asks."""
+
+    opened: Opened
+    find_call: Callable[[str], ServedCall | None]
+
+    def as_tool(self) -> Tool:
+        worker = self.opened.worker
+        return Tool(
+            name=re.sub(r"[^a-zA-Z0-9_-]", "_", f"run_{worker.name}")[:64],
+            description=worker.config.description or f"Gives a task to the worker '{worker.name}'.",
+            input_schema=INPUT,
+            execute=self._carry_out,
+            needs_approval=False,  # every call that the worker makes passes its gate
+            delegates=True,
+            timeout=LONGEST,
+        )
+
+    async def _carry_out(self, args: Args, context: ToolContext) -> ResultValue:
+        call = self.find_call(context.call_id)
+        with context.interrupt.child() as signal:
+
+            async def work() -> WorkerResult:
+                asked, worker = self.opened.options, self.opened.worker
+                with asked.open(lambda sentence: None, worker=worker, task=args["task"]) as opened:
+                    context.report(f"session {opened.session.id}", None)
+                    runtime = opened.make_runtime(
+                        approval_callback=call.ask if call and call.can_ask else None,
+                        on_event=lambda event: _tell(event, context),
+                        interrupt_signal=signal,
+                    )
+                    async with runtime:
+                        return await runtime.run(args["task"])
+
+            result = await run_to_end(work, signal)
+        answer = answer_or_raise(result)
+        return Text(answer) if result.output is None else Json(result.output)
+
+
+def _tell(event: Event, context: ToolContext) -> None:
+    """Tell a client what the worker does."""
+    match event:
+        case TurnStart(turn=turn):
+            context.report(f"turn {turn}", None)
+        case ToolStarted(tool_name=name):
+            context.report(f"calls {name}", None)
+        case WorkerUpdate(status=status) if event.origin:
+            context.report(f"{event.origin.worker}: {status}", None)
+        case _:
+            pass

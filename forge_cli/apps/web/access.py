@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -34,21 +35,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Part of every response."""
-REFUSAL_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>forge: not let in</title>
-<h1>forge did not let you in</h1>
-<p>It says: {sentence}.</p>
-<p>The address to open is in the terminal where <code>forge web</code> runs, on the line that begins with
-<code>forge: http://</code>. It ends with <code>?secret=</code> and a long word. Copy all of it into the address
-bar.</p>
-<p>If that line is gone, press Ctrl+C there and start <code>forge web</code> again. It prints a new address, and your
-sessions are kept.</p>
-</html>
-"""
+REFUSAL_PAGE = Path(__file__).with_name("refusal.html")
 """The page of a refusal; styles would need the secret."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 METHODS = frozenset({"GET", "HEAD", "POST"})
@@ -187,7 +174,8 @@ class AccessGate:
 
 def _refusal(refused: RefusedRequest, *, as_page: bool = False) -> Response:
     if as_page:
-        return HTMLResponse(REFUSAL_PAGE.format(sentence=html.escape(refused.sentence)), refused.status, HEADERS)
+        page = REFUSAL_PAGE.read_text("utf-8").format(sentence=html.escape(refused.sentence))
+        return HTMLResponse(page, refused.status, HEADERS)
     return JSONResponse({"error": refused.sentence}, refused.status, HEADERS)
 
 

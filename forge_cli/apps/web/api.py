@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
-from forge_cli.apps.web.tabs import Tab, send_stream
+from forge_cli.apps.web.view import Tab, send_stream
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject

@@ -7,8 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from forge_cli.apps.web.objects import draw_question, draw_request_object, draw_tools, draw_usage, settled_by
-from forge_cli.apps.web.placed import PendingChanges, PlacedEntry, is_again
+from forge_cli.apps.web.objects import (
+    PendingChanges,
+    PlacedEntry,
+    draw_question,
+    draw_request_object,
+    draw_tools,
+    draw_usage,
+    is_again,
+    settled_by,
+)
 from forge_cli.core.actions import Interrupt, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.event_kinds import AnyEvent
@@ -39,7 +47,7 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.record.state import Recorded
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.entries import draw_entry
-from forge_cli.ui.html.growing import GrowingMarkdown
+from forge_cli.ui.html.markdown import GrowingMarkdown
 from forge_cli.ui.transcript.entries import Called, Noted, Said, TranscriptEntry, TranscriptReader
 from forge_cli.ui.views import FindRenderer, no_renderers
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 from anyio.abc import TaskStatus
+from rich.console import Console, RenderableType
+from rich.text import Text
 
-from forge_cli.apps.web.tab_chat import TabChat
 from forge_cli.apps.web.view import SessionView
 from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.actions import ApprovalResponse, ManualToolInvoke, UserInput
@@ -22,16 +24,18 @@ from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, Sess
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
-from forge_cli.core.wire import JsonObject, error_text
+from forge_cli.core.wire import JsonObject, error_text, jsonable
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.files.settings import TraceLevel
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import pending_of
 from forge_cli.record.places import SessionLost
 from forge_cli.ui.completion import InputCompletion
+from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.requests import chosen_offers
 from forge_cli.ui.places import Places
 from forge_cli.ui.queue import MessageQueue, TypedMessage
@@ -282,3 +286,47 @@ def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalD
     if offer is None:
         raise UsageError(f"'{visible(choice)}' is not one of the choices")
     return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)
+
+
+class TabChat:
+    """The conversation, as the commands of one line see it."""
+
+    def __init__(self, bus: EventBus, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
+        self.bus, self.facts, self.leave = bus, facts, leave
+        self.attached: list[Attachment] = []
+        self._said = StringIO()
+        self._console = Console(file=self._said, width=columns, color_system=None, highlight=False)
+        self._form: JsonObject | None = None
+
+    def show(self, shown: RenderableType) -> None:
+        self._console.print(Text(shown) if isinstance(shown, str) else shown)
+
+    def unfold(self, number: int | None) -> None:
+        raise UsageError("a page shows every result whole", hint="a call opens by a click")
+
+    async def ask(self, prompt: str, instead: str) -> None:
+        """Say what to do instead: a page takes no line for one command."""
+        self.show(instead)
+
+    async def fill(self, tool: str, given: Mapping[str, Any]) -> None:
+        """The page shows the form, and calls the tool itself."""
+        self._form = {"tool": tool, "given": jsonable(given)}
+
+    def attach(self, attachment: Attachment) -> None:
+        self.attached.append(attachment)
+
+    @property
+    def trace(self) -> TraceLevel:
+        _no_trace()
+
+    def set_trace(self, level: TraceLevel) -> None:
+        _no_trace()
+
+    def answer(self) -> JsonObject:
+        """The answer to the tab."""
+        shown = "\n".join(line.rstrip() for line in self._said.getvalue().rstrip("\n").split("\n"))
+        return {"shown": shown, "form": self._form}
+
+
+def _no_trace() -> NoReturn:
+    raise UsageError("a page has no trace level", hint="every call opens by a click")

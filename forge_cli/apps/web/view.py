@@ -1,18 +1,21 @@
-"""A session that is looked at: its drawing, and the tabs that are told of every change in it."""
+"""A session that is looked at: its drawing, and the tabs, each with a queue, that are told of every change in it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
+import anyio
 import anyio.lowlevel
 
 from forge_cli.apps.web.drawing import SessionDrawing
-from forge_cli.apps.web.tabs import Tab, encode_message
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 
@@ -108,3 +111,82 @@ class SessionView:
         self.flush()
         for tab in self.tabs:
             tab.close()
+
+
+QUEUED = 4 * 1024 * 1024
+"""Bytes that wait for a tab; one that is further behind is closed, and comes back for what it has missed."""
+PING = 15.0
+"""Seconds after which a quiet stream says that it is still there."""
+ALIVE = b":\n\n"
+
+
+class Tab:
+    """One open stream of events."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._news = anyio.Event()
+        self.closed = False
+        self.scope = anyio.CancelScope()
+        """Around all that serves this tab."""
+
+    def put(self, message: bytes) -> None:
+        if self.closed:
+            return
+        behind = bool(self._waiting)
+        self._waiting.append(message)
+        self._size += len(message)
+        if behind and self._size > QUEUED:
+            self._waiting.clear()
+            self.closed = True
+            self.scope.cancel()
+        self._news.set()
+
+    def close(self) -> None:
+        """End the stream once everything was sent."""
+        self.closed = True
+        self._news.set()
+
+    async def next(self) -> bytes | None:
+        """All that is to be sent now; None at the end of the stream."""
+        while not self._waiting:
+            if self.closed:
+                return None
+            self._news = anyio.Event()
+            with anyio.move_on_after(PING) as quiet:
+                await self._news.wait()
+            if quiet.cancelled_caught:
+                return ALIVE
+        message = b"".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        return message
+
+
+def encode_message(objects: Sequence[JsonObject], seq: int | None = None) -> bytes:
+    """Objects as one message of a stream; ``seq`` is where to start from after a break."""
+    data = json.dumps(objects, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    number = b"" if seq is None else f"id: {seq}\n".encode()
+    return b"%bdata: %b\n\n" % (number, data)
+
+
+async def send_stream(messages: Any, tab: Tab, receive: Any, send: Any) -> None:
+    """Send messages to a tab until it is gone, closed, or too far behind; ``messages`` are those to begin with."""
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+    with tab.scope:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            async for message in messages:
+                await send({"type": "http.response.body", "body": message, "more_body": True})
+            while message := await tab.next():
+                await send({"type": "http.response.body", "body": message, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+            tasks.cancel_scope.cancel()

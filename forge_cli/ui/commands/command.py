@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import RenderableType
@@ -81,22 +82,36 @@ def _nothing(facts: Facts, text: str) -> Sequence[str]:
     return ()
 
 
+def _read_texts() -> dict[str, tuple[str, str, str]]:
+    """By name, the usage of each command, what it does, and what ``/help NAME`` says beside that."""
+    found: dict[str, tuple[str, str, str]] = {}
+    name = ""
+    for line in Path(__file__).with_name("commands.txt").read_text("utf-8").splitlines():
+        if line.startswith(" "):
+            usage, summary, details = found[name]
+            found[name] = usage, summary, f"{details} {line.strip()}".lstrip()
+        elif line and not line.startswith("#"):
+            signature, _, summary = line.partition(": ")
+            name, _, usage = signature.partition(" ")
+            found[name] = usage, summary, ""
+    return found
+
+
+TEXTS = _read_texts()
+
+
 @dataclass(frozen=True)
 class SlashCommand:
-    """``/name usage``, with one line that says what it does."""
+    """A command that a person types; ``commands.txt`` says what it does."""
 
     name: str
-    usage: str
-    summary: str
     act: Callable[[Chat, ParsedCommand], Awaitable[None]]
     complete: Callable[[Facts, str], Sequence[str]] = _nothing
     """Completions of an argument."""
-    most: int | None = 0
-    """How many plain arguments it takes; None is any number."""
+    most: int = 0
+    """How many plain arguments it takes."""
     least: int = 0
     options: frozenset[str] = frozenset()
-    details: str = ""
-    """The text of ``/help NAME`` beside the summary."""
     free: bool = False
     """Does it read its arguments itself, such as those of a tool?"""
 
@@ -117,12 +132,16 @@ class SlashCommand:
                 hint = did_you_mean(f"--{option}", [f"--{each}" for each in self.options], known)
                 sentence = f"/{self.name} has no option '{option}'"
                 raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
-        if len(parsed.args) < self.least or (self.most is not None and len(parsed.args) > self.most):
+        if not self.least <= len(parsed.args) <= self.most:
             raise UsageError(f"usage: {self.signature}", hint=self.summary)
 
     @property
     def signature(self) -> str:
-        return f"/{self.name} {self.usage}".rstrip()
+        return f"/{self.name} {TEXTS[self.name][0]}".rstrip()
+
+    @property
+    def summary(self) -> str:
+        return TEXTS[self.name][1]
 
 
 def forward(name: str) -> Callable[[Chat, ParsedCommand], Awaitable[None]]:

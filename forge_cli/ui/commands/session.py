@@ -205,60 +205,12 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
 
 
 COMMANDS = (
-    SlashCommand("status", "", "worker, model, tokens, cost, zones", status),
-    SlashCommand("name", "[TITLE]", "show or give the session's title", name, free=True),
-    SlashCommand(
-        "sessions",
-        "[TEXT]",
-        "pick another session to resume",
-        pick_session,
-        free=True,
-        details="Those of this worker in this folder; with TEXT, of any folder, where it is in title, task or id.",
-    ),
-    SlashCommand(
-        "resume",
-        "[ID]",
-        "resume another session",
-        resume,
-        complete_session,
-        most=1,
-        details="This one is kept. Without ID it is the same as /sessions.",
-    ),
-    SlashCommand(
-        "save",
-        "[--last] [FILE]",
-        "write the transcript to a file",
-        save,
-        complete_path,
-        most=1,
-        options=frozenset({"last"}),
-        details="As Markdown, to SESSION.md in the working directory where no FILE is named; --last writes the last"
-        " answer alone. A file that is there already is not overwritten.",
-    ),
-    SlashCommand(
-        "undo",
-        "[--list] [--all | --call N | --turn N]",
-        "restore files that were changed",
-        undo,
-        options=frozenset({"list", "all", "call", "turn"}),
-        details="It restores what was changed since your last message, unless somebody changed it since; again, what"
-        " came before. --all restores what this session changed, --call N or --turn N one part of it; --list only"
-        " says what would be done. What a command did over the network is not undone.",
-    ),
-    SlashCommand(
-        "rewind",
-        "[N]",
-        "go back to a message, with files and conversation",
-        rewind,
-        most=1,
-        details="To how things were before you sent your Nth message: files are restored as by /undo, and the model"
-        " reads nothing from there on. The session keeps all of it. Without N you pick one; Esc Esc does the same.",
-    ),
-    SlashCommand(
-        "reload",
-        "",
-        "read the worker's file again",
-        forward("reload"),
-        details="An edited file is noticed before the next message, too; one that is broken changes nothing.",
-    ),
+    SlashCommand("status", status),
+    SlashCommand("name", name, free=True),
+    SlashCommand("sessions", pick_session, free=True),
+    SlashCommand("resume", resume, complete_session, most=1),
+    SlashCommand("save", save, complete_path, most=1, options=frozenset({"last"})),
+    SlashCommand("undo", undo, options=frozenset({"list", "all", "call", "turn"})),
+    SlashCommand("rewind", rewind, most=1),
+    SlashCommand("reload", forward("reload")),
 )

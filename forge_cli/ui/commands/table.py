@@ -11,10 +11,8 @@ from rich.text import Text
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.commands import session, talk, tools
-from forge_cli.ui.commands.command import Chat, beginning
-from forge_cli.ui.commands.command import Completion as Completion
-from forge_cli.ui.commands.command import SlashCommand as SlashCommand
+from forge_cli.ui.commands import session, talk
+from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
@@ -30,8 +28,7 @@ async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
     command = COMMANDS.get(name)
     if command is None:
         raise unknown_command(name, chat.facts)
-    more = f"\n{command.details}" if command.details else ""
-    chat.show(f"{command.signature}\n{command.summary}{more}")
+    chat.show("\n".join(filter(None, (command.signature, *TEXTS[name][1:]))))
 
 
 def help_table(facts: Facts) -> Group:
@@ -59,7 +56,7 @@ async def run_line(chat: Chat, text: str) -> None:
         if command := COMMANDS.get(parsed.name):
             await command.run(chat, parsed)
         elif parsed.name in chat.facts.manual_tools:
-            await tools.invoke(chat, parsed.name, parsed.argv)
+            await talk.invoke(chat, parsed.name, parsed.argv)
         elif parsed.name in chat.facts.prompts:
             chat.bus.emit(CommandEvent(parsed.name, tuple(parsed.argv)))
         else:
@@ -75,14 +72,8 @@ def unknown_command(name: str, facts: Facts) -> UsageError:
     return UsageError(f"there is no command '/{visible(name)}'", hint=hint)
 
 
+_HELP = SlashCommand("help", show_help, complete_help, most=1)
 COMMANDS: Mapping[str, SlashCommand] = {
-    command.name: command
-    for command in (
-        SlashCommand("help", "[COMMAND]", "list the commands", show_help, complete_help, most=1),
-        *session.COMMANDS[:1],
-        *talk.SURROUNDINGS,
-        *tools.COMMANDS,
-        *session.COMMANDS[1:],
-        *talk.COMMANDS,
-    )
+    name: command for name in TEXTS for command in (_HELP, *session.COMMANDS, *talk.COMMANDS) if command.name == name
 }
+"""In the order of their texts, which is that of ``/help``."""

@@ -1,21 +1,24 @@
-"""Commands for the conversation itself, and for what a worker has around it: its model, its folders, files."""
+"""Commands for the conversation itself, for what a worker has around it, and for tools and what was allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast, get_args
 
+from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
-from forge_cli.core.actions import CommandEvent
+from forge_cli.core.actions import CommandEvent, ManualToolInvoke
+from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.errors import UsageError
-from forge_cli.core.text import counted, visible
+from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.commands.command import Chat, SlashCommand, beginning, forward
+from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
-from forge_cli.ui.terminal.slash import ParsedCommand
+from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed_args
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
 _BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
@@ -56,43 +59,6 @@ def complete_level(facts: Facts, text: str) -> Sequence[str]:
     return beginning(LEVELS, text)
 
 
-COMMANDS = (
-    SlashCommand(
-        "clear",
-        "",
-        "forget what was said so far",
-        forward("clear"),
-        details="The model starts over; the record keeps everything.",
-    ),
-    SlashCommand(
-        "compact",
-        "",
-        "replace what was said by a summary",
-        forward("compact"),
-        details="The model writes the summary, in a turn of its own; the last answer stays as it is.",
-    ),
-    SlashCommand(
-        "show",
-        "[N]",
-        "show a long result whole",
-        show_result,
-        most=1,
-        details="N is the number that stands below it; without N the results are listed. Ctrl+O shows the last one.",
-    ),
-    SlashCommand("plan", "", "show the plan of the worker", show_plan),
-    SlashCommand(
-        "trace",
-        "[LEVEL]",
-        "show more or less of what happens",
-        trace,
-        complete_level,
-        most=1,
-        details=f"LEVEL is one of {', '.join(LEVELS)}.",
-    ),
-    SlashCommand("exit", "", "leave; the session is kept", leave),
-)
-
-
 async def model(chat: Chat, parsed: ParsedCommand) -> None:
     if parsed.args:
         chat.bus.emit(CommandEvent("model", parsed.args))
@@ -118,46 +84,97 @@ def complete_mcp(facts: Facts, text: str) -> Sequence[str]:
     return beginning(("off", "on", "reconnect"), text)
 
 
-SURROUNDINGS = (
-    SlashCommand(
-        "model",
-        "[NAME]",
-        "show or change the model",
-        model,
-        model_names,
-        most=1,
-        details="NAME is one of `forge models list`, or an alias. It counts from the next turn on, and is kept when the"
-        " session is resumed.",
-    ),
-    SlashCommand(
-        "mcp",
-        "[off|on|reconnect NAME]",
-        "list MCP servers, turn them off and on",
-        forward("mcp"),
-        complete_mcp,
-        most=2,
-        details="One that is off has no tools, from the next turn on, until it is on again or the conversation ends."
-        " reconnect restarts a server; one that crashed is started again by itself.",
-    ),
-    SlashCommand(
-        "add-dir",
-        "DIR[:ro]",
-        "let the worker use a folder",
-        forward("add-dir"),
-        complete_folder,
-        least=1,
-        most=1,
-        details="The folder is a zone of its own name until the conversation ends; writing there asks, and with :ro it"
-        " is only read.",
-    ),
-    SlashCommand(
-        "attach",
-        "FILE",
-        "send a file with the next message",
-        attach,
-        complete_path,
-        least=1,
-        most=1,
-        details="Text, images and PDF.",
-    ),
+async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
+    if not chat.facts.manual_tools:
+        chat.show("this worker has no tools that you may call; those of the model are not listed here")
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(overflow="fold")
+    for tool in sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)):
+        table.add_row(Text(f"/{visible(tool.name)}"), Text(visible(tool.summary)))
+    chat.show(table)
+
+
+async def call(chat: Chat, parsed: ParsedCommand) -> None:
+    """``/tool NAME ...``: reaches a tool also where a command has its name."""
+    if not parsed.argv or parsed.argv[0].startswith("-"):
+        raise UsageError(
+            f"usage: /{parsed.name} {TEXTS[parsed.name][0]}", hint="/tools lists the tools that you may call"
+        )
+    await invoke(chat, parsed.argv[0], parsed.argv[1:])
+
+
+async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> None:
+    """Have a tool called, with the args that these tokens describe; ``-i`` asks for those that are not given."""
+    tool = chat.facts.manual_tools.get(name)
+    if tool is None:
+        hint = did_you_mean(name, chat.facts.manual_tools, "/tools lists them")
+        raise UsageError(f"there is no tool '{visible(name)}' that you may call", hint=hint)
+    args, form = read_typed_args(name, tool.input_schema, argv)
+    filled = await chat.fill(name, args) if form else args
+    if filled is not None:
+        chat.bus.emit(ManualToolInvoke(name, filled))
+
+
+def complete_tool(facts: Facts, text: str) -> list[str]:
+    return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
+
+
+async def approvals(chat: Chat, parsed: ParsedCommand) -> None:
+    match parsed.args:
+        case ():
+            _show_grants(chat)
+        case ("revoke", which):
+            chat.bus.emit(CommandEvent("revoke", (which,)))
+        case _:
+            raise UsageError("usage: /approvals [revoke N|all]", hint="/approvals alone shows the numbers")
+
+
+def _show_grants(chat: Chat) -> None:
+    if not chat.facts.grants:
+        chat.show("nothing has been allowed for this session")
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for number, grant in enumerate(chat.facts.grants, 1):
+        rules = [Text(visible(rule), "dim") for rule in grant.rules]
+        table.add_row(f"{number}.", Group(Text(visible(f"{grant.tool_name}: {grant.text}")), *rules))
+    chat.show(Group(table, Text("/approvals revoke N|all takes one back", "dim")))
+
+
+async def mode(chat: Chat, parsed: ParsedCommand) -> None:
+    if parsed.args:
+        chat.bus.emit(CommandEvent("mode", parsed.args))
+        return
+    others = [MODE_TITLES[each] for each in chat.facts.modes if each != chat.facts.mode]
+    more = f"; /mode {' or /mode '.join(others)} changes it" if others else ""
+    chat.show(f"the mode is {chat.facts.mode_title}{more}")
+
+
+def complete_mode(facts: Facts, text: str) -> list[str]:
+    return beginning([MODE_TITLES[each] for each in facts.modes], text)
+
+
+def complete_revoke(facts: Facts, text: str) -> list[str]:
+    numbers = [Completion(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
+    return beginning(["revoke", *numbers, "all"], text)
+
+
+COMMANDS = (
+    SlashCommand("clear", forward("clear")),
+    SlashCommand("compact", forward("compact")),
+    SlashCommand("show", show_result, most=1),
+    SlashCommand("plan", show_plan),
+    SlashCommand("trace", trace, complete_level, most=1),
+    SlashCommand("exit", leave),
+    SlashCommand("model", model, model_names, most=1),
+    SlashCommand("mcp", forward("mcp"), complete_mcp, most=2),
+    SlashCommand("add-dir", forward("add-dir"), complete_folder, least=1, most=1),
+    SlashCommand("attach", attach, complete_path, least=1, most=1),
+    SlashCommand("tools", show_tools),
+    *(SlashCommand(name, call, complete_tool, free=True) for name in TOOL_COMMANDS),
+    SlashCommand("approvals", approvals, complete_revoke, most=2),
+    SlashCommand("mode", mode, complete_mode, most=2),
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from forge_cli.core.text import readable
-from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
-from forge_cli.ui.html.markdown import draw_markdown
+from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
 from forge_cli.ui.terminal.calls import short_args
 from forge_cli.ui.transcript.entries import (

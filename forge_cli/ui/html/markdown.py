@@ -1,19 +1,26 @@
-"""Markdown of a model as HTML: no markup of its own, links that lead to the web only, and no images from elsewhere."""
+"""Markdown of a model as HTML, also while it grows: no markup of its own, no images from elsewhere; and code."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from copy import deepcopy
 from functools import cache
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters.html import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
+from pygments.util import ClassNotFound
 
-from forge_cli.core.text import readable
-from forge_cli.ui.html.code import draw_code, element, many_lines
+from forge_cli.core.text import readable, visible
 
 LONGEST = 200_000
 """Characters that are read as Markdown; what is longer is shown as it is."""
@@ -111,3 +118,131 @@ def _open_table(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: 
 
 def _close_table(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
     return "</table></div>\n"
+
+
+HIGHLIGHTED = 30_000
+"""Characters of code that are coloured; what is longer would hold up everybody else."""
+STYLE_SHEET = Path(__file__).with_name("pygments.css")
+_FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
+
+
+def one_line(text: str) -> str:
+    """One line of text, whatever is in it."""
+    return escape(visible(text))
+
+
+def many_lines(text: str, *, exact: bool = False) -> str:
+    """Text of several lines; ``exact`` is for what somebody decides upon."""
+    return escape(visible(text, keep="\n\t") if exact else readable(text))
+
+
+def element(tag: str, inside: str, *classes: str) -> str:
+    """An element around HTML that is drawn already."""
+    named = " ".join(filter(None, classes))
+    return f'<{tag} class="{named}">{inside}</{tag}>' if named else f"<{tag}>{inside}</{tag}>"
+
+
+def draw_code(text: str, language: str = "text", name: str = "", *, exact: bool = False) -> str:
+    """A block of code; where no language is named, the end of the file's name may tell it."""
+    inside = many_lines(text, exact=exact)
+    if len(text) <= HIGHLIGHTED and (lexer := _lexer(language, name)):
+        shown = visible(text, keep="\n\t") if exact else readable(text)
+        inside = highlight(shown, lexer, _FORMATTER).removesuffix("\n")
+    return element("pre", element("code", inside), "code")
+
+
+def _lexer(language: str, name: str) -> Lexer | None:
+    if language not in ("", "text"):
+        return _named_lexer(language.lower())
+    ending = re.search(r"[^/]*\Z", name)
+    return _file_lexer(ending[0].rpartition(".")[1] + ending[0].rpartition(".")[2]) if ending and ending[0] else None
+
+
+@cache
+def _named_lexer(language: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+@cache
+def _file_lexer(ending: str) -> Lexer | None:
+    found = find_lexer_class_for_filename(f"x{ending}" if ending.startswith(".") else ending)
+    return found(stripnl=False, ensurenl=False) if found and found.name != "Text only" else None
+
+
+def style_sheet() -> str:
+    """The colours of code for a light and a dark scheme, each legible on what is behind it."""
+    return STYLE_SHEET.read_text("utf-8")
+
+
+_MARKS = re.compile(r"[-=*_#>|`~+:\s]*|\s*\d+[.)]?\s*")
+"""A line that may become a rule, a heading, an item, a fence or a row."""
+_OPEN_LINK = re.compile(r"\[([^\[\]]*)(\](\([^()\s]*)?)?\Z")
+_CODE = re.compile(r"`[^`]*`")
+_VERBATIM = ("fence", "code_block")
+
+
+class GrowingMarkdown:
+    """Takes the text of one answer as it comes; ``draw`` gives HTML that stays as it is, and what follows it."""
+
+    def __init__(self) -> None:
+        self.done = ""
+        """HTML of the blocks that nothing can change any more."""
+        self._rest = ""
+        self._env: MutableMapping[str, Any] = {}
+
+    def add(self, text: str) -> None:
+        self._rest += text
+
+    def draw(self) -> tuple[str, str]:
+        """The blocks that were completed since the last time, and the one after them as far as it is known."""
+        self._rest = readable(self._rest)
+        shown = _without_marks(self._rest)
+        lines, blocks = shown.split("\n"), self._blocks(shown)
+        certain = ""
+        if blocks and (start := _first_line(blocks[-1])):
+            certain = markdown_parser().render("\n".join(lines[:start]), self._env)
+            self._rest = "\n".join(self._rest.split("\n")[start:])
+            self.done, lines = self.done + certain, lines[start:]
+        return certain, self._draw_last("\n".join(lines), blocks[-1] if blocks else None)
+
+    def _blocks(self, text: str) -> list[Token]:
+        """The line at which each block of the outermost level begins."""
+        return [token for token in markdown_parser().parse(text, deepcopy(self._env)) if token.level == 0 and token.map]
+
+    def _draw_last(self, text: str, block: Token | None) -> str:
+        if block is None:
+            return ""
+        if block.type == "paragraph_open":
+            text = _without_rows(text)
+        if block.type not in _VERBATIM:
+            head, line_break, line = text.rpartition("\n")
+            text = head + line_break + _closed(line)
+        return str(markdown_parser().render(text, deepcopy(self._env)))
+
+
+def _first_line(block: Token) -> int:
+    return block.map[0] if block.map else 0
+
+
+def _without_marks(text: str) -> str:
+    head, line_break, line = text.rpartition("\n")
+    return head + line_break if _MARKS.fullmatch(line) else text
+
+
+def _without_rows(text: str) -> str:
+    """A paragraph up to the row that may be the head of a table."""
+    lines = text.split("\n")
+    rows = [number for number, line in enumerate(lines) if line.lstrip().startswith("|")]
+    return "\n".join(lines[: rows[0]]) if rows else text
+
+
+def _closed(line: str) -> str:
+    """A line with the end of what it has begun: code, bold words, a link."""
+    if line.count("`") % 2:
+        return line[:-1] if line.endswith("`") else f"{line}`"
+    line = _OPEN_LINK.sub(r"\1", line)
+    bold = line.rstrip("*") if _CODE.sub("", line).count("**") % 2 else line
+    return f"{bold.rstrip()}**" if _CODE.sub("", bold).count("**") % 2 else bold

@@ -11,7 +11,7 @@ from forge_cli.core.text import counted, visible
 from forge_cli.core.trial import CommandTried, describe_wanted
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.files.difference import recap_differences
-from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
+from forge_cli.ui.html.markdown import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
 from forge_cli.ui.terminal.grants import edits_offer, session_offer

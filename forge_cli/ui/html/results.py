@@ -11,9 +11,8 @@ from forge_cli.core.media import Image
 from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.text import counted
 from forge_cli.files.attachment import media_type
-from forge_cli.ui.html.code import draw_code, element, many_lines, one_line
-from forge_cli.ui.html.markdown import draw_markdown
-from forge_cli.ui.terminal.diffs import DiffLine, number_lines
+from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line
+from forge_cli.ui.terminal.render import DiffLine, number_lines
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, describe_image, is_hidden, no_renderers, view_of
 
 LONG = 30

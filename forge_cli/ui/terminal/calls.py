@@ -15,7 +15,7 @@ from forge_cli.core.results import Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
-from forge_cli.ui.terminal.status import cyan, dim, duration, spin
+from forge_cli.ui.terminal.live import cyan, dim, duration, spin
 from forge_cli.ui.views import View, is_command
 from forge_cli.ui.wrap import cell_width, fit
 

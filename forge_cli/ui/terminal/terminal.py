@@ -42,10 +42,9 @@ from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
-from forge_cli.ui.terminal.live import LiveArea
+from forge_cli.ui.terminal.live import LiveArea, Status
 from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
-from forge_cli.ui.terminal.status import Status
 from forge_cli.ui.terminal.trace import Trace
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 from forge_cli.ui.wrap import terminal_width

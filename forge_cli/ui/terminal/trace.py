@@ -65,8 +65,8 @@ from forge_cli.ui.terminal.calls import (
     tail,
 )
 from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.live import compact, duration
 from forge_cli.ui.terminal.render import Indented, plain, render_view
-from forge_cli.ui.terminal.status import compact, duration
 from forge_cli.ui.views import FindRenderer, View, as_printed, is_command, is_hidden, no_renderers, short_place, view_of
 from forge_cli.ui.wrap import cell_width
 

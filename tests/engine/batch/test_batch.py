@@ -8,11 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.apps.batch.batch import Batch, ItemFolders
-from forge_cli.apps.batch.counts import BatchCounts
+from forge_cli.apps.batch.batch import Batch, ItemFolders, make_plan
 from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
-from forge_cli.apps.batch.plan import make_plan
-from forge_cli.apps.batch.store import BatchRecord, open_store
+from forge_cli.apps.batch.store import BatchCounts, BatchRecord, open_store
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
 from forge_cli.embedding import InterruptSignal

@@ -2,7 +2,7 @@
 
 Covers forge_cli.ui.facts, forge_cli.ui.commands.command, forge_cli.ui.places, forge_cli.ui.typed,
 forge_cli.ui.commands.session, forge_cli.ui.commands.talk, forge_cli.ui.commands.table,
-forge_cli.ui.commands.tools.
+forge_cli.ui.commands.talk.
 """
 
 import io

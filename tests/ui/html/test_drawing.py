@@ -1,6 +1,6 @@
 """What is drawn as HTML: whatever others wrote stays text, and no tag or attribute of ours can come from it.
 
-Covers forge_cli.ui.html.code, forge_cli.ui.html.markdown, forge_cli.ui.html.growing, forge_cli.ui.html.results,
+Covers forge_cli.ui.html.markdown, forge_cli.ui.html.markdown, forge_cli.ui.html.markdown, forge_cli.ui.html.results,
 forge_cli.ui.html.entries, forge_cli.ui.html.requests.
 """
 
@@ -20,10 +20,8 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.results import DisplayHints, FileContent, FileList
-from forge_cli.ui.html.code import HIGHLIGHTED, draw_code
 from forge_cli.ui.html.entries import draw_entry
-from forge_cli.ui.html.growing import GrowingMarkdown
-from forge_cli.ui.html.markdown import LONGEST, draw_markdown
+from forge_cli.ui.html.markdown import HIGHLIGHTED, LONGEST, GrowingMarkdown, draw_code, draw_markdown
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result, draw_view
 from forge_cli.ui.transcript.entries import Called, Noted, Said

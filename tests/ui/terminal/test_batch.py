@@ -1,6 +1,6 @@
 """A batch on a real terminal, and what its lines say.
 
-Covers forge_cli.apps.batch.screen, forge_cli.apps.batch.counts.
+Covers forge_cli.apps.batch.show, forge_cli.apps.batch.store.
 """
 
 import io
@@ -10,9 +10,8 @@ import time
 
 import pytest
 
-from forge_cli.apps.batch.counts import BatchCounts, BatchEvent, Spending
-from forge_cli.apps.batch.screen import BatchScreen
-from forge_cli.apps.batch.show import BatchReport, provider_state
+from forge_cli.apps.batch.show import BatchReport, BatchScreen, provider_state
+from forge_cli.apps.batch.store import BatchCounts, BatchEvent, Spending
 from forge_cli.core.messages import Usage
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.process.streams import ErrorStream

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from forge_cli.core.results import Diff
 from forge_cli.files.difference import unified_diff
-from forge_cli.ui.terminal.diffs import DrawnDiff
-from forge_cli.ui.terminal.render import Indented, render
+from forge_cli.ui.terminal.render import DrawnDiff, Indented, render
 
 BEFORE = "".join(f"line {number}\n" for number in range(1, 13))
 AFTER = BEFORE.replace("line 2\n", "").replace("line 11\n", "eleven\nand more\n")

@@ -1,6 +1,6 @@
 """The live lines: below the text, never in it, and gone when somebody else wants the terminal.
 
-Covers forge_cli.ui.wrap, forge_cli.ui.terminal.status.
+Covers forge_cli.ui.wrap, forge_cli.ui.terminal.live.
 """
 
 import os
@@ -13,8 +13,7 @@ import pytest
 
 from forge_cli.core.notify import RetryNotice
 from forge_cli.ui.terminal.calls import OpenCall
-from forge_cli.ui.terminal.live import LiveLines
-from forge_cli.ui.terminal.status import Status, compact, dim, duration
+from forge_cli.ui.terminal.live import LiveLines, Status, compact, dim, duration
 from forge_cli.ui.wrap import cell_width, fit
 
 from ..screen import Screen

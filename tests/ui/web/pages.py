@@ -11,7 +11,7 @@ import httpx2
 from anyio.abc import TaskGroup
 
 from forge_cli.apps.web.access import PageAccess
-from forge_cli.apps.web.serving import Serving
+from forge_cli.apps.web.command import Serving
 from forge_cli.core.approval import OnAsk
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Limits

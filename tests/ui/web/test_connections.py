@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from forge_cli.apps.serve.http import HttpListener, TokenGate
+from forge_cli.apps.serve.transports import HttpListener, TokenGate
 from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.process.signals import in_loop
 from forge_cli.ui import server

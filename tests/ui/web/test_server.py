@@ -1,8 +1,8 @@
 """Sessions in a browser: what every tab sees, what is done from one, and what stays of it in the log.
 
-Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.serving,
-forge_cli.apps.web.workers, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
-forge_cli.apps.web.placed, forge_cli.apps.web.tab_chat, forge_cli.apps.web.tabs, forge_cli.ui.queue,
+Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.command,
+forge_cli.apps.web.sessions, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
+forge_cli.apps.web.objects, forge_cli.apps.web.live, forge_cli.apps.web.view, forge_cli.ui.queue,
 forge_cli.engine.runtime.options and forge_cli.engine.runtime.conversation.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from forge_cli.apps.web import tabs, view
+from forge_cli.apps.web import view
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalDecision, OnAsk
@@ -776,7 +776,7 @@ def test_a_worker_that_cannot_be_opened_is_a_sentence(tester: Project) -> None:
 def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tabs, "QUEUED", 20_000)
+    monkeypatch.setattr(view, "QUEUED", 20_000)
     script(tester, *("{task}" for _ in range(40)))
 
     async def story(browser: Browser) -> None:
