@@ -21,8 +21,7 @@ from anyio import CancelScope, to_thread
 from forge_cli import files
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import forge_home
-from forge_cli.sandbox.shapes import OPEN, SHAPES
-from forge_cli.sandbox.spellings import PlainReading, in_base64, only_escapes, plain_text
+from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, in_base64, only_escapes, plain_text
 
 MARK = "[redacted:{name}]"
 SHORTEST = 8

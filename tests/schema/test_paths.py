@@ -1,7 +1,4 @@
-"""Paths among the arguments of a call: what a tool declares, and what is found in valid args.
-
-Covers forge_cli.schema.found_paths.
-"""
+"""Paths among the arguments of a call: what a tool declares, and what is found in valid args."""
 
 from typing import Annotated, Any, Optional
 
@@ -12,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from forge_cli import DeletePath, ReadPath, Tool, WritePath
 from forge_cli.hooks import PathUse
-from forge_cli.schema.found_paths import declared_paths, with_paths
+from forge_cli.schema.paths import declared_paths, with_paths
 
 
 class Edit(BaseModel):

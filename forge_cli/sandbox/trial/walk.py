@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from forge_cli.core.errors import Stale
-from forge_cli.files.clone import clone
+from forge_cli.files.replace import clone
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.changes import Entry, PathChange, entry_of
 
