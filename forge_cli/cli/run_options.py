@@ -20,7 +20,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop
-from forge_cli.sandbox.zones.zones import added_zone
+from forge_cli.sandbox import zones
 
 
 def more_than_nothing(limit: float | None) -> float | None:
@@ -86,7 +86,7 @@ class WorkerOptions(SharedOptions):
         return work_folder(self.directory)
 
     def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
-        added = tuple(added_zone(text) for text in self.add_dir or ())
+        added = tuple(zones.added.added_zone(text) for text in self.add_dir or ())
         return super().chosen(worker, named, workspace=self.workspace, zones=added, **more)
 
 

@@ -1,15 +1,13 @@
-"""Paths among the arguments of a call: how a tool declares them, and where they are found."""
+"""Paths among the arguments of a call: how a tool declares them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
-from forge_cli.schema.fields import alternatives, member, subschemas
+from forge_cli.schema.fields import subschemas
 from forge_cli.schema.marks import Loc
 
 if TYPE_CHECKING:
@@ -64,35 +62,3 @@ class PathUse:
 def declared_accesses(schema: JsonObject) -> set[Access]:
     """The accesses to the paths that a schema declares; empty where it declares none."""
     return {Access(each[ACCESS]) for each in subschemas(schema) if ACCESS in each}
-
-
-def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]:
-    """The paths among valid args that the schema declares, at any depth, each once."""
-    return list({use.at: use for use in _found(schema, args, schema, ())}.values())
-
-
-def _found(schema: Any, value: Any, root: JsonObject, at: Loc) -> Iterator[PathUse]:
-    if not isinstance(value, str | Mapping | list):
-        return
-    for branch in alternatives(schema, root):
-        match value:
-            case str():
-                if ACCESS in branch:
-                    yield PathUse(value, branch[ACCESS], branch.get(KIND), at=at)
-            case Mapping():
-                for name, item in value.items():
-                    yield from _found(member(branch, name), item, root, (*at, name))
-            case list():
-                for index, item in enumerate(value):
-                    yield from _found(member(branch, index), item, root, (*at, index))
-
-
-def with_paths(args: Mapping[str, Any], paths: Mapping[Loc, str]) -> dict[str, Any]:
-    """The args with the values at these places replaced."""
-    changed: Any = deepcopy(dict(args))
-    for at, path in paths.items():
-        around = changed
-        for step in at[:-1]:
-            around = around[step]
-        around[at[-1]] = path
-    return dict(changed)

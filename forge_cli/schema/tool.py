@@ -20,7 +20,7 @@ from forge_cli.core.source import Source, ToolMode
 from forge_cli.core.tool import Args, Execute, MakePreview, NeedsApproval, StandsFor, Validated
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.input_schema import InputSchema
-from forge_cli.schema.paths import PathUse, declared_accesses, declared_paths
+from forge_cli.schema.paths import PathUse, declared_accesses
 from forge_cli.schema.tool_fields import (
     READ_ONLY,
     READERS,
@@ -155,7 +155,7 @@ class Tool:
         """The paths that a call with valid args declares."""
         if not self.has_paths:
             return []
-        declared = declared_paths(self.schema.json_schema, args)
+        declared = room.found_paths.declared_paths(self.schema.json_schema, args)
         return declared if self.touches is None else [*declared, *self.touches(args)]
 
     def validate_input(self, input: Any) -> Validated:

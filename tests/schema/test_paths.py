@@ -1,4 +1,7 @@
-"""Paths among the arguments of a call: what a tool declares, and what is found in valid args."""
+"""Paths among the arguments of a call: what a tool declares, and what is found in valid args.
+
+Covers forge_cli.schema.found_paths.
+"""
 
 from typing import Annotated, Any, Optional
 
@@ -9,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from forge_cli import DeletePath, ReadPath, Tool, WritePath
 from forge_cli.hooks import PathUse
-from forge_cli.schema.paths import declared_paths, with_paths
+from forge_cli.schema.found_paths import declared_paths, with_paths
 
 
 class Edit(BaseModel):

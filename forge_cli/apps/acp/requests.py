@@ -41,7 +41,7 @@ from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.record.find import session_files
 from forge_cli.record.overview import Overview, SessionIndex
-from forge_cli.sandbox.zones.zones import added_zone
+from forge_cli.sandbox.zones.added import added_zone
 
 LISTED = 50
 """Sessions in one answer; the editor asks for more."""

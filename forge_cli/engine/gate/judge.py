@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anyio.lowlevel import checkpoint
 
+from forge_cli import schema
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
 from forge_cli.core.bounds import CALL_LIMIT, fault_text
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
@@ -24,7 +25,6 @@ from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import consult, perform_within
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import SILENT, as_verdict
-from forge_cli.schema.paths import with_paths
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
@@ -128,7 +128,7 @@ class Judged:
     def resolved(self) -> Args:
         """The args with every path resolved, wherever it stands in them."""
         places = {path.use.at: path.place for path in self.places if path.use.at}
-        return with_paths(self.args, places) if places else self.args
+        return schema.found_paths.with_paths(self.args, places) if places else self.args
 
 
 def decided(call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any) -> ApprovalDecided:

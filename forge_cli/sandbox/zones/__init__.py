@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.sandbox.zones import added as added
     from forge_cli.sandbox.zones import config as config
 
 __getattr__ = lazy_modules(__name__)

@@ -2,7 +2,7 @@
 
 Those of forge_cli.apps.chat.above, forge_cli.apps.chat.history, forge_cli.ui.places,
 forge_cli.ui.completion, forge_cli.apps.chat.notice, forge_cli.apps.chat.bar and
-forge_cli.sandbox.zones.zones.
+forge_cli.sandbox.zones.added.
 """
 
 import io
