@@ -6,7 +6,6 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.files import attachment as attachment
-    from forge_cli.files import clone as clone
     from forge_cli.files import guidance as guidance
     from forge_cli.files import keys as keys
     from forge_cli.files import organisation as organisation

@@ -36,9 +36,9 @@ class Document:
     """The hash of the bytes that were read."""
 
 
-def read_document(path: Path, *, shown: str | None = None, may_be_empty: bool = False) -> Document:
-    """Read a YAML file, or one with front matter (.md, .worker); ``shown`` is how the user spelled its name."""
-    file = str(path) if shown is None else shown
+def read_document(path: Path, *, may_be_empty: bool = False) -> Document:
+    """Read a YAML file, or one with front matter (.md, .worker)."""
+    file = str(path)
     raw = _read(path, file)
     if may_be_empty and re.fullmatch(_EMPTY, raw):
         return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)

@@ -136,11 +136,6 @@ class ModelOptions(Config):
         return MarkedDict(found.items(), mark=data.mark, keys=data.keys_at, values=data.values_at)
 
 
-@cache
-def _no_options() -> ModelOptions:
-    return ModelOptions.empty()
-
-
 class Settings(Config):
     """Settings for every worker; nothing in here loosens what a worker forbids."""
 
@@ -176,7 +171,7 @@ class Settings(Config):
 
     def options(self, model: str) -> ModelOptions:
         """The settings of one model."""
-        return self.models.get(model) or _no_options()
+        return self.models.get(model) or ModelOptions.empty()
 
     def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
         """The settings of a model in keys of its provider, as the provider's class reads them."""

@@ -9,7 +9,7 @@ import random
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -43,35 +43,23 @@ _REFUSED = frozenset({401, 402, 403, 404})
 """A key that is wrong or may not do this, no money, no such model."""
 
 
+@dataclass(eq=False)
 class ProviderFailure(Exception):
-    """One attempt failed; ``attempts`` is how many there may be in all, ``wait`` what the server asks for."""
+    """One attempt failed."""
 
-    def __init__(
-        self,
-        problem: str,
-        hint: str | None = None,
-        *,
-        attempts: int = ATTEMPTS,
-        wait: float | None = None,
-        too_long: bool = False,
-        quick: bool = False,
-        busy: bool = False,
-        refused: bool = False,
-    ) -> None:
-        """``quick`` says that no server has to be spared: the next attempt may come soon.
-
-        ``busy`` says that the provider has too much to do, so that others had better wait as well.
-        ``refused`` says that the key or the model is refused, so that others need not even ask.
-        """
-        super().__init__(problem)
-        self.problem = problem
-        self.hint = hint
-        self.attempts = attempts
-        self.wait = wait
-        self.too_long = too_long
-        self.quick = quick
-        self.busy = busy
-        self.refused = refused
+    problem: str
+    hint: str | None = None
+    attempts: int = field(default=ATTEMPTS, kw_only=True)
+    """How many there may be in all."""
+    wait: float | None = field(default=None, kw_only=True)
+    """The seconds that the server asks for."""
+    too_long: bool = field(default=False, kw_only=True)
+    quick: bool = field(default=False, kw_only=True)
+    """No server has to be spared: the next attempt may come soon."""
+    busy: bool = field(default=False, kw_only=True)
+    """The provider has too much to do, so that others had better wait as well."""
+    refused: bool = field(default=False, kw_only=True)
+    """The key or the model is refused, so that others need not even ask."""
 
 
 @dataclass(frozen=True, kw_only=True)

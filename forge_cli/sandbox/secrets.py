@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,7 @@ from anyio import CancelScope, to_thread
 from forge_cli import files
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import forge_home
-from forge_cli.sandbox.shapes import OPEN, SHAPES
-from forge_cli.sandbox.spellings import PlainReading, in_base64, only_escapes, plain_text
+from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, in_base64, only_escapes, plain_text
 
 MARK = "[redacted:{name}]"
 SHORTEST = 8
@@ -174,9 +172,11 @@ class Redactor:
         Only what can be in this text is looked for, and each kind by itself, since the literal text that it starts
         with is found much faster than all kinds are tried at every place.
         """
-        known = [(_literal(value), self._values[value]) for value in self._longest_first if value in text]
+        values = [value for value in self._longest_first if value in text]
+        known = [(re.compile(f"({re.escape(value)})"), self._values[value]) for value in values]
         escaped = self._escaped(text, start)
-        shapes = [_compiled(index) for index, shape in enumerate(SHAPES) if shape.anchor in text]
+        found_shapes = (shape for shape in SHAPES if shape.anchor in text)
+        shapes = [(re.compile(shape.pattern), MARK.format(name=shape.name)) for shape in found_shapes]
         kinds = [*known, *((None, mark) for _, mark in escaped), *shapes]
         if not kinds:
             return
@@ -266,16 +266,6 @@ def _first_end(values: Mapping[str, Sequence[str]], text: str, start: int, first
             if len(value) > len(text) - place and value.startswith(text[place:]):
                 return place
     return first
-
-
-@cache
-def _compiled(index: int) -> tuple[re.Pattern[str], str]:
-    return re.compile(SHAPES[index].pattern), MARK.format(name=SHAPES[index].name)
-
-
-@lru_cache(maxsize=256)
-def _literal(value: str) -> re.Pattern[str]:
-    return re.compile(f"({re.escape(value)})")
 
 
 def has_mark(value: Any) -> bool:

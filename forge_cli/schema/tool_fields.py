@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,7 @@ from forge_cli.core.errors import SchemaError
 from forge_cli.core.source import ToolMode
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Args
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, snake_case
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -77,7 +76,7 @@ def rename_options(owner: str, given: Mapping[str, Any], known: Iterable[str]) -
     """
     fields: dict[str, Any] = {}
     for key, value in given.items():
-        name = _snake(key)
+        name = snake_case(key)
         name = "manual" if name == "manual_execution" else name
         if name in fields:
             raise TypeError(f"{owner}: {name} is given twice, under two names; keep one")
@@ -97,10 +96,6 @@ def _without_short_forms(fields: Mapping[str, Any]) -> dict[str, Any]:
     if (read_only := fields.get("read_only")) is not None:
         read["effects"] = _with_read_only(read_only, read.get("effects"))
     return read
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 def _with_read_only(read_only: Any, declared: frozenset[Effect] | None) -> frozenset[Effect] | None:

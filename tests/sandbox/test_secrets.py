@@ -1,6 +1,6 @@
 """Secrets: which texts are taken for one, whole or in pieces, in linear time.
 
-Covers forge_cli.sandbox.shapes and forge_cli.sandbox.spellings.
+Covers forge_cli.sandbox.shapes.
 """
 
 import base64

@@ -39,7 +39,6 @@ class Cloud:
     credentials: str = ""
     """The signer of requests, where that is not a key."""
     content_type: str = "text/event-stream"
-    moves_cache: bool = False
 
     @property
     def needs(self) -> str:
@@ -80,7 +79,7 @@ class Cloud:
             rewrites=True,
             content_type=self.content_type,
         )
-        return make_model(f"{self.prefix}:{name}", transport, env, moves_cache=self.moves_cache)
+        return make_model(f"{self.prefix}:{name}", transport, env, moves_cache=False)
 
     def _open(self, given: dict[str, Any], http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
         import anthropic

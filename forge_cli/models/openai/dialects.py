@@ -33,8 +33,10 @@ What files hold, what is in a folder and what a command prints you know only fro
 
 
 class NativeDialect:
-    shows_text = True
+    """How tools are offered and called: by the API's own means."""
 
+    shows_text = True
+    """May text be shown as it comes?"""
     images = False
     """Is the model shown the images of results?"""
 
@@ -42,9 +44,11 @@ class NativeDialect:
         return request.system
 
     def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
+        """The fields of the request that tell of the tools."""
         return {"tools": [_function(tool) for tool in tools]} if tools else {}
 
     def encode(self, message: Message) -> list[JsonObject]:
+        """One entry of the history, as one or more messages of the API."""
         match message.role:
             case "user":
                 return [{"role": "user", "content": user_content(message)}]
@@ -57,6 +61,7 @@ class NativeDialect:
                 return [*map(_result, message.results), *(result_images(message) if self.images else ())]
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+        """The text and the calls of a finished answer; the ids in ``taken`` are used up."""
         return answer.text, answer.calls(taken)
 
 
@@ -122,11 +127,10 @@ def _result(result: CallResult) -> JsonObject:
     return {"role": "tool", "tool_call_id": result.call_id, "content": text}
 
 
-class ForcedDialect:
-    shows_text = False
+class ForcedDialect(NativeDialect):
+    """The same in JSON that the model is forced to speak."""
 
-    images = False
-    """Is the model shown the images of results?"""
+    shows_text = False
 
     def system(self, request: ModelRequest) -> str:
         if not request.tools:
@@ -147,7 +151,7 @@ class ForcedDialect:
     def encode(self, message: Message) -> list[JsonObject]:
         match message.role:
             case "user":
-                return [{"role": "user", "content": user_content(message)}]
+                return super().encode(message)
             case "assistant" if message.calls:
                 calls = [json_within({"tool": call.name, "input": call.args}) for call in message.calls]
                 return [{"role": "assistant", "content": "\n".join(calls)}]

@@ -6,16 +6,14 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
-from operator import is_
-from typing import Protocol
 
-from forge_cli.core.calls import ToolCall
-from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
+from forge_cli.core.messages import Delta, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
 from forge_cli.core.notify import READING, Notify
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.json_body import RequestIds, json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
+from forge_cli.models.openai.dialects import NativeDialect
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 
 DECLINED = "[The model declined to answer]"
@@ -23,37 +21,14 @@ _NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
 _ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 
-class Dialect(Protocol):
-    """How tools are offered and called: by the API's own means, or in JSON that the model is forced to speak."""
-
-    shows_text: bool
-    """May text be shown as it comes?"""
-    images: bool
-    """Is the model shown the images of results?"""
-
-    def system(self, request: ModelRequest) -> str: ...
-
-    def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
-        """The fields of the request that tell of the tools."""
-        ...
-
-    def encode(self, message: Message) -> list[JsonObject]:
-        """One entry of the history, as one or more messages of the API."""
-        ...
-
-    def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
-        """The text and the calls of a finished answer; the ids in ``taken`` are used up."""
-        ...
-
-
 class OpenAIModel:
-    """``openai:MODEL``. What was sent before is not encoded again: a long conversation stays linear."""
+    """``openai:MODEL``."""
 
     def __init__(
         self,
         model: str,
         server: Server,
-        dialect: Dialect,
+        dialect: NativeDialect,
         notify: Notify,
         *,
         context_window: int | None = None,
@@ -70,12 +45,6 @@ class OpenAIModel:
         self._notify = notify
         self._retry = Retry(self.name, notify, server.clean, delays)
         self._told = ""
-        self._sent: list[Message] = []
-        self._history = bytearray()
-        self._request_ids = RequestIds()
-        self._ids: set[str] = set()
-        self._head: tuple[Sequence[ToolSpec], str, bytes] | None = None
-        """Tools and system prompt of the last request, and the beginning of it."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
@@ -98,13 +67,12 @@ class OpenAIModel:
                     break
                 if self._more.get(WANTS_PROGRESS) and WANTS_PROGRESS in failure.problem:
                     self._more = {key: value for key, value in self._more.items() if key != WANTS_PROGRESS}
-                    self._head = None
                     body = self._body(request)
                     continue
                 await self._retry.wait(attempt, failure)
                 if self._dialect.shows_text and answer.pieces:
                     yield Restart(self._server.clean(failure.problem))
-        for delta in self._conclude(answer):
+        for delta in self._conclude(answer, request):
             yield delta
 
     async def aclose(self) -> None:
@@ -120,16 +88,11 @@ class OpenAIModel:
                     self._told = told
                     self._notify("info", told)
 
-    def _call_as_text(self, text: str) -> str | None:
-        """The tool that an answer names as a call would, in JSON; small models write calls so."""
-        named = _NAMED.search(text)
-        offered = {tool.name for tool in self._head[0]} if self._head else set()
-        return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None
-
-    def _conclude(self, answer: ChatAnswer) -> list[Delta]:
-        text, calls = self._dialect.read(answer, self._ids)
+    def _conclude(self, answer: ChatAnswer, request: ModelRequest) -> list[Delta]:
+        taken = {call.id for message in request.messages for call in message.calls}
+        text, calls = self._dialect.read(answer, taken)
         stop = "tool_use" if calls and answer.stop == "end" else answer.stop
-        if not calls and (name := self._call_as_text(text)):
+        if not calls and (name := _call_as_text(text, request.tools)):
             hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
             self._notify("warning", f"{self.name}: a call of {name} was written as text, so it was not made; {hint}")
         if stop == "max_tokens":
@@ -145,31 +108,22 @@ class OpenAIModel:
 
     def _body(self, request: ModelRequest) -> bytes:
         """The request as bytes, the history last: the next request begins with the same ones."""
-        system = self._dialect.system(request)
-        if self._head is None or self._head[0] is not request.tools or self._head[1] != system:
-            self._head = request.tools, system, self._encode_head(request.tools, system)
-        self._catch_up(request.messages)
-        between = b"," if system and self._history else b""
-        return b"".join((self._head[2], between, self._history, b"]}"))
-
-    def _encode_head(self, tools: Sequence[ToolSpec], system: str) -> bytes:
         head: JsonObject = {
             "model": self._model,
             "stream": True,
             "stream_options": {"include_usage": True},
             **self._more,
-            **self._dialect.offer(tools),
+            **self._dialect.offer(request.tools),
         }
-        first = json_bytes({"role": "system", "content": system}) if system else b""
-        return b"".join((json_bytes(head)[:-1], b',"messages":[', first))
+        system, ids = self._dialect.system(request), RequestIds()
+        messages: list[JsonObject] = [{"role": "system", "content": system}] if system else []
+        for message in request.messages:
+            messages += self._dialect.encode(ids.mend(message))
+        return b"".join((json_bytes(head)[:-1], b',"messages":[', b",".join(map(json_bytes, messages)), b"]}"))
 
-    def _catch_up(self, messages: Sequence[Message]) -> None:
-        """Encode what is new; where the past was rewritten, all of it."""
-        if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
-            self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
-        new = messages[len(self._sent) :]
-        if said := [part for message in new for part in self._dialect.encode(self._request_ids.mend(message))]:
-            self._history += b"," if self._history else b""
-            self._history += json_bytes(said)[1:-1]
-        self._sent += new
-        self._ids.update([call.id for message in new for call in message.calls])
+
+def _call_as_text(text: str, tools: Sequence[ToolSpec]) -> str | None:
+    """The tool that an answer names as a call would, in JSON; small models write calls so."""
+    named = _NAMED.search(text)
+    offered = {tool.name for tool in tools}
+    return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None

@@ -19,15 +19,13 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import counted
-from forge_cli.files.clone import clone
 from forge_cli.files.home import make_private
-from forge_cli.files.replace import replace_file
+from forge_cli.files.replace import fill, replace_file
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change
 from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -182,8 +180,7 @@ def _keep(parent: int, name: str, target: Path) -> None:
     with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent), "rb") as source:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as copy:
-            if not clone(source.fileno(), copy.fileno()):
-                shutil.copyfileobj(source, copy, _CHUNK)
+            fill(copy.fileno(), source)
 
 
 def _steps(

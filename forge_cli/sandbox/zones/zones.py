@@ -85,13 +85,6 @@ def open_zones(
 ) -> tuple[Zone, ...]:
     """The zones that a worker gets: those it declares, or the working directory when it declares none."""
     declared = declared_zones(config, workspace=workspace, user_home=user_home, file=file)
-    return open_declared(declared, workspace=workspace, user_home=user_home, file=file, make=make)
-
-
-def open_declared(
-    declared: Iterable[Zone] | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
-) -> tuple[Zone, ...]:
-    """The zones that a worker gets, once it is known what its file declares; None where that is nothing."""
     if declared is None:
         return (_default_zone(workspace, user_home, file),)
     return distinct(open_zone(zone, user_home=user_home, make=make) for zone in declared)
