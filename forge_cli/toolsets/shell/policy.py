@@ -16,7 +16,6 @@ from pydantic import Field
 
 from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
 from forge_cli.core.errors import Mark, ToolError, WorkerError
-from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
@@ -126,35 +125,30 @@ class ShellPolicy:
         judged = self._with_zones(files, verdict)
         if judged is verdict:
             judged = self._with_secrets(self._operands(command, moved), verdict)
-        if judged is verdict and any(part.row for part in found.parts):
+        if judged is verdict and any(part.match and part.match.row for part in found.parts):
             judged = self._inside_zones(command, moved, verdict)
         return self._with_written_files(command, moved, verdict) if judged is verdict else judged
 
     def _only_reads(self, parts: Sequence[CommandPart]) -> bool:
         """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
-        sections = dict(self._sections())
-        used = [sections[str(part.origin)].rules[part.rule].use for part in parts if part.rule is not None]
-        return bool(parts) and used == ["reading"] * len(parts) and not any(part.why for part in parts)
+        return bool(parts) and all(part.match and part.match.rule.use == "reading" and not part.why for part in parts)
 
     def _is_unruled(self, command: str, found: LineVerdict) -> bool:
         """Whether a line asks although no rule says so of any command in it, and it names no file of secrets."""
         if found.approval is not Approval.ASK or DOT_ENV in folded(command):
             return False
-        sections = dict(self._sections())
-        said = [sections[str(part.origin)].rules[part.rule] for part in found.parts if part.rule is not None]
-        if any(rule.approval is Approval.ASK for rule in said):
+        if any(part.match and part.match.rule.approval is Approval.ASK for part in found.parts):
             return False
-        stated = (rule for section in sections.values() for rule in section.rules)
-        asking = tuple(rule.tokens for rule in stated if rule.approval is Approval.ASK and rule.tokens)
-        unsaid = (shlex.join(part.words) for part in found.parts if part.rule is None)
+        asking = tuple(rule.tokens for rule in self._stating(Approval.ASK) if rule.tokens)
+        unsaid = (shlex.join(part.words) for part in found.parts if part.match is None)
         return not asking or not (_hides(found) or any(starts_any(line, asking) for line in unsaid))
 
     def may_hide_blocked(self, command: str) -> bool:
         """Whether a line, as far as it can be read, may run a command that a rule blocks."""
-        return self._states(Approval.BLOCKED) and _hides(self._judge.judge(command))
+        return any(self._stating(Approval.BLOCKED)) and _hides(self._judge.judge(command))
 
-    def _states(self, approval: Approval) -> bool:
-        return any(rule.approval is approval for _, section in self._sections() for rule in section.rules)
+    def _stating(self, approval: Approval) -> Iterator[ShellRule]:
+        return (rule for _, section in self._sections() for rule in section.rules if rule.approval is approval)
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -177,9 +171,8 @@ class ShellPolicy:
 
     def _rule(self, found: LineVerdict) -> tuple[str | None, Mark | None]:
         """The rule that decides, if it is one, or the default."""
-        if found.rule is not None:
-            section = dict(self._sections())[str(found.origin)]
-            return f"{found.origin}.rules[{found.rule}]", section.where("rules", found.rule)
+        if found.match:
+            return found.match.name, found.match.rule.where()
         deciding = [part for part in found.parts if part.approval is found.approval]
         if deciding and not any(part.why for part in found.parts):
             return f"{_WORKER}.default", self.worker.where("default")
@@ -187,16 +180,10 @@ class ShellPolicy:
 
     def _judged_part(self, part: CommandPart) -> JudgedPart:
         """One command of a line, with the rule that it met."""
-        rule = where = None
-        reason = part.why or "no rule"
-        sections = dict(self._sections())
-        met = [sections[origin].where("rules", index) for origin, index in self._judge.matching(part.words)]
-        if part.rule is not None:
-            section = sections[str(part.origin)]
-            rule, where = f"{part.origin}.rules[{part.rule}]", section.where("rules", part.rule)
-            used = section.rules[part.rule]
-            said = f"'{part.row}' in the rule set {used.use}" if part.row else f"rule '{visible(used.pattern.strip())}'"
-            reason = f"{said}{f', but {part.why}' if part.why else ''}"
+        match, but = part.match, f", but {part.why}" if part.why else ""
+        reason = f"{match.described}{but}" if match else part.why or "no rule"
+        met = (each.rule.where() for each in self._judge.matching(part.words))
+        rule, where = (match.name, match.rule.where()) if match else (None, None)
         return JudgedPart(part.text, part.approval.value, reason, rule, where, tuple(filter(None, met)))
 
     def _writable(self) -> list[str]:
@@ -382,6 +369,7 @@ def _details(found: LineVerdict) -> tuple[str, ...]:
 
 
 def _detail(part: CommandPart) -> str:
-    rule = "no rule" if part.rule is None else f"{part.origin}.rules[{part.rule}]"
-    rule += f" {part.row}" if part.row else ""
+    match = part.match
+    rule = match.name if match else "no rule"
+    rule += f" {' '.join(match.tokens)}" if match and match.row else ""
     return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {part.why}' if part.why else ''})"

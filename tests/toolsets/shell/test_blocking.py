@@ -253,8 +253,8 @@ def test_a_word_that_is_not_known_may_be_the_value_of_an_option() -> None:
 def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
-    assert verdict.rule == 1
-    assert [(part.text, part.rule, part.nested, part.approval) for part in verdict.parts] == [
+    assert verdict.match == verdict.parts[-1].match
+    assert [(part.text, part.match and part.match.index, part.nested, part.approval) for part in verdict.parts] == [
         ("ls", None, False, ASK),
         ("sudo rm -rf 'a b'", None, False, ASK),
         ("rm -rf 'a b'", 1, True, BLOCKED),
