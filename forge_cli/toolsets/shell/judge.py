@@ -10,12 +10,11 @@ from functools import lru_cache
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
-from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
+from forge_cli.toolsets.shell.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
-from forge_cli.toolsets.shell.allow.suggest import grantable_pattern, suggestion_for
 from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns

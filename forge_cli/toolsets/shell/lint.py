@@ -12,7 +12,7 @@ from forge_cli.core.text import visible
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.judge import judge_line
-from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT
+from forge_cli.toolsets.shell.programs.subcommands import ASSIGNMENT
 from forge_cli.toolsets.shell.rules import ShellRule
 
 _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))

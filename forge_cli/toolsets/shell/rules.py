@@ -15,7 +15,7 @@ from forge_cli.core.text import visible
 from forge_cli.schema.config import Config
 from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown
 from forge_cli.toolsets.shell.allow.values import Simple
-from forge_cli.toolsets.shell.programs.wrappers import wrapper_named
+from forge_cli.toolsets.shell.programs.subcommands import wrapper_named
 from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow
 
 _TIMED = ("timeout", "time")

@@ -1,6 +1,6 @@
 """The patterns that a person may be offered for a command line: meaningful ones only, each a rule that would help.
 
-Covers forge_cli.toolsets.shell.allow.suggest.
+Covers forge_cli.toolsets.shell.allow.hazards.
 """
 
 import json

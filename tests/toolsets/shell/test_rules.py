@@ -1,6 +1,6 @@
 """Verdicts: several lists, reasons that name what decided, and the pattern that would have covered a line.
 
-Covers forge_cli.toolsets.shell.allow.suggest, forge_cli.toolsets.shell.judge, forge_cli.toolsets.shell.policy and
+Covers forge_cli.toolsets.shell.allow.hazards, forge_cli.toolsets.shell.judge, forge_cli.toolsets.shell.policy and
 forge_cli.toolsets.shell.programs.git.
 """
 
