@@ -1,6 +1,6 @@
 """Commands that go on: read in pieces, written to under the rules, interrupted, and gone with the session.
 
-Covers forge_cli.toolsets.shell.allow.stdin, forge_cli.toolsets.shell.sessions.
+Covers forge_cli.toolsets.shell.sessions.
 """
 
 import locale

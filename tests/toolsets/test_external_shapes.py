@@ -1,6 +1,6 @@
 """Tools of other frameworks under ``external:``: taken by their shape, silent, and not bound to zones.
 
-Covers forge_cli.toolsets.external.shapes and forge_cli.toolsets.external.toolset.
+Covers forge_cli.toolsets.external.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import pytest
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import TurnStart
 from forge_cli.testing import Project, call, calls
-from forge_cli.toolsets.external.shapes import adapt
+from forge_cli.toolsets.external import adapt
 
 STAND_INS = '''
 """Objects that look like the tools of other frameworks, and have nothing else of them."""

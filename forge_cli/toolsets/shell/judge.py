@@ -10,12 +10,11 @@ from functools import lru_cache
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
-from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
+from forge_cli.toolsets.shell.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
-from forge_cli.toolsets.shell.allow.suggest import grantable_pattern, suggestion_for
 from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
@@ -52,18 +51,15 @@ def starts_any(line: str, patterns: tuple[tuple[str, ...], ...]) -> bool:
 
 @dataclass(frozen=True)
 class CommandPart:
-    """One simple command of a line, and what is said of it; ``rule`` counts in the list called ``origin``."""
+    """One simple command of a line, what is said of it, and the rule that says so."""
 
     text: str
     words: tuple[str, ...]
-    rule: int | None
-    origin: str | None
+    match: Match | None
     approval: Approval
     why: str | None = None
     """The reason why it is more than its words say, if it is."""
     nested: bool = False
-    row: str | None = None
-    """The match in the rule set that the rule uses."""
     hides: bool = False
     """Whether it may run another command than its words say."""
 
@@ -74,10 +70,9 @@ class LineVerdict:
 
     approval: Approval
     reason: str
-    rule: int | None = None
+    match: Match | None = None
     parts: tuple[CommandPart, ...] = ()
     suggestion: str | None = None
-    origin: str | None = None
     grantable: tuple[str, ...] = ()
     """For each part that asks, the pattern that a person may pre-approve."""
 
@@ -157,11 +152,7 @@ class LineJudge:
                 command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
             )
 
-    def matching(self, words: tuple[str, ...]) -> list[tuple[str, int]]:
-        """The rules that match a command, one a list at most: the name of the list, and the place in it."""
-        return [(match.origin, match.index) for match in self._matches(words)]
-
-    def _matches(self, words: tuple[str, ...]) -> list[Match]:
+    def matching(self, words: tuple[str, ...]) -> list[Match]:
         """The first match of each list that has one."""
         if not words:
             return []
@@ -182,7 +173,7 @@ class LineJudge:
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = tuple(word.text for word in command.words)
-        matches = self._matches(words)
+        matches = self.matching(words)
         match, approval = self._strictest(matches)
         why = None
         unknown = any(word.unknown for word in command.words)
@@ -197,17 +188,9 @@ class LineJudge:
             why = why or self._hazard(command, reach, place, row)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
-        said = " ".join(match.tokens) if match and match.row else None
-        return CommandPart(
-            _shown(command),
-            words,
-            *_named(match),
-            approval=approval,
-            why=why,
-            nested=command.nested,
-            row=said,
-            hides=(said is None or why is not None) and self._hides(command.words),
-        )
+        vouched = match is not None and match.row is not None and why is None
+        hides = not vouched and self._hides(command.words)
+        return CommandPart(_shown(command), words, match, approval, why, command.nested, hides)
 
     def _hides(self, words: Sequence[ShellWord]) -> bool:
         """Whether words are unknown, or start commands that are: what a known program does itself is not a command."""
@@ -270,16 +253,16 @@ class LineJudge:
         approval = Approval.strictest(*(part.approval for part in parts))
         at, part = next((at, part) for at, part in enumerate(parts) if part.approval is approval)
         suggestion = None
-        if approval is Approval.ASK and part.rule is None and part.why is None:
+        if approval is Approval.ASK and part.match is None and part.why is None:
             if why := self._hazard(commands[at], len(part.words), places[at]):
                 part = parts[at] = replace(part, why=why)
             else:
                 suggestion = suggestion_for(commands[at].words)
-        reason = self._reason(part, self._matches(part.words), len(parts))
+        reason = self._reason(part, len(parts))
         asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
-        judged = all(each.rule is None and each.why is None for each in parts if each.approval is Approval.ASK)
+        judged = all(each.match is None and each.why is None for each in parts if each.approval is Approval.ASK)
         grantable = self._grantable(asking) if approval is Approval.ASK and judged else ()
-        return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin, grantable)
+        return LineVerdict(approval, reason, part.match, tuple(parts), suggestion, grantable)
 
     def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[str, ...]:
         """Rules that would cover each of these commands, by the same look as at those that a rule matches."""
@@ -291,25 +274,24 @@ class LineJudge:
             found[pattern] = None
         return tuple(found)
 
-    def _reason(self, part: CommandPart, matches: Sequence[Match], parts: int) -> str:
+    def _reason(self, part: CommandPart, parts: int) -> str:
         if part.why:
             return f"{_in_quotes(part.text)}: {part.why}"
-        match, _ = self._strictest(matches)
-        if match is None:
+        if part.match is None:
             if self._default is Approval.ASK:
                 return f"no rule allows {_in_quotes(part.text)}, so you are asked"
             return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"
         if part.approval is Approval.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"
-        return _because(part.text, match)
+        return _because(part.text, part.match)
 
     def _blocked(self, hit: Hit, match: Match, parts: Sequence[CommandPart]) -> LineVerdict:
         """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
         text = visible(" ".join(map(_quoted, hit.words)))
-        found = CommandPart(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
+        found = CommandPart(text, hit.words, match, Approval.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
         shown += [] if any(part is found for part in shown) else [found]
-        return LineVerdict(Approval.BLOCKED, _because(text, match), found.rule, tuple(shown), origin=found.origin)
+        return LineVerdict(Approval.BLOCKED, _because(text, match), match, tuple(shown))
 
     def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:
         """A line that is not plain: its parts are what the generous search makes of it."""
@@ -322,26 +304,19 @@ class LineJudge:
 
     def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))
-        match, approval = self._strictest(self._matches(words))
+        match, approval = self._strictest(self.matching(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
-        text = _found_text(command, found)
-        return CommandPart(
-            text, words, *_named(match), approval=approval, why=why, nested=found.nested, hides=why is not None
-        )
+        return CommandPart(_found_text(command, found), words, match, approval, why, found.nested, why is not None)
 
 
 def _base(word: str) -> str:
     return word.rsplit("/", 1)[-1].casefold()
 
 
-def _named(match: Match | None) -> tuple[int | None, str | None]:
-    return (match.index, match.origin) if match else (None, None)
-
-
 def _because(text: str, match: Match) -> str:
     rule = match.rule
     if match.row:
-        return f"{_in_quotes(text)} is '{' '.join(match.tokens)}' in the rule set {rule.use}"
+        return f"{_in_quotes(text)} is {match.described}"
     said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
     reason = f": {rule.reason}" if rule.reason else ""
     return f"{_in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"

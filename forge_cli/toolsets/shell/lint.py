@@ -12,7 +12,7 @@ from forge_cli.core.text import visible
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.judge import judge_line
-from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT
+from forge_cli.toolsets.shell.programs.subcommands import ASSIGNMENT
 from forge_cli.toolsets.shell.rules import ShellRule
 
 _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))
@@ -50,8 +50,8 @@ def _unmatched(rules: Sequence[ShellRule], index: int, example: str) -> str | No
     if why := _why_unmatched(rule, example):
         return f"{_shown(example)} is not matched by {_shown(rule.pattern)}: {why}"
     verdict = judge_line(example, rules, Approval.ASK)
-    if verdict.rule is not None and rule.approval is not Approval.BLOCKED and verdict.rule < index:
-        earlier = rules[verdict.rule].title
+    if verdict.match and rule.approval is not Approval.BLOCKED and verdict.match.index < index:
+        earlier = verdict.match.rule.title
         return f"{_shown(example)} is matched by {_shown(earlier)} first; put the narrower rule before it"
     return None
 
@@ -61,7 +61,7 @@ def _why_unmatched(rule: ShellRule, example: str) -> str | None:
     verdict = judge_line(example, [rule], Approval.ASK)
     match rule.approval:
         case Approval.ASK:
-            matched = any(part.rule == 0 for part in verdict.parts)
+            matched = any(part.match for part in verdict.parts)
         case approval:
             matched = verdict.approval is approval
     return None if matched else verdict.reason

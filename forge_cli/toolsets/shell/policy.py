@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,32 +17,33 @@ from pydantic import Field
 
 from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
 from forge_cli.core.errors import Mark, ToolError, WorkerError
-from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import DOT_ENV, protected_among
 from forge_cli.schema.config import Config
+from forge_cli.schema.paths import PathUse
 from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret
 from forge_cli.toolsets.shell.allow.values import Simple
-from forge_cli.toolsets.shell.hooks import hook_folders
 from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
-from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
+from forge_cli.toolsets.shell.programs.table import below
 from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
-from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads
+from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders
 
 TrySetting = Literal["auto", "off", "required"]
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
 _RULES = ("rules", NEW_ENTRY)
 _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
+
+_Placed = tuple[Simple, list[str]]
 
 
 class ShellConfig(ToolsetConfig):
@@ -107,7 +109,8 @@ class ShellPolicy:
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
         plain = found.approval is Approval.PRE_APPROVED or found.grantable
-        files = tuple(self._redirected(command, moved)) if plain else ()
+        placed = list(self._placed(command, moved)) if plain else []
+        files = [file for simple, places in placed for file in _redirected(simple, places)]
         writes = not plain or any(file.access is Access.WRITE for file in files)
         verdict = Verdict(
             found.approval,
@@ -123,38 +126,39 @@ class ShellPolicy:
         )
         if found.approval is not Approval.PRE_APPROVED:
             return verdict
-        judged = self._with_zones(files, verdict)
-        if judged is verdict:
-            judged = self._with_secrets(self._operands(command, moved), verdict)
-        if judged is verdict and any(part.row for part in found.parts):
-            judged = self._inside_zones(command, moved, verdict)
-        return self._with_written_files(command, moved, verdict) if judged is verdict else judged
+        for file in files:
+            word = self._zone_verdict(file)
+            if word.approval is not Approval.PRE_APPROVED:
+                approval = Approval.strictest(word.approval, self.worker.default)
+                reason = f"it {'writes' if file.access is Access.WRITE else 'reads'} {file.path}: {word.reason}"
+                return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
+        uses_set = any(part.match and part.match.row for part in found.parts)
+        doubts = chain(self._secrets(placed), self._reads(placed) if uses_set else (), self._written(placed))
+        if (doubt := next(doubts, None)) is None:
+            return verdict
+        unsure = Approval.strictest(Approval.ASK, self.worker.default)
+        return replace(verdict, approval=unsure, reason=doubt, rule=None, where=None)
 
     def _only_reads(self, parts: Sequence[CommandPart]) -> bool:
         """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
-        sections = dict(self._sections())
-        used = [sections[str(part.origin)].rules[part.rule].use for part in parts if part.rule is not None]
-        return bool(parts) and used == ["reading"] * len(parts) and not any(part.why for part in parts)
+        return bool(parts) and all(part.match and part.match.rule.use == "reading" and not part.why for part in parts)
 
     def _is_unruled(self, command: str, found: LineVerdict) -> bool:
         """Whether a line asks although no rule says so of any command in it, and it names no file of secrets."""
         if found.approval is not Approval.ASK or DOT_ENV in folded(command):
             return False
-        sections = dict(self._sections())
-        said = [sections[str(part.origin)].rules[part.rule] for part in found.parts if part.rule is not None]
-        if any(rule.approval is Approval.ASK for rule in said):
+        if any(part.match and part.match.rule.approval is Approval.ASK for part in found.parts):
             return False
-        stated = (rule for section in sections.values() for rule in section.rules)
-        asking = tuple(rule.tokens for rule in stated if rule.approval is Approval.ASK and rule.tokens)
-        unsaid = (shlex.join(part.words) for part in found.parts if part.rule is None)
+        asking = tuple(rule.tokens for rule in self._stating(Approval.ASK) if rule.tokens)
+        unsaid = (shlex.join(part.words) for part in found.parts if part.match is None)
         return not asking or not (_hides(found) or any(starts_any(line, asking) for line in unsaid))
 
     def may_hide_blocked(self, command: str) -> bool:
         """Whether a line, as far as it can be read, may run a command that a rule blocks."""
-        return self._states(Approval.BLOCKED) and _hides(self._judge.judge(command))
+        return any(self._stating(Approval.BLOCKED)) and _hides(self._judge.judge(command))
 
-    def _states(self, approval: Approval) -> bool:
-        return any(rule.approval is approval for _, section in self._sections() for rule in section.rules)
+    def _stating(self, approval: Approval) -> Iterator[ShellRule]:
+        return (rule for _, section in self._sections() for rule in section.rules if rule.approval is approval)
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -177,9 +181,8 @@ class ShellPolicy:
 
     def _rule(self, found: LineVerdict) -> tuple[str | None, Mark | None]:
         """The rule that decides, if it is one, or the default."""
-        if found.rule is not None:
-            section = dict(self._sections())[str(found.origin)]
-            return f"{found.origin}.rules[{found.rule}]", section.where("rules", found.rule)
+        if found.match:
+            return found.match.name, found.match.rule.where()
         deciding = [part for part in found.parts if part.approval is found.approval]
         if deciding and not any(part.why for part in found.parts):
             return f"{_WORKER}.default", self.worker.where("default")
@@ -187,16 +190,10 @@ class ShellPolicy:
 
     def _judged_part(self, part: CommandPart) -> JudgedPart:
         """One command of a line, with the rule that it met."""
-        rule = where = None
-        reason = part.why or "no rule"
-        sections = dict(self._sections())
-        met = [sections[origin].where("rules", index) for origin, index in self._judge.matching(part.words)]
-        if part.rule is not None:
-            section = sections[str(part.origin)]
-            rule, where = f"{part.origin}.rules[{part.rule}]", section.where("rules", part.rule)
-            used = section.rules[part.rule]
-            said = f"'{part.row}' in the rule set {used.use}" if part.row else f"rule '{visible(used.pattern.strip())}'"
-            reason = f"{said}{f', but {part.why}' if part.why else ''}"
+        match, but = part.match, f", but {part.why}" if part.why else ""
+        reason = f"{match.described}{but}" if match else part.why or "no rule"
+        met = (each.rule.where() for each in self._judge.matching(part.words))
+        rule, where = (match.name, match.rule.where()) if match else (None, None)
         return JudgedPart(part.text, part.approval.value, reason, rule, where, tuple(filter(None, met)))
 
     def _writable(self) -> list[str]:
@@ -214,35 +211,21 @@ class ShellPolicy:
         path = self.workspace / folder
         return not path.is_dir() or path.resolve() != self.workspace.resolve() / folder
 
-    def _with_zones(self, files: Iterable[_Redirected], verdict: Verdict) -> Verdict:
-        """The verdict unless the zones are stricter: the name of a file may be protected, or a link to another."""
-        for file in files:
-            word = self._zone_verdict(file)
-            if word.approval is not Approval.PRE_APPROVED:
-                approval = Approval.strictest(word.approval, self.worker.default)
-                reason = f"it {'writes' if file.access is Access.WRITE else 'reads'} {file.target}: {word.reason}"
-                return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
-        return verdict
-
-    def _with_secrets(self, operands: Iterable[str], verdict: Verdict) -> Verdict:
-        """The verdict unless an operand is a link to a file that may hold secrets."""
-        for operand in operands:
+    def _secrets(self, placed: Iterable[_Placed]) -> Iterator[str]:
+        """Operands that are links to files that may hold secrets."""
+        for operand in self._operands(placed):
             if os.path.lexists(path := self.workspace / operand) and self._holds_secrets(os.path.realpath(path)):
-                approval = Approval.strictest(Approval.ASK, self.worker.default)
-                reason = f"{operand} leads to a file that may hold secrets"
-                return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
-        return verdict
+                yield f"{operand} leads to a file that may hold secrets"
 
-    def _inside_zones(self, command: str, moved: str, verdict: Verdict) -> Verdict:
-        """The verdict of a rule set unless it would read a file outside the zones, or one of secrets below a folder."""
-        approval = Approval.strictest(Approval.ASK, self.worker.default)
+    def _reads(self, placed: Sequence[_Placed]) -> Iterator[str]:
+        """Files outside the zones, and those of secrets below a folder, that the commands of a rule set would read."""
         roots = [os.path.realpath(path) for path in self._folders()]
-        for operand in self._operands(command, moved):
+        for operand in self._operands(placed):
             path = self.workspace / operand
             if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
-                return replace(verdict, approval=approval, reason=f"{operand} leads out of the zones", rule=None)
-        for simple, places in self._placed(command, moved):
-            words = _innermost([word.text for word in simple.words])
+                yield f"{operand} leads out of the zones"
+        for simple, places in placed:
+            words = _innermost(simple)
             folders = [self.workspace / place for place in places]
             names = [word for word in words[1:] if self._may_name_file(word)]
             reads, links = (hidden_reads(words, names), followed(words, names)) if words else (None, None)
@@ -251,15 +234,14 @@ class ShellPolicy:
             for listing in _listings(simple):
                 found = found or listing.find_odd(folders, lambda real: _is_in_any(real, roots))
             if found:
-                return replace(verdict, approval=approval, reason=f"it would read {found}", rule=None)
-        return verdict
+                yield f"it would read {found}"
 
-    def _with_written_files(self, command: str, moved: str, verdict: Verdict) -> Verdict:
-        """The verdict unless a command runs or loads a file that was written without asking, by a link or as a hook."""
+    def _written(self, placed: Iterable[_Placed]) -> Iterator[str]:
+        """Files that a command runs or loads, by a link or as a hook, and that were written without asking."""
         around = os.path.realpath(self.workspace)
         written = [real for root in self._written_unasked() if (real := os.path.realpath(root)) != around]
-        for simple, places in self._placed(command, moved) if written else ():
-            if not (words := _innermost([word.text for word in simple.words])):
+        for simple, places in placed if written else ():
+            if not (words := _innermost(simple)):
                 continue
             git = words[0] == "git" and not only_reads(words)
             paths = [str(folder) for folder in hook_folders(self.workspace)] if git else []
@@ -268,33 +250,19 @@ class ShellPolicy:
                 joined = (self.workspace / place / word for word in named for place in places)
                 paths += [str(path) for path in joined if os.path.lexists(path)]
             if found := next((path for path in paths if _is_in_any(os.path.realpath(path), written)), None):
-                approval = Approval.strictest(Approval.ASK, self.worker.default)
-                reason = (
-                    f"'{words[0]}' may run {os.path.relpath(found, self.workspace)}, which is written without asking"
-                )
-                return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
-        return verdict
+                path = os.path.relpath(found, self.workspace)
+                yield f"'{words[0]}' may run {path}, which is written without asking"
 
-    def _placed(self, command: str, moved: str) -> Iterator[tuple[Simple, list[str]]]:
+    def _placed(self, command: str, moved: str) -> Iterator[_Placed]:
         """The commands of a plain line, with the folders in which each may run."""
         place = CommandPlace(is_link=self._is_link).after_lines(read_line(moved))
         for simple in read_line(command):
             yield simple, sorted(folder for folder in place.folders.possible if folder is not None)
             place = place.after(simple)
 
-    def _redirected(self, command: str, moved: str) -> Iterator[_Redirected]:
-        """The files that the redirections of a plain line open, in each folder where it may run."""
-        for simple, places in self._placed(command, moved):
-            for operator, target, _ in simple.redirects:
-                copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
-                if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
-                    access = Access.WRITE if ">" in operator else Access.READ
-                    paths = (os.path.normpath(os.path.join(place, target.text)) for place in places)
-                    yield from (_Redirected(path, access) for path in paths)
-
-    def _operands(self, command: str, moved: str) -> Iterator[str]:
+    def _operands(self, placed: Iterable[_Placed]) -> Iterator[str]:
         """The words of a plain line that may name files in the zones, wherever it may run."""
-        for simple, places in self._placed(command, moved):
+        for simple, places in placed:
             words = [word.text for word in simple.words[1:] if self._may_name_file(word.text)]
             yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
 
@@ -310,7 +278,7 @@ class ShellPolicy:
         inside = os.path.realpath(self.workspace) + os.sep
         return names_secret(real.removeprefix(inside))
 
-    def _grants(self, files: Iterable[_Redirected], found: LineVerdict) -> Needs:
+    def _grants(self, files: Iterable[PathUse], found: LineVerdict) -> Needs:
         """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""
         if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
             return ()
@@ -318,12 +286,12 @@ class ShellPolicy:
             return ()
         return [[_pattern_rule(pattern)] for pattern in found.grantable]
 
-    def _zone_verdict(self, file: _Redirected) -> Verdict:
+    def _zone_verdict(self, file: PathUse) -> Verdict:
         """A relative target stays one: a real path could begin like that of another zone."""
         try:
-            return self.sandbox.judge(file.target, file.access)
+            return self.sandbox.judge(file.path, file.access)
         except ToolError as error:
-            if file.access is Access.READ and not self._leads_elsewhere(file.target):
+            if file.access is Access.READ and not self._leads_elsewhere(file.path):
                 return Verdict(Approval.PRE_APPROVED, str(error))  # below the working directory, with or without a zone
             return Verdict(Approval.ASK, str(error))
 
@@ -335,16 +303,18 @@ class ShellPolicy:
             return True
 
 
-@dataclass(frozen=True)
-class _Redirected:
-    """A file that a redirection opens."""
+def _redirected(simple: Simple, places: Sequence[str]) -> Iterator[PathUse]:
+    """The files that the redirections of a command open, in each folder where it may run."""
+    for operator, target, _ in simple.redirects:
+        copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
+        if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
+            access = Access.WRITE if ">" in operator else Access.READ
+            yield from (PathUse(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
 
-    target: str
-    access: Access
 
-
-def _innermost(words: list[str]) -> list[str]:
+def _innermost(simple: Simple) -> list[str]:
     """The words of a command behind its wrappers."""
+    words = [word.text for word in simple.words]
     return words[innermost(words, len(words))[0] :] if words else []
 
 
@@ -382,6 +352,7 @@ def _details(found: LineVerdict) -> tuple[str, ...]:
 
 
 def _detail(part: CommandPart) -> str:
-    rule = "no rule" if part.rule is None else f"{part.origin}.rules[{part.rule}]"
-    rule += f" {part.row}" if part.row else ""
+    match = part.match
+    rule = match.name if match else "no rule"
+    rule += f" {' '.join(match.tokens)}" if match and match.row else ""
     return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {part.why}' if part.why else ''})"

@@ -11,10 +11,11 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from forge_cli.core.approval import Approval
+from forge_cli.core.text import visible
 from forge_cli.schema.config import Config
 from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown
 from forge_cli.toolsets.shell.allow.values import Simple
-from forge_cli.toolsets.shell.programs.wrappers import wrapper_named
+from forge_cli.toolsets.shell.programs.subcommands import wrapper_named
 from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow
 
 _TIMED = ("timeout", "time")
@@ -91,6 +92,17 @@ class Match:
     @property
     def reach(self) -> int:
         return self.start + len(self.tokens)
+
+    @property
+    def name(self) -> str:
+        return f"{self.origin}.rules[{self.index}]"
+
+    @property
+    def described(self) -> str:
+        """The pattern, or the row of a rule set that it is."""
+        if self.row:
+            return f"'{' '.join(self.tokens)}' in the rule set {self.rule.use}"
+        return f"rule '{visible(self.rule.pattern.strip())}'"
 
     def covers(self, words: tuple[str, ...]) -> bool:
         return self.row.covers(self.tokens, words) if self.row else self.tokens == words[: len(self.tokens)]

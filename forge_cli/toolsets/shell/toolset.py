@@ -32,9 +32,8 @@ from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
 from forge_cli.toolsets.shell import outcome
-from forge_cli.toolsets.shell.allow.stdin import may_read_itself
 from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
-from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions
+from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions, may_read_itself
 from forge_cli.toolsets.shell.sets.rows import DATA
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """The block side: a blocked command is found wherever it hides, and text that is no command is left alone.
 
 Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.expansions,
-forge_cli.toolsets.shell.block.frames, forge_cli.toolsets.shell.block.globs, forge_cli.toolsets.shell.block.heredocs,
-forge_cli.toolsets.shell.block.makefiles, forge_cli.toolsets.shell.block.patterns,
+forge_cli.toolsets.shell.block.frames, forge_cli.toolsets.shell.block.patterns,
 forge_cli.toolsets.shell.block.quoting, forge_cli.toolsets.shell.block.scanner, forge_cli.toolsets.shell.block.search,
 forge_cli.toolsets.shell.block.unwrap.
 """
@@ -253,8 +252,8 @@ def test_a_word_that_is_not_known_may_be_the_value_of_an_option() -> None:
 def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
-    assert verdict.rule == 1
-    assert [(part.text, part.rule, part.nested, part.approval) for part in verdict.parts] == [
+    assert verdict.match == verdict.parts[-1].match
+    assert [(part.text, part.match and part.match.index, part.nested, part.approval) for part in verdict.parts] == [
         ("ls", None, False, ASK),
         ("sudo rm -rf 'a b'", None, False, ASK),
         ("rm -rf 'a b'", 1, True, BLOCKED),

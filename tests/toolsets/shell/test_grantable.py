@@ -1,6 +1,6 @@
 """The patterns that a person may be offered for a command line: meaningful ones only, each a rule that would help.
 
-Covers forge_cli.toolsets.shell.allow.suggest.
+Covers forge_cli.toolsets.shell.allow.hazards.
 """
 
 import json
@@ -104,7 +104,7 @@ def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
     if not found.grantable:
         return
     assert found.approval is Approval.ASK
-    assert all(part.rule is None for part in found.parts if part.approval is Approval.ASK)
+    assert all(part.match is None for part in found.parts if part.approval is Approval.ASK)
     chosen = offered(found)
     both = LineJudge([RuleList("", rules), RuleList("more", chosen)], default).judge(line)
     assert both.approval is Approval.PRE_APPROVED

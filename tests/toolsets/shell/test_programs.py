@@ -1,11 +1,9 @@
 """The data files: every row does what the lines beside it say, in every spelling of what it names.
 
 Covers forge_cli.toolsets.shell.allow.programs, forge_cli.toolsets.shell.programs.git,
-forge_cli.toolsets.shell.programs.named, forge_cli.toolsets.shell.programs.names,
-forge_cli.toolsets.shell.programs.options, forge_cli.toolsets.shell.programs.readers,
-forge_cli.toolsets.shell.programs.spelling,
 forge_cli.toolsets.shell.programs.subcommands, forge_cli.toolsets.shell.programs.table,
-forge_cli.toolsets.shell.programs.unknown, forge_cli.toolsets.shell.programs.wrappers.
+forge_cli.toolsets.shell.programs.options, forge_cli.toolsets.shell.programs.readers,
+forge_cli.toolsets.shell.block.patterns.
 """
 
 import re
@@ -19,8 +17,8 @@ import pytest
 
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.allow.programs import CHECKS
+from forge_cli.toolsets.shell.programs.subcommands import starts_commands, wrapper_named
 from forge_cli.toolsets.shell.programs.table import DATA, ProgramRow, program_named, read_rows, table_index
-from forge_cli.toolsets.shell.programs.wrappers import starts_commands, wrapper_named
 
 from .conftest import Judge, judge_by, others_than
 

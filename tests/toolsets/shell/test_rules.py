@@ -1,6 +1,6 @@
 """Verdicts: several lists, reasons that name what decided, and the pattern that would have covered a line.
 
-Covers forge_cli.toolsets.shell.allow.suggest, forge_cli.toolsets.shell.judge, forge_cli.toolsets.shell.policy and
+Covers forge_cli.toolsets.shell.allow.hazards, forge_cli.toolsets.shell.judge, forge_cli.toolsets.shell.policy and
 forge_cli.toolsets.shell.programs.git.
 """
 
@@ -9,7 +9,7 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.schema.config import parse_config
-from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict
+from forge_cli.toolsets.shell.judge import LineJudge
 from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 
 from ...rows import each_row
@@ -51,7 +51,7 @@ def test_of_several_lists_the_strictest_match_counts(
     worker: list[ShellRule], user: list[ShellRule], expected: Approval, origin: str | None
 ) -> None:
     verdict = LineJudge([RuleList("worker", worker), RuleList("user", user)], ASK).judge("git push")
-    assert (verdict.approval, verdict.origin) == (expected, origin)
+    assert (verdict.approval, verdict.match and verdict.match.origin) == (expected, origin)
 
 
 @each_row("line", ["git --no-pager push", "git -P push", "git -C . push", "/usr/bin/git push", "GIT push", "git push"])
@@ -76,16 +76,9 @@ def test_a_rule_that_asks_leaves_other_commands_alone() -> None:
 
 def test_each_part_may_be_covered_by_another_list() -> None:
     verdict = LineJudge(lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED).judge("git log | head")
-    assert [(part.rule, part.origin, part.approval) for part in verdict.parts] == [(0, "worker", PRE), (0, "user", PRE)]
+    assert [part.match and part.match.name for part in verdict.parts] == ["worker.rules[0]", "user.rules[0]"]
+    assert {part.approval for part in verdict.parts} == {PRE}
     assert verdict.approval is PRE
-
-
-def test_the_verdict_is_whole() -> None:
-    verdict = LineJudge(lists([rule("ls", PRE), rule("git ", PRE)]), ASK).judge("git log -3")
-    part = CommandPart("git log -3", ("git", "log", "-3"), rule=1, origin="worker", approval=PRE)
-    assert verdict == LineVerdict(
-        PRE, "'git log -3' matches the pre-approved rule 'git'", rule=1, parts=(part,), origin="worker"
-    )
 
 
 @each_row(

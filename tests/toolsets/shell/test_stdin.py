@@ -1,9 +1,9 @@
 """Which commands may read what is written to the shell that started them.
 
-Covers forge_cli.toolsets.shell.allow.stdin.
+Covers forge_cli.toolsets.shell.sessions.
 """
 
-from forge_cli.toolsets.shell.allow.stdin import may_read, may_read_itself
+from forge_cli.toolsets.shell.sessions import may_read, may_read_itself
 
 # fmt: off
 READS_NOTHING = [

@@ -1,4 +1,4 @@
-"""Why a simple command is more than its rule says: the allow side's strict look at words that a rule has matched."""
+"""Why a simple command is more than its rule says, and the patterns of rules that would cover one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,28 @@ from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import Argv, program_hazard
-from forge_cli.toolsets.shell.programs.named import named_tool
-from forge_cli.toolsets.shell.programs.subcommands import runner_named
-from forge_cli.toolsets.shell.programs.table import program, program_named
-from forge_cli.toolsets.shell.programs.wrappers import Wrapper, starts_commands, wrapper_named
+from forge_cli.toolsets.shell.programs.subcommands import (
+    Wrapper,
+    known_paths,
+    named_tool,
+    runner_named,
+    starts_commands,
+    wrapper_named,
+)
+from forge_cli.toolsets.shell.programs.table import names, program, program_named
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOOLS_AT_MOST = 8
 _SCRIPT_OPTIONS = re.compile(r"-[exuvfn]+|--(?:posix|norc|noprofile|restricted)")
+
+_TOKEN = re.compile(r"[!-~]+")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
+_RUNS_NEXT = ("run", "run-script")
+"""Subcommands whose next word is what they run."""
+_NEVER_GRANTED = frozenset({"state", "interactive"})
+_NEVER_ALONE = names("rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp")
+"""Programs whose name alone does not tell what would be lost."""
 
 
 def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
@@ -83,3 +97,45 @@ def _shell_hazard(words: list[str], start: int, reach: int) -> str | None:
     if pos < min(len(words), reach) and not words[pos].startswith(("-", "+", "/dev/", "/proc/")):
         return None
     return f"{words[start]} is a shell, and no rule names the script that it would read"
+
+
+def suggestion_for(words: Sequence[ShellWord]) -> str | None:
+    """A pattern for a rule that would pre-approve this command; None when none would."""
+    texts = [word.text for word in words]
+    start, why = innermost(texts, len(texts))
+    if why:
+        return None
+    length = start + 1 + _own_words(texts[start:])
+    if texts[length - 1] in _RUNS_NEXT and not "".join(texts[length : length + 1]).startswith("-"):
+        length += 1
+    tokens = texts[:length]
+    if not all(map(_TOKEN.fullmatch, tokens)) or command_hazard(words, length):
+        return None
+    return " ".join(tokens)
+
+
+def _own_words(words: Sequence[str]) -> int:
+    """How many words after the program say what it is called for."""
+    name, rest = program(words[0]), words[1:]
+    kind, known = program_named(name).kind, known_paths(name)
+    if "subcommands" not in kind and known:
+        return known.end(words)
+    if not kind.isdisjoint({"shell", "runs_file"}):
+        return next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
+    return int("subcommands" in kind and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
+
+
+def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
+    """The pattern that a person may be offered for a command: what would cover it.
+
+    There is none for what starts any other program, and none that says nothing but that a program destroys or runs
+    what it is told.
+    """
+    texts = [word.text for word in words]
+    name = program(texts[0])
+    found = program_named(name)
+    if not _NAME.fullmatch(texts[0]) or starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED):
+        return None
+    cover = suggestion_for(words)
+    told = not found.kind.isdisjoint({"interpreter", "subcommands"}) or runner_named(name) or known_paths(name)
+    return None if cover == texts[0] and (told or name in _NEVER_ALONE) else cover

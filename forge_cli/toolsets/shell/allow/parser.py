@@ -27,7 +27,7 @@ from forge_cli.toolsets.shell.allow.values import (
     prints_elsewhere,
     resolved,
 )
-from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.table import names
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from forge_cli.sandbox.protected import DOT_ENV, is_protected, is_secret
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.values import Redirect
-from forge_cli.toolsets.shell.programs.names import below
+from forge_cli.toolsets.shell.programs.table import below
 
 CD_LEAVES = "cd may leave the working directory"
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")

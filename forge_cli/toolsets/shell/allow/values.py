@@ -16,7 +16,7 @@ from forge_cli.toolsets.shell.allow.lexer import (
     Unknown,
     UnreadableLine,
 )
-from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.table import names
 
 COMMANDS_AT_MOST = 5000
 VALUES_AT_MOST = 64

@@ -9,8 +9,7 @@ from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
-from forge_cli.toolsets.shell.block.globs import could_be
-from forge_cli.toolsets.shell.block.quoting import ansi_characters, protect, restore
+from forge_cli.toolsets.shell.block.quoting import ansi_characters, could_be, protect, restore
 
 _FIRST_MARK, _MARKS_MAX = 0xF0000, 0xFFF0
 _MARK = re.compile("[\U000f0000-\U000ffffd]")

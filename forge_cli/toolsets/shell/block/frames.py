@@ -1,4 +1,4 @@
-"""The find of the generous scan: words, in frames that follow the nesting of a text, and the commands they make."""
+"""The find of the generous scan: words, in frames that follow the nesting of a text, here-documents, and commands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Literal, NamedTuple
 
 from forge_cli.toolsets.shell.block.expansions import Assignment, Expansion, unmarked
 from forge_cli.toolsets.shell.block.quoting import expand_braces, protect, restore
-from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.table import names
 
 FrameKind = Literal["commands", "subst", "quotes", "braces", "bracket"]
+
+_DELIMITER = re.compile(r"[ \t]*((?:[^ \t\n;&|()<>\"'\\`$]|\\[^\n]|'[^'\n]*'|\"[^\"\n]*\")+)(?![$`\\\"'])")
+_LINE_MAX = 256
+"""A line that is longer is not the end of a here-document that anybody means."""
+_QUOTING = re.compile(r"\\(.)|['\"]")
 
 
 class FoundCommand(NamedTuple):
@@ -236,3 +241,66 @@ def _found_again(found: FoundCommand, marked: list[str], result: Scanned) -> Non
     if marked:
         again = found._replace(words=words, literal=False, marked=marked if found.marked else ())
         result.found.append(again)
+
+
+@dataclass(frozen=True)
+class _Heredoc:
+    delimiter: str
+    expands: bool
+    tabs: bool
+    depth: int
+
+
+class Heredocs:
+    """Those that a line has announced and whose bodies follow it."""
+
+    def __init__(self, text: str, result: Scanned) -> None:
+        self._text = text
+        self._result = result
+        self._pending: list[_Heredoc] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def announce(self, pos: int, *, tabs: bool, depth: int) -> int:
+        """Read the delimiter after ``<<``; the place to continue."""
+        found = _DELIMITER.match(self._text, pos)
+        if found is None:
+            self._result.doubt = True
+            return pos
+        bare = _QUOTING.sub(r"\1", found[1])
+        self._pending.append(_Heredoc(bare, bare == found[1], tabs, depth))
+        return found.end()
+
+    def skip(self, pos: int, depth: int) -> int:
+        """Pass over the bodies that start at ``pos``; where the next line of commands starts."""
+        for heredoc in self._pending:
+            if heredoc.depth != depth:
+                self._result.doubt = True
+            pos = self._skip(heredoc, pos)
+        self._pending.clear()
+        return pos
+
+    def _skip(self, heredoc: _Heredoc, start: int) -> int:
+        pos, before = start, ""
+        while pos < len(self._text):
+            end = self._text.find("\n", pos)
+            end = len(self._text) if end < 0 else end
+            line = before + self._text[pos:end]
+            if heredoc.expands and line.endswith("\\") and len(line) < _LINE_MAX and not line.endswith("\\\\"):
+                pos, before = end + 1, line[:-1]
+                continue
+            before = ""
+            if (line.lstrip("\t") if heredoc.tabs else line) == heredoc.delimiter:
+                self._keep(self._text[start:pos], heredoc.expands)
+                return min(end + 1, len(self._text))
+            pos = end + 1
+        self._result.doubt = True
+        self._keep(self._text[start:], heredoc.expands)
+        return len(self._text)
+
+    def _keep(self, body: str, expands: bool) -> None:
+        self._result.data.append(body)
+        if expands:
+            self._result.bodies.append(body)
+            self._result.doubt = self._result.doubt or "\\\n" in body

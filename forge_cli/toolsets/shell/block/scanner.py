@@ -9,8 +9,15 @@ from __future__ import annotations
 import re
 
 from forge_cli.toolsets.shell.block.expansions import Assignment, Expansion, Marks, defaults
-from forge_cli.toolsets.shell.block.frames import RESERVED, FoundCommand, Frame, FrameKind, ScanBudget, Scanned
-from forge_cli.toolsets.shell.block.heredocs import Heredocs
+from forge_cli.toolsets.shell.block.frames import (
+    RESERVED,
+    FoundCommand,
+    Frame,
+    FrameKind,
+    Heredocs,
+    ScanBudget,
+    Scanned,
+)
 from forge_cli.toolsets.shell.block.quoting import ansi_c, protect
 
 _COMMAND = re.compile(

@@ -11,11 +11,10 @@ from functools import cached_property
 from forge_cli.toolsets.shell.block.bare import bare_words, expanding_words, expands
 from forge_cli.toolsets.shell.block.expansions import Marks, Scattered, TooMany, Values
 from forge_cli.toolsets.shell.block.frames import FoundCommand, ScanBudget, Scanned
-from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import ansi_characters, restore
 from forge_cli.toolsets.shell.block.scanner import scan
-from forge_cli.toolsets.shell.block.unwrap import Fed, unwrap
+from forge_cli.toolsets.shell.block.unwrap import Fed, makefile_script, unwrap
 
 _LEVELS = 8
 """Scripts nested deeper than this are not taken apart: their bare text is searched."""

@@ -10,13 +10,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
-from forge_cli.toolsets.shell.programs.named import python_module
 from forge_cli.toolsets.shell.programs.options import options_of
-from forge_cli.toolsets.shell.programs.subcommands import SubcommandRunner, runner_named
+from forge_cli.toolsets.shell.programs.subcommands import (
+    ASSIGNMENT,
+    FIND_ACTIONS,
+    SubcommandRunner,
+    Walked,
+    Wrapper,
+    python_module,
+    runner_named,
+    wrapper_named,
+)
 from forge_cli.toolsets.shell.programs.table import program, program_named
-from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT, FIND_ACTIONS, Walked, Wrapper, wrapper_named
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _SCRIPT_OPTION = re.compile(r"(?:--[a-z-]+=|-[A-Za-z]*?c)(.*)", re.DOTALL)
@@ -27,6 +33,11 @@ _OPTIONS_UNKNOWN = [Wrapper(operands=operands) for operands in (0, 1)]
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
 _ONLY_ASKS = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
+
+_SHELL = re.compile(r"\$[({]shell\s")
+_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
+_ASSIGNMENT = re.compile(r"^ *(?:(?:export|override)\s+)*(\w+)\s*[:?+!]*=[ \t]*(.*)$", re.MULTILINE)
+_PREFIX = re.compile(r"(^[ \t]*|[;:][ \t]*)[@+-]+", re.MULTILINE)
 
 
 class Fed(NamedTuple):
@@ -304,3 +315,9 @@ class _Unwrapper:
             self._todo.append(pos)
         if stdin or operand in ("", "{}") or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0")):
             self._result.reads_script = True
+
+
+def makefile_script(text: str) -> str:
+    text = _VARIABLE.sub(r"${\1}", _SHELL.sub("$(", text))
+    text = _ASSIGNMENT.sub(lambda found: f"{found[1]}='{found[2]}'\n{found[2]}", text)
+    return _PREFIX.sub(r"\1", text).replace("$$", "$")

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.options import Options, options_of
-from forge_cli.toolsets.shell.programs.table import ProgramRow, program, program_named
+from forge_cli.toolsets.shell.programs.table import ProgramRow, below, program, program_named
 
 _CONFIG_READS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"})
 _CONFIG_SCOPES = frozenset(

@@ -1,17 +1,25 @@
-"""Subcommands: where they stand behind options, which of them start another command, and which a rule has to spell."""
+"""Programs and subcommands that start other programs: how words lead to the command or the tool inside."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from forge_cli.toolsets.shell.programs.options import KnownOptions
-from forge_cli.toolsets.shell.programs.table import program_named
-from forge_cli.toolsets.shell.programs.wrappers import Wrapper
+from forge_cli.toolsets.shell.programs.table import KnownProgram, ProgramRow, program, program_named
 
 _LOOKED_AT = 64
 """Words between a program and its subcommand; no command has more."""
+
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
+FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+Walked = set[tuple[int, int, bool]]
+"""Places in the words, with how many operands are still to come, and whether an option stands before."""
+
+_IN_ENVIRONMENT = re.compile(r"[\w.-]+:[\w.-]+")
+"""``hatch run test:pytest``."""
 
 
 def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
@@ -162,3 +170,129 @@ def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None
     if other:
         return f"{name} {other} may start what a file or a plugin says, or write files here; a rule can spell it"
     return None
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """A program that starts the command among its words; ``operands`` are its own words before that."""
+
+    options: KnownOptions = field(default_factory=KnownOptions)
+    operands: int = 0
+    assigns: bool = False
+    reparses: bool = False
+    """It joins the words and hands them to a shell."""
+    feeds: bool = False
+    """It adds words that come from elsewhere."""
+    command: bool = False
+    """The word itself is the command, as ``k3s kubectl get``."""
+
+    @classmethod
+    def of(cls, row: ProgramRow) -> Wrapper:
+        return cls(KnownOptions.of((row,)), **(row.runs or {}))
+
+    def inner(self, words: Sequence[str], start: int) -> int | None:
+        """The start of the command inside; None when there is none, or an option is not known well enough to tell."""
+        pos = start + 1
+        while pos < len(words):
+            word = words[pos]
+            if word == "--":
+                pos += 1
+                break
+            if self.assigns and ASSIGNMENT.match(word):
+                pos += 1
+                continue
+            if not word.startswith("-"):
+                break
+            taken = self.options.taken(word)
+            if taken is None:
+                return None
+            pos += taken
+        pos += self.operands
+        return pos if pos < len(words) and not words[pos].startswith("-") else None
+
+    def candidates(self, words: Sequence[str], start: int, walked: Walked | None = None) -> Iterator[int]:
+        """Every place where the command inside could start, however the options are to be understood.
+
+        What an earlier walk over the same words has ``walked`` is not walked again: it led to the same places.
+        """
+        walked = set() if walked is None else walked
+        own, after_option = self.operands, False
+        for pos in range(start + 1, len(words)):
+            if (pos, own, after_option) in walked:
+                return
+            walked.add((pos, own, after_option))
+            word = words[pos]
+            if word.startswith("-"):
+                after_option = self.options.taken(word) != 1 and word != "--" and "=" not in word
+            elif self.assigns and "=" in word:
+                after_option = False
+            elif not ASSIGNMENT.match(word):
+                yield pos
+                if wrapper_named(program(word)) or not (own or after_option):
+                    return
+                own -= not after_option
+                after_option = False
+
+
+@lru_cache(maxsize=4096)
+def wrapper_named(name: str) -> Wrapper | None:
+    """The wrapper of that name; None for what is none, or one that may start its command at any word."""
+    return next((Wrapper.of(row) for row in program_named(name).rows if row.runs is not None), None)
+
+
+def starts_commands(found: KnownProgram) -> bool:
+    """Whether a program is there to start the command among its words, or the script that it is given."""
+    return not found.kind.isdisjoint({"shell", "starter"}) or any(row.runs is not None for row in found.rows)
+
+
+def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
+    """The tool that a program is told to start by name, and where it stands."""
+    found = program_named(program(words[0]))
+    tools = found.names("tools")
+    if _IN_ENVIRONMENT.fullmatch(words[0]):
+        return 0, words[0].rpartition(":")[2]
+    if not tools:
+        return None
+    if "modules" in found.kind:
+        module = python_module(words) if "python" in found.kind else _taken_module(words)
+        return (module[0], _tool(module[1])) if module and _tool(module[1]) in tools else None
+    places = list(subcommands(words, 0))
+    places += [
+        after
+        for pos in places
+        if list(words[pos : pos + 1]) in (["run"], ["run-script"])
+        for after in subcommands(words, pos)
+    ]
+    return next(((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in tools), None)
+
+
+def python_module(words: Sequence[str]) -> tuple[int, str] | None:
+    """The module that ``python -m`` starts, and the place of the word that ends with its name."""
+    pos = 1
+    while pos < len(words) and words[pos].startswith("-") and words[pos] != "-":
+        word = words[pos]
+        for place, letter in enumerate(word[1:], 2):
+            if letter == "m" and not word.startswith("--"):
+                if word[place:]:
+                    return pos, word[place:]
+                return (pos + 1, words[pos + 1]) if pos + 1 < len(words) else None
+            if letter in "WX":
+                pos += place == len(word)
+                break
+        pos += 1
+    return None
+
+
+def _taken_module(words: Sequence[str]) -> tuple[int, str] | None:
+    """The same for programs that take ``-m`` among options of their own."""
+    for pos, word in enumerate(words[1:-1], 1):
+        if word in ("-m", "--module"):
+            return pos + 1, words[pos + 1]
+        if word.startswith(("-m", "--module=")):
+            return pos, word.removeprefix("--module=").removeprefix("-m")
+    return None
+
+
+def _tool(module: str) -> str:
+    """``pip.__main__`` and ``pip._internal`` are pip."""
+    return module.partition(".")[0].lower() if module.lower() != "py.test" else "pytest"

@@ -130,3 +130,12 @@ def program(word: str) -> str:
     name = _VERSION.sub("", name)
     cross = _COMPILER.fullmatch(name)
     return cross[1] if cross else name
+
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def below(path: str) -> bool:
+    """Whether a path stays below the working directory."""
+    return path != "" and not path.startswith(("/", "-", "~")) and ".." not in path.split("/")

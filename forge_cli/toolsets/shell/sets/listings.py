@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from forge_cli.toolsets.shell.allow.lexer import Unknown
-from forge_cli.toolsets.shell.programs.names import below, names
+from forge_cli.toolsets.shell.programs.table import below, names
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow
 
 _GLOB = re.compile(r"[*?\[]")
