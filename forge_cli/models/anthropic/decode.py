@@ -35,7 +35,7 @@ def is_last(event: Any) -> bool:
 class MessageAnswer:
     """One answer so far; nothing in it counts before it is ``whole``."""
 
-    taken: Set[str] = frozenset()
+    taken: Sequence[Set[str]] = ()
     """Ids of earlier calls; one that comes again, or is illegal, is replaced, or the API would refuse what follows."""
     blocks: list[Block] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -99,9 +99,9 @@ class MessageAnswer:
         except (ValueError, RecursionError):
             value = None
         block["input"] = value if isinstance(value, dict) else {}
-        taken = {*self.taken, *(call.id for call in self.calls)}
+        taken = (*self.taken, {call.id for call in self.calls})
         own = isinstance(block["id"], str) and is_legal_id(block["id"])
-        if not own or block["id"] in taken:
+        if not own or any(block["id"] in ids for ids in taken):
             block["id"] = f"toolu_{token_hex(12)}"
         return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
 

@@ -1,10 +1,12 @@
-"""Requests as bytes, of which each begins with those of the one before."""
+"""Requests as bytes: each message is encoded once and the bytes are joined, so a long conversation stays linear."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from operator import is_
+from typing import NamedTuple
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
@@ -24,16 +26,26 @@ PDF = "application/pdf"
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _TEXT_TYPE = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)")
+_MARK, _END = b',"cache_control":{"type":"ephemeral"}', b"}]}"
+"""A mark, and what closes the last block of a message behind it."""
+
+
+class _Sent(NamedTuple):
+    """A message that is encoded: who says it, of how many blocks it is, and where it ends in the history."""
+
+    role: str
+    blocks: int
+    end: int
 
 
 class Encoder:
-    """Makes the bodies of one model's requests.
+    """Makes the bodies of one model's requests and keeps what it has encoded.
 
     System prompt, tools and history are byte for byte what they were in the request before, with the new messages after
     them, and marks tell the API where to keep what it has read. The one on the system prompt keeps tools and system
     prompt when the history changes. The one on the last block keeps the history so far: the API sets it by itself where
-    it ``moves_cache``, else it is on the last message. The API finds what it kept no more than 20 blocks before a mark,
-    so where a turn had more, the end of the request before is marked as well.
+    it ``moves_cache``, else it is in the bytes of the last message. The API finds what it kept no more than 20 blocks
+    before a mark, so where a turn had more, the end of the request before is marked as well.
     """
 
     def __init__(
@@ -52,31 +64,46 @@ class Encoder:
         if moves_cache:
             self._start["cache_control"] = CACHED
         self._moves_cache = moves_cache
+        self._fixed: tuple[str, tuple[ToolSpec, ...]] | None = None
+        self._head = b""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._seen: list[Message] = []
+        self._sent: list[_Sent] = []
+        self._history = bytearray()
+        self._ids = RequestIds()
+        self.call_ids: set[str] = set()
+        """The ids of the calls in the messages so far."""
 
     def body(self, request: ModelRequest, unfinished: Sequence[Block] = ()) -> bytes:
-        """The whole request; ``unfinished`` is what the model has said of a turn that it paused.
+        """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
+        fixed = (request.system, tuple(request.tools))
+        if fixed != self._fixed:
+            self._fixed, self._head = fixed, self._encode_head(*fixed)
+        self._catch_up(request.messages)
+        paused = b"," + _message("assistant", unfinished) if unfinished else b""
+        return b"".join((self._head, *self._marked_history(), paused, b"]}"))
 
-        The API refuses a message without content, so an empty one is left out.
-        """
-        ids = RequestIds()
-        encoded = [(message.role, self._encode(ids.mend(message))) for message in request.messages]
-        sent = [("assistant" if role == "assistant" else "user", blocks) for role, blocks in encoded if blocks]
-        for at in self._marks(sent):
-            sent[at][1][-1] = {**sent[at][1][-1], "cache_control": CACHED}
-        paused = [("assistant", unfinished)] if unfinished else []
-        messages = (json_bytes({"role": role, "content": blocks}) for role, blocks in (*sent, *paused))
-        head = json_bytes(self._head(request.system, request.tools))
-        return b"".join((head[:-1], b',"messages":[', b",".join(messages), b"]}"))
+    def _marked_history(self) -> Iterator[bytes | memoryview]:
+        """The messages, those with a mark apart from the bytes that are always the same."""
+        history, start = memoryview(self._history), 0
+        for end in self._marks():
+            yield history[start : end - len(_END)]
+            yield _MARK
+            start = end - len(_END)
+        yield history[start:]
 
-    def _marks(self, sent: Sequence[tuple[str, Sequence[Block]]]) -> Iterator[int]:
-        """The messages that carry a mark on their last block."""
-        answer = next((at for at in reversed(range(len(sent))) if sent[at][0] == "assistant"), 0)
-        if answer and sum(len(blocks) for _, blocks in sent[answer:]) >= LOOKBACK:
-            yield answer - 1
+    def _marks(self) -> Iterator[int]:
+        """The ends of the messages that carry a mark."""
+        sent = self._sent
+        answer = next((at for at in reversed(range(len(sent))) if sent[at].role == "assistant"), 0)
+        if answer and sum(message.blocks for message in sent[answer:]) >= LOOKBACK:
+            yield sent[answer - 1].end
         if sent and not self._moves_cache:
-            yield len(sent) - 1
+            yield sent[-1].end
 
-    def _head(self, system: str, tools: Sequence[ToolSpec]) -> JsonObject:
+    def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
         head: JsonObject = dict(self._start)
         if tools:
             head["tools"] = [_tool(spec) for spec in tools]
@@ -84,7 +111,25 @@ class Encoder:
             head["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]
         elif tools:
             head["tools"][-1]["cache_control"] = CACHED
-        return head
+        return json_bytes(head)[:-1] + b',"messages":['
+
+    def _catch_up(self, messages: Sequence[Message]) -> None:
+        """Encode what is new; where the past was rewritten, all of it."""
+        if len(self._seen) > len(messages) or not all(map(is_, self._seen, messages)):
+            self._forget()
+        for message in messages[len(self._seen) :]:
+            self._add(self._ids.mend(message))
+            self._seen.append(message)
+            self.call_ids.update(call.id for call in message.calls)
+
+    def _add(self, message: Message) -> None:
+        """One message at the end; the API refuses one without content, so an empty one is left out."""
+        blocks = self._encode(message)
+        if blocks:
+            role = "assistant" if message.role == "assistant" else "user"
+            encoded = _message(role, blocks)
+            self._history += b"," + encoded if self._history else encoded
+            self._sent.append(_Sent(role, len(blocks), len(self._history)))
 
     def _encode(self, message: Message) -> list[Block]:
         match message.role:
@@ -119,6 +164,10 @@ def _with_ids(blocks: Sequence[Block], calls: Sequence[ToolCall]) -> Iterator[Bl
 def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
     """The content of a message's ``native``: the blocks as they came, and from whom."""
     return {"model": model, "content": list(blocks)}
+
+
+def _message(role: str, blocks: Sequence[Block]) -> bytes:
+    return json_bytes({"role": role, "content": blocks})
 
 
 def _text(text: str) -> Iterator[Block]:

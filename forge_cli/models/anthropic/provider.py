@@ -61,10 +61,10 @@ class AnthropicModel:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
         text, usage = "", Usage()
-        taken = {call.id for message in request.messages for call in message.calls}
+        taken = frozenset[str]()
         for _ in range(PAUSES):
             answer, body = MessageAnswer(), self._encoder.body(request, said)
-            async with aclosing(self._ask(body, taken)) as pieces:
+            async with aclosing(self._ask(body, self._encoder.call_ids, taken)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, MessageAnswer):
                         answer = piece
@@ -101,7 +101,7 @@ class AnthropicModel:
             case _:
                 return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]
 
-    async def _ask(self, body: bytes, taken: Set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
+    async def _ask(self, body: bytes, *taken: Set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
         for attempt in count(1):
             answer, some, shown = MessageAnswer(taken), False, False

@@ -6,8 +6,9 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
+from operator import is_
 
-from forge_cli.core.messages import Delta, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
+from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
 from forge_cli.core.notify import READING, Notify
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
@@ -22,7 +23,7 @@ _ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 
 class OpenAIModel:
-    """``openai:MODEL``."""
+    """``openai:MODEL``. What was sent before is not encoded again: a long conversation stays linear."""
 
     def __init__(
         self,
@@ -45,6 +46,12 @@ class OpenAIModel:
         self._notify = notify
         self._retry = Retry(self.name, notify, server.clean, delays)
         self._told = ""
+        self._sent: list[Message] = []
+        self._history = bytearray()
+        self._request_ids = RequestIds()
+        self._ids: set[str] = set()
+        self._head: tuple[Sequence[ToolSpec], str, bytes] | None = None
+        """Tools and system prompt of the last request, and the beginning of it."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
@@ -67,12 +74,13 @@ class OpenAIModel:
                     break
                 if self._more.get(WANTS_PROGRESS) and WANTS_PROGRESS in failure.problem:
                     self._more = {key: value for key, value in self._more.items() if key != WANTS_PROGRESS}
+                    self._head = None
                     body = self._body(request)
                     continue
                 await self._retry.wait(attempt, failure)
                 if self._dialect.shows_text and answer.pieces:
                     yield Restart(self._server.clean(failure.problem))
-        for delta in self._conclude(answer, request):
+        for delta in self._conclude(answer):
             yield delta
 
     async def aclose(self) -> None:
@@ -88,11 +96,16 @@ class OpenAIModel:
                     self._told = told
                     self._notify("info", told)
 
-    def _conclude(self, answer: ChatAnswer, request: ModelRequest) -> list[Delta]:
-        taken = {call.id for message in request.messages for call in message.calls}
-        text, calls = self._dialect.read(answer, taken)
+    def _call_as_text(self, text: str) -> str | None:
+        """The tool that an answer names as a call would, in JSON; small models write calls so."""
+        named = _NAMED.search(text)
+        offered = {tool.name for tool in self._head[0]} if self._head else set()
+        return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None
+
+    def _conclude(self, answer: ChatAnswer) -> list[Delta]:
+        text, calls = self._dialect.read(answer, self._ids)
         stop = "tool_use" if calls and answer.stop == "end" else answer.stop
-        if not calls and (name := _call_as_text(text, request.tools)):
+        if not calls and (name := self._call_as_text(text)):
             hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
             self._notify("warning", f"{self.name}: a call of {name} was written as text, so it was not made; {hint}")
         if stop == "max_tokens":
@@ -108,22 +121,31 @@ class OpenAIModel:
 
     def _body(self, request: ModelRequest) -> bytes:
         """The request as bytes, the history last: the next request begins with the same ones."""
+        system = self._dialect.system(request)
+        if self._head is None or self._head[0] is not request.tools or self._head[1] != system:
+            self._head = request.tools, system, self._encode_head(request.tools, system)
+        self._catch_up(request.messages)
+        between = b"," if system and self._history else b""
+        return b"".join((self._head[2], between, self._history, b"]}"))
+
+    def _encode_head(self, tools: Sequence[ToolSpec], system: str) -> bytes:
         head: JsonObject = {
             "model": self._model,
             "stream": True,
             "stream_options": {"include_usage": True},
             **self._more,
-            **self._dialect.offer(request.tools),
+            **self._dialect.offer(tools),
         }
-        system, ids = self._dialect.system(request), RequestIds()
-        messages: list[JsonObject] = [{"role": "system", "content": system}] if system else []
-        for message in request.messages:
-            messages += self._dialect.encode(ids.mend(message))
-        return b"".join((json_bytes(head)[:-1], b',"messages":[', b",".join(map(json_bytes, messages)), b"]}"))
+        first = json_bytes({"role": "system", "content": system}) if system else b""
+        return b"".join((json_bytes(head)[:-1], b',"messages":[', first))
 
-
-def _call_as_text(text: str, tools: Sequence[ToolSpec]) -> str | None:
-    """The tool that an answer names as a call would, in JSON; small models write calls so."""
-    named = _NAMED.search(text)
-    offered = {tool.name for tool in tools}
-    return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None
+    def _catch_up(self, messages: Sequence[Message]) -> None:
+        """Encode what is new; where the past was rewritten, all of it."""
+        if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
+            self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
+        new = messages[len(self._sent) :]
+        if said := [part for message in new for part in self._dialect.encode(self._request_ids.mend(message))]:
+            self._history += b"," if self._history else b""
+            self._history += json_bytes(said)[1:-1]
+        self._sent += new
+        self._ids.update([call.id for message in new for call in message.calls])

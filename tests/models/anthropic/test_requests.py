@@ -3,6 +3,7 @@
 Covers forge_cli.models.anthropic.catalog, forge_cli.models.anthropic.encode, forge_cli.models.json_body.
 """
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -164,6 +165,23 @@ def test_each_request_begins_with_the_bytes_of_the_one_before(api: Api, talk: Ta
         assert after.startswith(before[:-2] + b",")
 
 
+def test_history_that_was_rewritten_is_encoded_anew() -> None:
+    encoder = Encoder(MODEL, 100)
+    first = [Message("user", "One"), Message("assistant", "Two"), Message("user", "Three")]
+    encoder.body(ModelRequest("", first, ()))
+    compacted, edited = [Message("user", "Summary"), first[2]], [first[0], Message("assistant", "2"), first[2]]
+    for rewritten in (compacted, edited, first[:1], first):
+        request = ModelRequest("", rewritten, ())
+        assert encoder.body(request) == Encoder(MODEL, 100).body(request)
+
+
+def test_new_tools_and_instructions_are_noticed() -> None:
+    encoder, messages = Encoder(MODEL, 100), [Message("user", "Hi")]
+    for system, tools in [("a", (ADD,)), ("b", (ADD,)), ("b", ()), ("b", (ADD, ToolSpec("mul", "", ADD.input_schema)))]:
+        request = ModelRequest(system, messages, tools)
+        assert encoder.body(request) == Encoder(MODEL, 100).body(request)
+
+
 words = st.text(max_size=12)
 inputs = st.dictionaries(words, st.one_of(st.integers(), words, st.lists(words, max_size=2)), max_size=2)
 
@@ -189,9 +207,13 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 @given(histories(), words)
 def test_any_history_makes_requests_that_are_taken(history: list[Message], system: str) -> None:
+    encoder = Encoder(MODEL, 100)
     for length, message in enumerate(history, 1):
         if message.role != "assistant":
-            Rules().check(HEADERS, Encoder(MODEL, 100).body(ModelRequest(system, history[:length], (ADD,))))
+            request = ModelRequest(system, history[:length], (ADD,))
+            body = encoder.body(request)
+            Rules().check(HEADERS, body)
+            assert json.loads(body) == json.loads(Encoder(MODEL, 100).body(request))
 
 
 def made(ids: tuple[str, str]) -> dict[str, object]:

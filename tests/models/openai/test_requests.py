@@ -1,4 +1,4 @@
-"""What is sent: every call with its result, files as far as a model can see them.
+"""What is sent: each message encoded once, every call with its result, files as far as a model can see them.
 
 Covers forge_cli.models.openai.dialects.
 """
@@ -9,11 +9,11 @@ import pytest
 
 from forge_cli.core.calls import ToolCall, is_legal_id
 from forge_cli.core.media import Image
-from forge_cli.core.messages import Attachment, CallResult, Message
+from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 
 from .server import says
-from .talk import ADD, USER, turn
+from .talk import ADD, USER, turn, turns
 
 CALLED = Message("assistant", "Adding.", (ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {"a": "ü"})))
 GAVE = Message("tool", results=(CallResult("a", "add", "1"), CallResult("b", "add", "a must be a number", True)))
@@ -98,6 +98,25 @@ def test_files(server, make) -> None:
 
 def unseen(what: str) -> dict[str, str]:
     return {"type": "text", "text": f"[The attached file {what} cannot be shown to this model.]"}
+
+
+@pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])
+def test_a_history_that_was_rewritten_is_encoded_anew(server, make, dialect) -> None:
+    summary = Message("user", "In short: 1")
+    server.will(says("a"), says("b"), says("c"))
+    old, new = (USER, CALLED, GAVE), (summary, CALLED, GAVE)
+    turns(make(dialect()), *(ModelRequest("", messages, ()) for messages in (old, new, old)))
+    first, second, third = [request.message_bytes for request in server.requests]
+    assert second == first.replace(b"hello", b"In short: 1")
+    assert third == first
+
+
+def test_tools_may_come_and_go(server, make) -> None:
+    other = ToolSpec("other", "", {"type": "object", "properties": {}})
+    server.will(says("a"), says("b"), says("c"))
+    turns(make(), *(ModelRequest("", (USER,), tools) for tools in ([ADD], [ADD, other], [])))
+    names = [[tool["function"]["name"] for tool in request.body.get("tools", [])] for request in server.requests]
+    assert names == [["add"], ["add", "other"], []]
 
 
 @pytest.mark.parametrize("ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"])
