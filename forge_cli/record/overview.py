@@ -1,10 +1,12 @@
-"""A session at a glance, from a few lines of its log."""
+"""A session at a glance, from a few lines of its log, and an index of all sessions beside the logs."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +23,13 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
-from forge_cli.core.wire import clean_text
+from forge_cli.core.wire import Unreadable, clean_text, read, wire
+from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.log import session_files
-from forge_cli.record.places import holder
+from forge_cli.record.places import holder, sessions_folder
 
 if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
@@ -37,6 +40,11 @@ _TITLE = beginning_at_root(SessionUpdate, ', "title": ')
 _MODEL = beginning_at_root(SessionUpdate, ', "model": ')
 _SAID = beginning_at_root(MessageEvent)
 _TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
+INDEX = ".index.json"
+FORMAT = 2
+"""Changes when the overview of the same log would be another one."""
+TEXT_MAX = 10_000
+"""Characters of a task that are kept; a session with a longer one is read each time."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,11 @@ class Overview:
 
 def overview(path: Path) -> Overview:
     """A session at a glance, with who works on it, which is not in its log; WorkerError where it cannot be read."""
-    seen, pid = read_overview(path), holder(path)
+    return _with_holder(path, read_overview(path))
+
+
+def _with_holder(path: Path, seen: Overview) -> Overview:
+    pid = holder(path)
     return replace(seen, pid=pid, status="running") if pid else seen
 
 
@@ -136,17 +148,44 @@ def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
     return {}, last
 
 
+@contextmanager
+def session_index() -> Iterator[Callable[[Path], Overview]]:
+    """Gives ``overview`` for many sessions: logs that have not changed since the last time are not read again."""
+    folder = sessions_folder()
+    with StampedCache(folder / INDEX) as index:
+        yield partial(_indexed, index)
+        with suppress(OSError):  # sessions that are gone are forgotten
+            index.retain(os.listdir(folder))
+
+
+def _indexed(index: StampedCache, path: Path) -> Overview:
+    try:
+        status = path.stat()
+    except OSError as problem:
+        raise cannot_read(path, problem, "the session ") from None
+    # taken before the log is read: one that grows meanwhile has another stamp the next time
+    stamp = f"{FORMAT} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+    try:
+        seen = read(Overview, index.find(path.name, stamp))
+    except Unreadable:
+        seen = read_overview(path)
+        if len(seen.task) + len(seen.title) <= TEXT_MAX:
+            index.put(path.name, stamp, wire(seen))
+    return _with_holder(path, seen)
+
+
 def readable_sessions() -> Iterator[tuple[Path, Overview]]:
     """Every session that can be read, with its log; the one that was worked on last first."""
-    for path in session_files():
-        with suppress(ForgeError):
-            yield path, overview(path)
+    with session_index() as look:
+        for path in session_files():
+            with suppress(ForgeError):
+                yield path, look(path)
 
 
-def session_row(path: Path) -> dict[str, Any] | None:
+def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] | None:
     """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
     try:
-        seen = {**vars(overview(path))}
+        seen = {**vars(look(path))}
     except WorkerError as error:
         return {"session": path.stem, "error": error.message} if path.exists() else None
     del seen["waits"]

@@ -63,7 +63,7 @@ def lost(keeper: Project, code: int, *argv: str, stdin: str = "") -> list[str]:
 
 
 def is_cache(path: str) -> bool:
-    return path == "cache" or path.startswith("cache/") or path.endswith(".lock")
+    return path == "cache" or path.startswith("cache/") or path.endswith((".lock", ".index.json"))
 
 
 RUN = ("run", "worker.yaml", "-p", "--on-ask", "park")

@@ -93,7 +93,7 @@ def resume_to_the_end(busy: Project, number: int) -> None:
     assert (done.returncode, done.stdout) == ((2, "") if ended else (0, "done\n")), (number, done.stderr)
     counts = Counter(busy.read("left").split())
     assert max(counts.values(), default=0) <= 1, (number, counts)
-    kept = (".jsonl", ".undo", ".lock", ".tmp")
+    kept = (".jsonl", ".undo", ".lock", ".tmp", ".json")
     assert {entry.suffix for entry in (busy.home / "sessions").iterdir()} <= {*kept}, number
     check_logs(busy, 1, number)
 

@@ -34,7 +34,7 @@ from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.log import Log, find_kept, read_readable, session_files, verdict_sentence, verified
-from forge_cli.record.overview import overview, session_row
+from forge_cli.record.overview import overview, session_index, session_row
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
 from forge_cli.record.search import find_hits
 from forge_cli.ui.html.requests import draw_request, list_choices
@@ -218,10 +218,11 @@ class WebSessions:
         return await in_thread(self._inbox)
 
     def _inbox(self) -> list[JsonObject]:
-        return [
-            {**self._waiting_row(path.stem, waiting), "about": _about(session_row(path) or {})}
-            for path, waiting in waiting_requests(_ignore)
-        ]
+        with session_index() as look:
+            return [
+                {**self._waiting_row(path.stem, waiting), "about": _about(session_row(path, look) or {})}
+                for path, waiting in waiting_requests(_ignore)
+            ]
 
     def _waiting_row(self, session: str, waiting: Waiting) -> JsonObject:
         live = self.live.get(session)
@@ -286,8 +287,9 @@ def _ignore(sentence: str) -> None:
 
 
 def _listing(wanted: str) -> list[JsonObject]:
-    rows = ((session_row(path), match) for path, match in _matching(wanted))
-    return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
+    with session_index() as look:
+        rows = ((session_row(path, look), match) for path, match in _matching(wanted))
+        return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
 
 
 def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:

@@ -15,7 +15,7 @@ from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.core.text import counted, cut, local_time
 from forge_cli.core.wire import both_spellings
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import session_row
+from forge_cli.record.overview import session_index, session_row
 from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
@@ -45,7 +45,8 @@ def list_sessions(
     The items of a batch are one row; forge batch status RESULTS lists them.
     """
     on_terminal = sys.stdout.isatty() and not as_json
-    every = [row for path in session_files() if (row := session_row(path))]
+    with session_index() as look:
+        every = [row for path in session_files() if (row := session_row(path, look))]
     found = [row for row in every if worker in (None, row.get("worker")) and (everywhere or _is_here(row))]
     found = found if as_json else _fold_batches(found)
     rows = found[: number or (RECENT if on_terminal else None)]

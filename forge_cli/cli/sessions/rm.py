@@ -12,6 +12,7 @@ from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
 from forge_cli.record.changes import remove_session
 from forge_cli.record.log import find_kept
+from forge_cli.record.overview import session_index
 
 app = new_app()
 
@@ -22,6 +23,10 @@ def rm(
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)
-    for path in paths:
-        remove_session(path)
-        sys.stdout.write(visible(f"removed {path.stem}") + "\n")
+    try:
+        for path in paths:
+            remove_session(path)
+            sys.stdout.write(visible(f"removed {path.stem}") + "\n")
+    finally:
+        with session_index():  # it forgets what is gone
+            pass
