@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from forge_cli.core.errors import ToolError, ToolInterrupted, ToolTimeout
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.processes import LISTED, Finished
 from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
-from forge_cli.core.zones import Zone
 
 RESULT, SESSION = "shell.result", "shell.session"
-COMPILED_BY_FORGE = "forge compiles what lies in /tools itself: call the tool, and errors of the compiler come back"
-_GO = re.compile(r"\bgo\s+(?:build|install|run)\b")
 READ_AT_ONCE = MODEL_LIMIT - 200
 """Bytes of a session's output in one result: what the model would not get to read comes with the next."""
 
 
-def result(command: str, done: Finished, seconds: float, *, tools: Zone | None = None) -> Custom:
-    """A command that has ended; one that failed is an error that carries its output.
-
-    ``tools`` is the zone whose programs forge compiles, if the worker has them.
-    """
+def result(command: str, done: Finished, seconds: float) -> Custom:
+    """A command that has ended; one that failed is an error that carries its output."""
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else describe_end(done)
-    told = _with_hint(state, done, done.stderr)
-    if done.exit_code and tools and _GO.search(command) and (f"/{tools.name}" in command or str(tools.path) in command):
-        told += f"\n{COMPILED_BY_FORGE}"
-    value = _value(command, done, state, told)
+    value = _value(command, done, state, _with_hint(state, done, done.stderr))
     if done.timed_out:
         raise ToolTimeout(state, value=value)
     if done.exit_code != 0:

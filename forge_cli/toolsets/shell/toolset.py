@@ -229,8 +229,7 @@ class ShellToolset(Toolset):
                 interrupted=partial(outcome.interrupted, command),
                 undoable=self._undoable(command, context.call_id),
             )
-        tools = next((zone for zone in self.env.sandbox.zones if zone.name == "tools"), None)
-        return outcome.result(command, done, seconds, tools=tools)
+        return outcome.result(command, done, seconds)
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(
