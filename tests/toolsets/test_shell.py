@@ -1,6 +1,6 @@
 """The toolset ``shell`` as workers use it: what the rules let through, what comes back, and what is left behind.
 
-Covers forge_cli.toolsets.shell.outcome, forge_cli.toolsets.shell.toolset.
+Covers forge_cli.sandbox.processes.outcome, forge_cli.toolsets.shell.toolset.
 """
 
 import os
