@@ -12,7 +12,7 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent, ToolResult
 from forge_cli.core.messages import ToolSpec
-from forge_cli.core.results import Custom, Json, Text
+from forge_cli.core.results import Json, Text
 from forge_cli.core.source import Source
 from forge_cli.core.tool import digest_of
 from forge_cli.schema.tool import Tool
@@ -237,36 +237,6 @@ def test_the_context_comes_by_its_type_whatever_its_name(project: Project, signa
     assert outcome(project, "who").value == Text("wcall_1_1")
 
 
-def test_sync_functions_run_beside_the_loop_and_async_ones_in_it(project: Project) -> None:
-    module = (
-        "import threading\n"
-        "async def here() -> bool: return threading.current_thread() is threading.main_thread()\n"
-        "def there() -> bool: return threading.current_thread() is threading.main_thread()\n"
-    )
-    worker(project, module, "here", "there")
-    seen = project.run(calls(call("here"), call("there")), "done")
-    assert [result.value for result in seen.outcomes] == [Json(True), Json(False)]
-
-
-def test_what_functions_return(project: Project) -> None:
-    module = (
-        "from forge_cli import Custom\n"
-        "def status() -> Custom: return Custom('git.status', {'clean': True}, summary='clean')\n"
-        "def plain() -> dict: return {'kind': 'git.log', 'data': [1]}\n"
-        "def other() -> dict: return {'kind': 'Bad', 'data': [1]}\n"
-        "def bad() -> Custom: return Custom(kind='Bad', data=1)\n"
-    )
-    worker(project, module, "status", "plain", "other", "bad")
-    seen = project.run(calls(call("status"), call("plain"), call("other"), call("bad")), "done")
-    assert [result.value for result in seen.outcomes[:3]] == [
-        Custom("git.status", {"clean": True}, summary="clean"),
-        Custom("git.log", [1]),
-        Json({"kind": "Bad", "data": [1]}),
-    ]
-    assert seen.statuses[3] == "error"
-    assert str(seen.outcomes[3].error).startswith("ValueError: 'Bad' is not a kind for a custom result")
-
-
 def test_modules_beside_the_worker_can_be_imported(project: Project) -> None:
     project.write("beside_for_this_test.py", "VALUE = 42\n")
     worker(project, "from beside_for_this_test import VALUE\ndef value() -> int: return VALUE\n", "value")
@@ -385,48 +355,6 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
 )
 def test_problems_with_their_place(project: Project, module: str, tools: list[str], problem: str) -> None:
     assert problem_of(project, module, *tools).startswith(problem)
-
-
-FULL_TOOL = (
-    "from forge_cli import Tool\n"
-    "SCHEMA = {'type': 'object', 'properties': {'branch': {'type': 'string'}}}\n"
-    "def run(args, context):\n"
-    "    return f\"pushed {args['branch']}\"\n"
-    "push = Tool(name='push', description='Push.', input_schema=SCHEMA, {options})\n"
-)
-
-
-def test_full_tool_objects_as_authors_write_them_work(project: Project) -> None:
-    failures = []
-    for options in (
-        "execute=run, needs_approval=False",
-        "execute=run, needs_approval='preApproved', manual='both'",
-        "execute=run, manual_execution={'mode': 'both', 'label': 'Push', 'category': 'Git'}",
-        "execute=run, effects=['write'], timeout='5'",
-        "execute=lambda args: run(args, None), effects='read', manualExecution='both'",
-        "execute=run, readOnly=True, needsApproval=lambda args: False",
-    ):
-        worker(project, FULL_TOOL.replace("{options}", options), "push")
-        result = outcome(project, "push", branch="main")
-        if (result.status, result.value) != ("success", Text("pushed main")):
-            failures.append((options, result))
-    assert failures == []
-
-
-def test_a_full_tool_object_that_makes_no_sense_is_a_sentence_at_its_line(project: Project) -> None:
-    failures = []
-    for options, problem in (
-        ("execute=run, manual='always'", "SchemaError: push: manual must be"),
-        ("execute=run, manual={'mod': 'both'}", "SchemaError: push: manual must be"),
-        ("execute=run, effects=['delete']", "SchemaError: push: effects must be a list of effects"),
-        ("execute=run, timeout='soon'", "SchemaError: push: timeout must be a number of seconds"),
-        ("execute='run'", "SchemaError: push: execute must be a function"),
-        ("execute=run, manuel='both'", "TypeError: Tool has no option 'manuel'; did you mean 'manual'?"),
-    ):
-        found = problem_of(project, FULL_TOOL.replace("{options}", options), "push")
-        if not found.startswith(f"TOOLS:5:1: cannot be imported: {problem}"):
-            failures.append((options, found))
-    assert failures == []
 
 
 @pytest.mark.parametrize(

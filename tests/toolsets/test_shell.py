@@ -1,6 +1,6 @@
 """The toolset ``shell`` as workers use it: what the rules let through, what comes back, and what is left behind.
 
-Covers forge_cli.toolsets.shell.outcome, forge_cli.toolsets.shell.toolset.
+Covers forge_cli.sandbox.processes.outcome, forge_cli.toolsets.shell.toolset.
 """
 
 import os
@@ -24,7 +24,6 @@ from forge_cli.embedding import InterruptSignal
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
 
-from ..rows import each_row
 from ..sandbox.children import sleepers, tag
 
 needs_proc = pytest.mark.needs("linux")
@@ -617,33 +616,6 @@ def test_a_confined_command_writes_in_its_zones_only(project: Project, home: Pat
     assert "Read-only" in value.data["stderr"]
     assert value.data["exitCode"] == 1
     assert value.data["stdout"].startswith("name: w\n")
-
-
-@pytest.mark.long
-@each_row(
-    ("toolsets", "command", "told_so"),
-    [
-        ("executables: {}", "cd /tools/x; go build; false", True),
-        ("executables: {}", "cd {home}/tools/x; go build -o x x.go; false", True),
-        ("executables: {}", "go run /tools/x/x.go; false", True),
-        ("executables: {}", "go  install /tools/x; false", True),
-        ("executables: {}", "go vet /tools/x; false", False),
-        ("executables: {}", "go build ./x; false", False),
-        ("executables: {}", "go build /tools/x; true", False),
-        ("executables: {}", "cargo build /tools/x; false", False),
-        ("plan: {}", "go build /tools/x; false", False),
-    ],
-)
-def test_who_compiles_a_tool_is_told_that_forge_does(
-    project: Project, toolsets: str, command: str, told_so: bool
-) -> None:
-    project.write(
-        "worker.yaml",
-        "name: w\ninstructions: x\nsandbox: {isolation: off}\n"
-        f"toolsets: {{shell: {{default: preApproved}}, {toolsets}}}\n",
-    )
-    value = told(project, command.format(home=project.home))
-    assert ("forge compiles what lies in /tools itself" in (value.model_text or "")) is told_so
 
 
 def test_off_is_off_without_quotes(project: Project, home: Path) -> None:

@@ -8,16 +8,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import ToolError, ToolInterrupted, ToolTimeout
+from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ToolResult
-from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import (
-    MODEL_LIMIT,
     OUTPUT_LIMIT,
     Custom,
     ResultValue,
@@ -26,12 +25,13 @@ from forge_cli.core.results import (
     is_well_known_kind,
 )
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.text import counted, cut, visible
+from forge_cli.core.text import visible
 from forge_cli.core.tool import Args
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.schema.toolset import ToolsetEnv
@@ -43,27 +43,6 @@ from forge_cli.toolsets.executables.toolchain import ProgramStart, Toolchain, la
 
 KIND = "executable.run"
 _MISSING = re.compile(r"no such file|not found|does(?: not|n't) exist|cannot find|ENOENT", re.IGNORECASE)
-
-
-def interrupted(done: Finished) -> ToolInterrupted:
-    """The error of a program that was stopped with its call: it carries what was printed until then, if any."""
-    printed = done.stdout or done.stderr
-    return ToolInterrupted("interrupted", value=_value(done, "interrupted", INTERRUPTED_CALL) if printed else None)
-
-
-def _value(done: Finished, state: str, told: str) -> Custom:
-    data = {
-        "exitCode": done.exit_code,
-        "signal": done.signal,
-        "stdout": done.stdout,
-        "stderr": done.stderr,
-        "durationMs": done.duration_ms,
-        "timedOut": done.timed_out,
-        "truncated": done.truncated,
-    }
-    errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    read = cut(f"{told}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
-    return Custom(KIND, data, summary=state, model_text=read)
 
 
 def failed(done: Finished) -> bool:
@@ -95,22 +74,6 @@ def _read_result(said: Any) -> ResultValue | None:
     return value if own or is_well_known_kind(said.get("kind")) else None
 
 
-def _describe_end(done: Finished) -> str:
-    if done.exceeded:
-        return f"stopped: {done.exceeded}"
-    if done.exit_code is not None:
-        return f"exit code: {done.exit_code}"
-    return f"ended by signal {done.signal}" if done.signal is not None else "it could not be stopped"
-
-
-def render(value: Custom) -> ResultValue:
-    """The output of a program, and how it ended where that matters."""
-    data = value.data
-    said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr")).removesuffix("\n")
-    state = [] if data.get("exitCode") == 0 else [str(value.summary)]
-    return Text("\n".join(filter(None, [said, *state])) or "(no output)")
-
-
 @dataclass(frozen=True)
 class ProgramRun:
     """How a program ended that had so many seconds."""
@@ -123,14 +86,11 @@ class ProgramRun:
 
     def result(self) -> ResultValue:
         """The result for the model; one that failed is an error with the same result in it."""
-        done = self.done
-        state = f"stopped after {counted(self.seconds, 'second')}" if done.timed_out else _describe_end(done)
+        state = outcome.describe_end(self.done, self.seconds)
         hinted = f"{state} (hint: {self.hint})" if self.hint else state
-        value = _value(done, state, f"{hinted}{done.refusals()}")
-        if failed(done):
-            failure = ToolTimeout if done.timed_out else ToolError
-            raise failure(f"{self.program}: {hinted}", value=value)
-        return own_result(done.stdout) or value
+        value = outcome.value_of(KIND, None, self.done, state, f"{hinted}{self.done.refusals()}")
+        outcome.result(value, self.done, f"{self.program}: {hinted}")
+        return own_result(self.done.stdout) or value
 
 
 class Runner:
@@ -175,7 +135,7 @@ class Runner:
                 together=OUTPUT_LIMIT,
                 pipes=pipes,
                 watch=context.show,
-                interrupted=interrupted,
+                interrupted=partial(outcome.interrupted, KIND, None),
             )
         if pipes:
             await pipes.wait_until_served()
@@ -250,7 +210,7 @@ class ProgramCalls:
         return _result(ToolOutcome.failed(ToolCall(self.context.call_id, name, {}), status, sentence))
 
 
-def _result(outcome: ToolOutcome) -> JsonObject:
-    call, took = outcome.call, outcome.duration_ms
-    event = ToolResult(call.id, call.name, outcome.status, outcome.value, took, outcome.error)
+def _result(made: ToolOutcome) -> JsonObject:
+    call, took = made.call, made.duration_ms
+    event = ToolResult(call.id, call.name, made.status, made.value, took, made.error)
     return {"result": event.payload()}

@@ -25,13 +25,14 @@ from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.processes import outcome
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, LANGUAGES, RUN, Program, Registry, default_language
-from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner, render
+from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import language_of
@@ -322,4 +323,4 @@ def forge_toolsets() -> list[type[Toolset]]:
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
-    return {KIND: render}
+    return {KIND: outcome.render}

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import ToolError, ToolInterrupted
+from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.results import Custom
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
@@ -21,6 +24,7 @@ from forge_cli.toolsets.shell.block.bare import bare_words
 from forge_cli.toolsets.shell.programs.git import GitWords, git_is, git_rows
 from forge_cli.toolsets.shell.programs.table import program, program_named
 
+SESSION = "shell.session"
 INTERRUPT = "\x03"
 SESSIONS_AT_MOST = 8
 _BEYOND_ASCII = 0x80
@@ -130,6 +134,12 @@ class ProcessSession:
                 with suppress(ProcessLookupError):
                     os.kill(one.pid, signal.SIGINT)
 
+    def interrupted(self) -> ToolInterrupted:
+        """The error of a session that was stopped with the call that started it."""
+        output = self.child.stdout.take(outcome.READ_AT_ONCE)
+        value = _value(None, "interrupted", INTERRUPTED_CALL, output, running=False)
+        return ToolInterrupted("interrupted", value=value if output else None)
+
     async def wait(self, seconds: float, show: Callable[[str], None]) -> None:
         """Until the command has ended, or for so long; ``show`` gets what it has printed last."""
         with anyio.move_on_after(seconds):
@@ -159,6 +169,11 @@ def _moves(text: str) -> str:
         return "cd /\n"
 
 
+def _value(number: int | None, state: str, told: str, output: str, *, running: bool, **more: int | None) -> Custom:
+    data = {"sessionId": number, "output": output, "running": running, **more}
+    return Custom(SESSION, data, summary=state, model_text=f"{told}\n{output}")
+
+
 class Sessions:
     """The sessions of one toolset, by number."""
 
@@ -185,6 +200,27 @@ class Sessions:
 
     def close(self, session: ProcessSession) -> None:
         self._sessions.pop(session.number, None)
+
+    async def news(
+        self,
+        session: ProcessSession,
+        milliseconds: int,
+        show: Callable[[str], None],
+        at_most: int = outcome.READ_AT_ONCE,
+    ) -> Custom:
+        """The output of a session since the last time, and whether it still runs; the end of one may be an error."""
+        await session.wait(milliseconds / 1000, show)
+        child, number = session.child, session.number
+        output = child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
+        if child.running or child.stdout.pending:
+            state = f"session_id: {number}{'' if child.running else ' (it has ended; more output waits)'}"
+            return _value(number, state, state, output, running=child.running)
+        self.close(session)
+        done = child.finished()
+        state = outcome.describe_end(done)
+        ended = {"exitCode": done.exit_code, "signal": done.signal}
+        told = outcome.with_hint(state, done, output)
+        return outcome.result(_value(None, state, told, output, running=False, **ended), done, state)
 
     def _known(self) -> str:
         return ", ".join(map(str, self._sessions)) or "none"

@@ -24,6 +24,7 @@ from forge_cli.core.zones import Access
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import Undoable, WorkerProcesses
+from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
@@ -31,9 +32,8 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
-from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
-from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions, may_read_itself
+from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself
 from forge_cli.toolsets.shell.sets.rows import DATA
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
+RESULT = "shell.result"
 _MAY_BE_BLOCKED = "a line that cannot be read in full may run a command that is blocked"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
@@ -226,11 +227,12 @@ class ShellToolset(Toolset):
                 names=self._policy.names_git(command),
                 together=OUTPUT_LIMIT - len(command),
                 watch=context.show,
-                interrupted=partial(outcome.interrupted, command),
+                interrupted=partial(outcome.interrupted, RESULT, command),
                 undoable=self._undoable(command, context.call_id),
             )
-        tools = next((zone for zone in self.env.sandbox.zones if zone.name == "tools"), None)
-        return outcome.result(command, done, seconds, tools=tools)
+        state = outcome.describe_end(done, seconds)
+        told = outcome.with_hint(state, done, done.stderr)
+        return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(
@@ -255,11 +257,11 @@ class ShellToolset(Toolset):
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
         session = self._sessions.add(command, child, encoding=encoding, doubt=doubt)
         try:
-            return await self._news(session, yield_time_ms, context, max_output_tokens * BYTES_A_TOKEN)
+            return await self._sessions.news(session, yield_time_ms, context.show, max_output_tokens * BYTES_A_TOKEN)
         except anyio.get_cancelled_exc_class():
             self._sessions.close(session)
             await child.stop()
-            raise outcome.interrupted_session(child.stdout.take(outcome.READ_AT_ONCE)) from None
+            raise session.interrupted() from None
 
     @tool(needs_approval="_input_approval", preview="_show_session", effects=DOES, timeout=LONGEST)
     async def write_stdin(
@@ -279,7 +281,7 @@ class ShellToolset(Toolset):
             approval = self._line_verdict(session, chars).approval
             session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
             await session.write(data)
-        return await self._news(session, yield_time_ms, context)
+        return await self._sessions.news(session, yield_time_ms, context.show)
 
     async def _try(self, args: Args, context: ToolContext) -> Preview:
         """The effect of the line on a copy, where that can be found out; else only where it would run."""
@@ -358,17 +360,6 @@ class ShellToolset(Toolset):
     def _elsewhere(self, workdir: str | None) -> bool:
         return self._folder(workdir) != self.env.workspace
 
-    async def _news(
-        self, session: ProcessSession, milliseconds: int, context: ToolContext, at_most: int = outcome.READ_AT_ONCE
-    ) -> Custom:
-        """The output of a session since the last time, and whether it still runs."""
-        await session.wait(milliseconds / 1000, context.show)
-        output = session.child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
-        if session.child.running or session.child.stdout.pending:
-            return outcome.open_session(session.number, output, running=session.child.running)
-        self._sessions.close(session)
-        return outcome.ended_session(output, session.child.finished())
-
 
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
@@ -377,4 +368,4 @@ def forge_toolsets() -> list[type[Toolset]]:
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
-    return {outcome.RESULT: outcome.render, outcome.SESSION: outcome.render}
+    return {RESULT: outcome.render, SESSION: outcome.render}

@@ -23,12 +23,12 @@ from forge_cli.core.tool import Args, Preview
 from forge_cli.core.trial import CommandTried, TriedChange, TriedWant, describe_wanted
 from forge_cli.files.difference import unified_diff
 from forge_cli.files.replace import replace_file
+from forge_cli.sandbox.processes.outcome import describe_end
 from forge_cli.sandbox.protected import protected_among
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.changes import Entry, PathChange, What
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import Tried
-from forge_cli.toolsets.shell.outcome import describe_end
 
 LISTED, DIFFED, DIFF_BYTES, OUTPUT = 100, 20, 64_000, 2_000
 """Changes that are listed, files that are compared, bytes of each, and characters of the output that are shown."""

@@ -165,14 +165,6 @@ def test_compiling_waits_for_the_yes_to_the_call(project: Project, write_tool: W
     assert (folder / ".build").exists()
 
 
-def test_nobody_is_asked_about_a_path_outside_the_zones(project: Project, write_tool: WriteTool) -> None:
-    section(project, "{}")
-    write_tool("show", "echo 1", "parameters: [{name: file, type: path}]")
-    seen = project.run(calls(call("show", file="/etc/passwd"), through("show", file="/etc/passwd")), "done", answers=[])
-    assert seen.statuses == ["error", "error"]
-    assert seen.asked == []
-
-
 def test_a_path_outside_the_zones_is_refused_before_any_verdict(project: Project, write_tool: WriteTool) -> None:
     section(project, "{approval: {default: preApproved}}")
     write_tool("show", "echo 1", "parameters: [{name: file, type: path}]")

@@ -31,13 +31,6 @@ def test_a_virtual_path_that_was_not_found_is_explained(project: Project, write_
     assert HINT.removeprefix("cfg: ") in seen.outcomes[0].value.text()
 
 
-def test_with_the_type_that_it_names_it_is_found(project: Project, write_tool: WriteTool) -> None:
-    project.write("worker.yaml", WORKER)
-    project.write("scratch/config.json", "{}")
-    write_tool("cfg", PROGRAM, CONFIG.replace("string", "path"))
-    assert project.run(calls(call("cfg", config="/scratch/config.json")), "done").statuses == ["success"]
-
-
 def test_other_failures_and_other_texts_are_not(project: Project, write_tool: WriteTool) -> None:
     project.write("worker.yaml", WORKER)
     write_tool("cfg", PROGRAM, CONFIG)

@@ -1,7 +1,6 @@
 """Programs as tools: how they are called, and what comes back.
 
-Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.run,
-forge_cli.toolsets.executables.run.
+Covers forge_cli.toolsets.executables.registry, forge_cli.toolsets.executables.run.
 """
 
 import json
@@ -151,16 +150,6 @@ def test_a_program_reads_its_own_folder_and_cannot_change_it(worker: Project, wr
     assert value(seen).data["stdout"] == "mine"
     if not warnings(seen):
         assert (folder / "self.sh").read_text() == before
-
-
-@pytest.mark.parametrize("isolation", ["auto", "off"])
-def test_it_works_confined_or_not(project: Project, write_tool: WriteTool, isolation: str) -> None:
-    options = "executables: {approval: {default: preApproved}}"
-    head = f"name: w\ninstructions: x\nsandbox: {{isolation: {isolation}}}\n"
-    project.write("worker.yaml", f"{head}toolsets:\n  {options}\n")
-    write_tool("make", "echo made > made.txt; cat made.txt")
-    assert value(project.run(calls(call("make")), "done")).data["stdout"] == "made\n"
-    assert project.read("made.txt") == "made\n"
 
 
 def test_a_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:

@@ -126,16 +126,3 @@ def test_a_server_of_the_folder_is_looked_at_by_its_name_once_it_is_trusted(proj
     assert project.forge("trust", ".mcp.json").returncode == 0
     assert project.forge("mcp", "test", "own").returncode == 0
     assert set(listed(project)) == {"own__echo"}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"tools": 7}', '{"tools": [{"name": "echo"}]}', "\0"])
-def test_a_file_that_cannot_be_read_is_nothing_seen(project: Project, content: str) -> None:
-    worker(project, "plain")
-    by_test(project)
-    (file,) = (project.home / "cache" / "mcp").iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
-    file.write_text(content)
-    assert listed(project) == {"s": UNSEEN}
-    by_session(project)
-    assert set(listed(project)) == {"s__echo"}
