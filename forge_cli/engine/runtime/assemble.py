@@ -20,7 +20,6 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure, toolset_title
 from forge_cli.engine.runtime.processes import LateProcesses
-from forge_cli.engine.runtime.runtime_spec import TaskAtHand
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from forge_cli.core.calls import Denial
     from forge_cli.core.errors import Mark
     from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.processes import OpenProcesses
     from forge_cli.engine.runtime.requests import WorkerRequests
+    from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.turns.loop import Tally
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
@@ -74,6 +76,13 @@ def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
     """Is it the very folder of a zone, so that its files can be read there?"""
     real = Path(os.path.realpath(folder))
     return any(zone.path == real for zone in zones)
+
+
+@dataclass
+class TaskAtHand:
+    """The work that what servers ask of a session counts in; None until the worker has some."""
+
+    work: tuple[ModelProvider, Tally, Budget] | None = None
 
 
 @dataclass(frozen=True)
