@@ -192,7 +192,7 @@ class Assembler:
         folder, prepared, make, spare = self.folder, self.prepared, self.make_zones, self.spare
         if self._only_reads and make:
             make, spare = False, temporary_folder(self.stack)
-        outer = self.parent.guard.sandbox if self.parent else None
+        outer = self.parent.guard.judge.sandbox if self.parent else None
         zones = self._find_zones(outer, make, spare)
         protected, isolation = prepared.protected, folder.isolation
         if outer is not None:

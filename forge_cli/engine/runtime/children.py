@@ -41,7 +41,7 @@ def check_child(parent: OpenWorker, worker: Worker) -> None:
     if len(parent.workers) > MAX_DEPTH:
         deep = f"would be {len(parent.workers)} workers deep, and {MAX_DEPTH} is the most"
         raise ToolError(f"'{worker.name}' {deep}: {names}")
-    if files.caps.can_write_silently(parent.assembly.guard.sandbox, worker.path):
+    if files.caps.can_write_silently(parent.assembly.guard.judge.sandbox, worker.path):
         raise ToolError(
             f"'{worker.name}' is not called: '{parent.spec.worker.name}' can change {worker.path} without asking, "
             "and so what it may do; keep worker files out of zones that pre-approve writing"
