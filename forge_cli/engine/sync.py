@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Unpack
 
-from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import start_loop
-from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import Event
-from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import ModelProvider
-from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.files.worker import Limits, Worker
-from forge_cli.record.open import OpenSession
-
-
-class RuntimeOptions(TypedDict, total=False):
-    """The options of a WorkerRuntime, by their names there."""
-
-    model: str | ModelProvider | None
-    approval_mode: ApprovalMode | str | None
-    approval_callback: ApprovalCallback | None
-    on_event: Callable[[Event], None] | None
-    interrupt_signal: InterruptSignal | None
-    bus: EventBus | None
-    workspace: Path | None
-    on_ask: OnAsk
-    limits: Limits | None
-    output_schema: Mapping[str, Any] | None
-    session: OpenSession | None
-    read_only: bool
+from forge_cli.engine.runtime.runtime_spec import RuntimeOptions
+from forge_cli.files.worker import Worker
 
 
 def run_sync(worker: Worker, task: str, **options: Unpack[RuntimeOptions]) -> WorkerResult:

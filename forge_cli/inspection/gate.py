@@ -70,9 +70,9 @@ async def _judge(
     caller: str = Caller.MODEL.value,
 ) -> Outlook:
     guard = assembly.guard
-    if tool not in guard.offers and (why := why_missing(assembly.toolbox, tool)):
+    if tool not in guard.judge.offers and (why := why_missing(assembly.toolbox, tool)):
         return Outlook(answer_of(tool, "refused", why))
-    return await verdict_on(guard, call_of(guard.offers.get(tool), tool, args, typed), Caller(caller))
+    return await verdict_on(guard, call_of(guard.judge.offers.get(tool), tool, args, typed), Caller(caller))
 
 
 def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:

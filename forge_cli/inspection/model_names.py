@@ -9,7 +9,6 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
-from forge_cli.engine.gate.deferred import DeferredTools
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
@@ -62,12 +61,12 @@ async def share_of_window(tokens: int, worker: str | None) -> str | None:
     return f"{tokens / window:.1%} of the window of {model}" if window else None
 
 
-async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> DeferredTools:
+async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> OfferedTools:
     """The tools of a worker as its model would be told of them first."""
     room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
-    deferred = DeferredTools(OfferedTools(assembly.toolbox, room))
-    await deferred.start()
-    return deferred
+    offered = OfferedTools(assembly.toolbox, room)
+    await offered.start()
+    return offered
 
 
 def _model_of(worker: Worker | None, settings: Settings) -> tuple[str | None, int | None]:

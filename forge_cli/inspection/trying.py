@@ -31,7 +31,7 @@ async def try_line(
     bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
     async with opened(load_worker(worker), workspace=workspace, bus=bus) as assembly:
         guard = assembly.guard
-        call = call_of(guard.offers.get(tool), tool, args, typed)
+        call = call_of(guard.judge.offers.get(tool), tool, args, typed)
         answer = (await verdict_on(guard, call, Caller.MODEL)).answer
         if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
             return answer

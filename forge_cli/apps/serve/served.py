@@ -248,7 +248,7 @@ class ServedWorker:
         if self._ending is not None:
             stop = Interrupted(self._ending)
             ending = Ending("", "interrupted", stop.exit_code, self._ending)
-        result = WorkerResult.without_work(ending, session_id=self._session.id, worker=self.worker.name, model=CLIENTS)
+        result = WorkerResult.of(ending, session_id=self._session.id, worker=self.worker.name, model=CLIENTS)
         return replace(result, tool_calls=self.made)
 
 

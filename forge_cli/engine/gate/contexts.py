@@ -44,7 +44,7 @@ def context_of(
         tool=judged.tool.name,
         worker=guard.judge.worker,
         workspace=guard.judge.workspace,
-        sandbox=guard.sandbox.view(judged.places, changes=requested is not None),
+        sandbox=guard.judge.sandbox.view(judged.places, changes=requested is not None),
         interrupt=guard.interrupt,
         paths=judged.paths,
         stamp=stamp,
@@ -124,5 +124,5 @@ class ToolCalls:
         raise asyncio.CancelledError
 
     def schema(self, name: str) -> JsonObject | None:
-        offer = self._guard.offers.get(name)
+        offer = self._guard.judge.offers.get(name)
         return offer.tool.schema.json_schema if offer else None

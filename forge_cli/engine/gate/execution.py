@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
@@ -20,10 +20,11 @@ from forge_cli.core import bounds
 from forge_cli.core.context import executing
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT, Args
+from forge_cli.engine import gate
 
 if TYPE_CHECKING:
-    from forge_cli.core.context import ToolContext
     from forge_cli.core.trial import CommandTried
+    from forge_cli.engine.gate.guard import Guard, Requested
     from forge_cli.engine.gate.judge import Judged
 
 T = TypeVar("T")
@@ -139,12 +140,14 @@ def _kept(performed: Performed) -> Any:
     return performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
 
 
-async def perform_tool(consented: Consented, clock: CallClock, new_context: Callable[[], ToolContext]) -> Performed:
+async def perform_tool(guard: Guard, requested: Requested, consented: Consented, clock: CallClock) -> Performed:
     """Let a tool do its work; one that takes no context gets none, and nothing is loaded for it."""
-    call, execute, args = consented.judged.call, consented.judged.tool.execute, deepcopy(consented.judged.args)
-    context: Any = new_context() if getattr(execute, "takes_context", True) else None
-    with executing(call.id):
-        return await perform(f"{TOOL}{call.name}", clock, lambda: execute(args, context))
+    judged, context = consented.judged, cast(Any, None)
+    execute, args = judged.tool.execute, deepcopy(judged.args)
+    if getattr(execute, "takes_context", True):
+        context = gate.contexts.context_of(guard, judged, requested, consented.stamp)
+    with executing(judged.call.id):
+        return await perform(f"{TOOL}{judged.call.name}", clock, lambda: execute(args, context))
 
 
 def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:

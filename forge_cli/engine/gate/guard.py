@@ -6,10 +6,9 @@ Requested, Judged, Consented, Performed, Outcome: each is made of the one before
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
@@ -28,13 +27,11 @@ from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusa
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
-    from forge_cli.core.context import Delegation, ToolContext
+    from forge_cli.core.context import Delegation
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.execution import Performed
-    from forge_cli.engine.gate.offer import Offer
     from forge_cli.engine.replay.replay import Replay
-    from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
@@ -77,14 +74,6 @@ class Guard:
     ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
     """Puts a form to the person: who asks, what, and the schema of the answer."""
 
-    @property
-    def offers(self) -> Mapping[str, Offer]:
-        return self.judge.offers
-
-    @property
-    def sandbox(self) -> Sandbox:
-        return self.judge.sandbox
-
     async def call(
         self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
     ) -> ToolOutcome:
@@ -112,14 +101,19 @@ class Guard:
             return gate.consent.Consent(self).take_recorded(judged, known)
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
-            consented = await self._consent(requested, judged)
+            verdict, mode = judged.verdict, self.controller.session_mode
+            if verdict.approval is Approval.PRE_APPROVED and self.judge.reopened is None and mode == "ask":
+                self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
+                consented = Consented(judged)
+            else:
+                consented = await gate.consent.Consent(self).settle(requested, judged)
             if self.sync_consent:
                 await self.sync_consent()
             self._check_interrupt()
             if self.judge.reopened:
                 self.judge.reopened.start(call)
             clock = requested.clock = CallClock(judged.tool.timeout)
-            performed = await perform_tool(consented, clock, partial(self._context, requested, consented))
+            performed = await perform_tool(self, requested, consented, clock)
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
@@ -129,14 +123,6 @@ class Guard:
             judged = await self._judge_again(judged, performed.error)
         raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
 
-    async def _consent(self, requested: Requested, judged: Judged) -> Consented:
-        """Get consent, of which a call that the policy allows needs no more."""
-        verdict, mode = judged.verdict, self.controller.session_mode
-        if verdict.approval is Approval.PRE_APPROVED and self.judge.reopened is None and mode == "ask":
-            self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
-            return Consented(judged)
-        return await gate.consent.Consent(self).settle(requested, judged)
-
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """Judge a call as things are now, since what was approved no longer holds: it asks at least."""
         again = await self.judge.verdict(judged.call, judged.caller)
@@ -145,9 +131,6 @@ class Guard:
         reason = f"{stale}; what was approved no longer holds, so it asks again"
         return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))
 
-    def _context(self, requested: Requested, consented: Consented) -> ToolContext:
-        return gate.contexts.context_of(self, consented.judged, requested, consented.stamp)
-
     def _check_interrupt(self) -> None:
         """Code that never waits would not notice the end of the scope around it."""
         if self.interrupt.interrupted:
@@ -155,7 +138,7 @@ class Guard:
 
     async def judge_parallel(self, call: ToolCall) -> Judged | None:
         """The verdict on a call of the model that only reads and needs no consent; None for any other."""
-        offer = self.offers.get(call.name)
+        offer = self.judge.offers.get(call.name)
         if offer is None or not offer.tool.read_only or self.is_reopened(call) or self.repeated:
             return None
         with self.interrupt.scope(), suppress(Refusal):
@@ -205,7 +188,7 @@ class Guard:
 
     def finish(self, outcome: ToolOutcome) -> ToolOutcome:
         """Put the one outcome of a call on record."""
-        call, offer = outcome.call, self.offers.get(outcome.call.name)
+        call, offer = outcome.call, self.judge.offers.get(outcome.call.name)
         self.bus.emit(
             ToolResult(
                 call.id,
@@ -260,7 +243,7 @@ async def conclude(
     guard.network_denials.clear()
     if guard.repeated:
         outcome = guard.repeated.compared(outcome)
-    elif (offer := guard.offers.get(call.name)) and offer.tool.on_outcome:
+    elif (offer := guard.judge.offers.get(call.name)) and offer.tool.on_outcome:
         try:
             consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
         except Exception as error:  # third-party code, and nothing depends on it

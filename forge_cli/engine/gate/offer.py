@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from forge_cli.core.source import Source
 from forge_cli.engine import gate
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
@@ -15,10 +16,13 @@ from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
-    from forge_cli.engine.gate.deferred import DeferredTools
     from forge_cli.engine.gate.toolbox import Toolbox
 
 FIND_TOOLS = "find_tools"
+SERVERS = "mcp"
+"""The toolset whose tools are deferred before those of any other."""
+OWN = Source("builtin", "forge")
+Group = tuple[str, str]
 WINDOW = 128_000
 """Tokens that a model is taken to have room for where its window is not known."""
 BYTES_A_TOKEN = 3
@@ -78,7 +82,10 @@ class ToolRoom:
 
 
 class OfferedTools:
-    """The tools of each turn; from the moment on when they do not fit any more, ``DeferredTools`` chooses them."""
+    """The tools of each turn: all of them, until they do not fit any more; what the model has loaded stays.
+
+    Every tool can be called, loaded or not: a call passes the gate like any other, and loads its tool.
+    """
 
     def __init__(
         self,
@@ -91,41 +98,51 @@ class OfferedTools:
     ) -> None:
         """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one."""
         self.toolbox, self.room, self.tell = toolbox, room, tell
-        self._known, self.recorded = tuple(known), recorded
-        self._deferred: DeferredTools | None = None
+        self.names, self.recorded = tuple(recorded or known), recorded
+        """The tools whose definitions the model was given last."""
+        self.groups: set[Group] = set()
+        """Those that are deferred."""
+        self._loaded: dict[str, None] = {}
 
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
-        if self._deferred is None and not self._fit:
-            self._deferred = gate.deferred.DeferredTools(self)
-        if self._deferred:
-            await self._deferred.start()
+        if not self._fit and gate.deferred.defer(self):
+            await self.toolbox.refresh()
 
     async def refresh(self) -> list[Tool]:
-        """The tools of the next turn."""
+        """The tools of the next turn; tools that came since may have to be deferred, too."""
         await self.toolbox.refresh()
-        if self._deferred is None:
-            await self.start()
-        if self._deferred:
-            return await self._deferred.refresh()
-        tools = self.toolbox.for_model(self.toolbox.offers.values())
-        self._known = tuple(tool.name for tool in tools)
+        await self.start()
+        offers = self.toolbox.offers
+        kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
+        loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]
+        tools = self.toolbox.for_model([*kept, *loaded])
+        self.names = tuple(tool.name for tool in tools)
         return tools
 
     def note(self, outcomes: Iterable[ToolOutcome]) -> None:
         """Load what was found, and what was called without being loaded."""
-        if self._deferred:
-            self._deferred.note(outcomes)
+        for outcome in outcomes if self.groups else ():
+            self.load(gate.deferred.found_by(outcome))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tools whose definitions the model was given last."""
-        return self._deferred.offered if self._deferred else self._known
+    def load(self, names: Iterable[str]) -> None:
+        offers = self.toolbox.offers
+        self._loaded.update((name, None) for name in names if name in offers and self.is_deferred(offers[name]))
+
+    def is_deferred(self, offer: Offer) -> bool:
+        """Was it deferred, whether or not it is loaded by now?"""
+        return bool(self.groups) and group_of(offer) in self.groups
 
     @property
     def _fit(self) -> bool:
         """Do all definitions fit? A session that is repeated offers what was offered then."""
         if self.recorded is not None:
-            return FIND_TOOLS not in self.recorded
-        offers = self.toolbox.offers.values()
+            return FIND_TOOLS not in self.recorded or bool(self.groups)
+        offers = [offer for offer in self.toolbox.offers.values() if not self.is_deferred(offer)]
         return sum(offer.tokens for offer in offers if self.toolbox.for_model([offer])) <= self.room.tokens
+
+
+def group_of(offer: Offer) -> Group:
+    """The group that is deferred together: the tools of a toolset from one kind of source, or of one server."""
+    source = offer.tool.source or OWN
+    return offer.toolset, source.origin if offer.toolset == SERVERS else source.kind

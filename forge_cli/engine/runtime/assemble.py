@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from forge_cli import engine, sandbox
 from forge_cli.core.bounds import call_within, wait_within
@@ -19,8 +20,6 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure, toolset_title
-from forge_cli.engine.runtime.processes import LateProcesses
-from forge_cli.engine.runtime.runtime_spec import TaskAtHand
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
@@ -28,21 +27,56 @@ from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, op
 from forge_cli.schema.toolset import ToolsetEnv
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from forge_cli.core.calls import Denial
     from forge_cli.core.errors import Mark
     from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks.hooks import Hooks
     from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
-    from forge_cli.engine.runtime.processes import OpenProcesses
     from forge_cli.engine.runtime.requests import WorkerRequests
+    from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.turns.loop import Tally
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
+    from forge_cli.sandbox.isolation.worker import WorkerProcesses
     from forge_cli.schema.toolset import Toolset, ToolsetConfig
+
+    OpenProcesses = Callable[[type[WorkerProcesses], asyncio.TaskGroup], WorkerProcesses]
+
+
+class LateProcesses:
+    """Calling it gives the processes; leaving its context ends those that were started."""
+
+    def __init__(self, make: OpenProcesses) -> None:
+        self._make = make
+        self._tasks = asyncio.TaskGroup()
+        self._made: WorkerProcesses | None = None
+
+    def __call__(self) -> WorkerProcesses:
+        self._made = self._made or self._make(sandbox.isolation.worker.WorkerProcesses, self._tasks)
+        return self._made
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is not None:
+            await self._made.children.aclose()
+        if isinstance(error, asyncio.CancelledError):
+            await self._tasks.__aexit__(kind, error, trace)
+        else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
+            await self._tasks.__aexit__(None, None, None)
+
 
 PYTHON = Source("local", "Python")
 
@@ -74,6 +108,13 @@ def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
     """Is it the very folder of a zone, so that its files can be read there?"""
     real = Path(os.path.realpath(folder))
     return any(zone.path == real for zone in zones)
+
+
+@dataclass
+class TaskAtHand:
+    """The work that what servers ask of a session counts in; None until the worker has some."""
+
+    work: tuple[ModelProvider, Tally, Budget] | None = None
 
 
 @dataclass(frozen=True)
@@ -183,7 +224,7 @@ class Assembler:
         folder, prepared, make, spare = self.folder, self.prepared, self.make_zones, self.spare
         if self._only_reads and make:
             make, spare = False, temporary_folder(self.stack)
-        outer = self.parent.guard.sandbox if self.parent else None
+        outer = self.parent.guard.judge.sandbox if self.parent else None
         zones = self._find_zones(outer, make, spare)
         protected, isolation = prepared.protected, folder.isolation
         if outer is not None:

@@ -19,7 +19,7 @@ from forge_cli.core.phrases import child_task
 from forge_cli.core.results import Text
 from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.resume import Past, PastChild
+from forge_cli.record.resume import Past, PastChild, Resumed
 from forge_cli.record.state import cut_off_text
 from forge_cli.sandbox import files
 
@@ -41,7 +41,7 @@ def check_child(parent: OpenWorker, worker: Worker) -> None:
     if len(parent.workers) > MAX_DEPTH:
         deep = f"would be {len(parent.workers)} workers deep, and {MAX_DEPTH} is the most"
         raise ToolError(f"'{worker.name}' {deep}: {names}")
-    if files.caps.can_write_silently(parent.assembly.guard.sandbox, worker.path):
+    if files.caps.can_write_silently(parent.assembly.guard.judge.sandbox, worker.path):
         raise ToolError(
             f"'{worker.name}' is not called: '{parent.spec.worker.name}' can change {worker.path} without asking, "
             "and so what it may do; keep worker files out of zones that pre-approve writing"
@@ -93,7 +93,7 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) 
 class Children:
     """The child workers of one runtime; ``results`` are those of its task so far."""
 
-    def __init__(self, make: Callable[..., WorkerRuntime], past: Past | None) -> None:
+    def __init__(self, make: type[WorkerRuntime], past: Past | None) -> None:
         self.results: list[WorkerResult] = []
         self._make = make
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
@@ -116,9 +116,20 @@ class Children:
 
         async def work() -> WorkerResult:
             """How the task ended; a worker that cannot even start has failed."""
-            past, replay = begun.past if begun else None, spec.replay.child(call, worker.name) if spec.replay else None
+            replay = spec.replay.child(call, worker.name) if spec.replay else None
+            child = self._make(
+                worker=worker,
+                approval_callback=spec.approval_callback,
+                interrupt_signal=signal,
+                depth=spec.depth + 1,
+                bus=bus,
+                workspace=parent.folder.workspace,
+                on_ask=spec.on_ask,
+                resume=Resumed(begun.past) if begun else None,
+                wiring=replace(spec, sinks=(), parent=parent, replay=replay),
+            )
             try:
-                async with self._make(worker, parent, bus, signal, past, replay) as runtime:
+                async with child as runtime:
                     result = await runtime.run("" if begun else said, task.attachments)
             except ForgeError as error:
                 result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
@@ -127,7 +138,7 @@ class Children:
             bus.emit(ended)
             return result
 
-        with spec.interrupt.child() as signal:
+        with spec.interrupt_signal.child() as signal:
             return answer_or_raise(await run_to_end(work, signal))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:

@@ -142,8 +142,8 @@ class SessionCommands:
     async def _compact(self, args: Sequence[str]) -> None:
         opened = self._session.opened
         budget = opened.new_budget()
-        opened.spec.interrupt.reset()
-        with deadline(budget, opened.spec.interrupt):
+        opened.spec.interrupt_signal.reset()
+        with deadline(budget, opened.spec.interrupt_signal):
             messages = await opened.loop.compact(Tally(), budget)
         if messages:
             self._say(f"Compacted: {counted(messages, 'message')} replaced by a summary.")

@@ -124,7 +124,7 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
             note(event)
 
         yield count
-        done = WorkerResult.without_work(Ending(""), session_id=session.id, worker=worker.name, model=OTHER_TOOLS)
+        done = WorkerResult.of(Ending(""), session_id=session.id, worker=worker.name, model=OTHER_TOOLS)
         note(SessionEnd(replace(done, tool_calls=calls).wire()))
 
 

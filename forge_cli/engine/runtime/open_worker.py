@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import engine, files, sandbox
+from forge_cli import engine, files, record, sandbox
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
 from forge_cli.core.errors import ModelError
-from forge_cli.core.events import Event, SessionStart
+from forge_cli.core.events import ApprovalRequired, Event, SessionStart
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
@@ -36,6 +36,7 @@ from forge_cli.files.settings import has_policy, untrusted_project
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:
+    from forge_cli.core.bus import EventBus
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.consent import ResumedCalls
@@ -167,7 +168,7 @@ async def assemble_worker(
     assembler = Assembler(
         folder=folder,
         controller=controller,
-        interrupt=spec.interrupt,
+        interrupt=spec.interrupt_signal,
         notify=notify,
         stack=stack,
         parent=spec.parent.assembly if spec.parent else None,
@@ -211,7 +212,7 @@ def _listen(spec: RuntimeSpec, folder: PreparedFolder, stack: AsyncExitStack) ->
 
     def interrupt(event: Event) -> None:
         if isinstance(event, Interrupt):
-            spec.interrupt.interrupt(event.reason)
+            spec.interrupt_signal.interrupt(event.reason)
 
     more = folder.sinks(spec.session_id, spec.bus, repeated=spec.replay is not None) if spec.is_root else ()
     if sinks := (*spec.sinks, *more):
@@ -230,7 +231,20 @@ def _listen(spec: RuntimeSpec, folder: PreparedFolder, stack: AsyncExitStack) ->
     if spec.on_event:
         stack.callback(spec.bus.subscribe(spec.on_event))
     stack.callback(spec.bus.subscribe(interrupt, only=(Interrupt,)))
+    if spec.is_root and spec.session and spec.session.log:
+        _take_answers(spec.bus, spec.session.log.path, stack)
     return open_calls
+
+
+def _take_answers(bus: EventBus, log: Path, stack: AsyncExitStack) -> None:
+    """Give requests the answers that other processes leave; nothing of that is loaded before the first request."""
+
+    def hear(event: Event) -> None:
+        unsubscribe()
+        stack.callback(record.answers.take_answers(bus, log, event))
+
+    unsubscribe = bus.subscribe(hear, only=(ApprovalRequired,))
+    stack.callback(unsubscribe)
 
 
 async def close_model(provider: ModelProvider) -> None:
@@ -287,7 +301,7 @@ async def make_loop(
         offered=offered,
         guard=guard,
         bus=spec.bus,
-        interrupt=spec.interrupt,
+        interrupt=spec.interrupt_signal,
         history=history,
         context=context,
         system=system_prompt(spec.worker, folder.guidance(spec.guidance).text, toolbox, output, environment),

@@ -26,7 +26,7 @@ from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.problems import shown
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
-    from forge_cli.engine.runtime.runtime_spec import TaskAtHand
+    from forge_cli.engine.runtime.assemble import TaskAtHand
 
 SAMPLING = "sampling"
 """The name of such a request in place of a tool."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,22 +43,27 @@ class WorkerResult:
     """Did the provider refuse the key or the model, independent of the task?"""
 
     @classmethod
-    def not_begun(cls, error: ForgeError, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
+    def not_begun(cls, error: ForgeError, *, session_id: str, worker: str) -> WorkerResult:
         """A worker that could not even start has failed."""
         ending = Ending("", "failed", error.exit_code, str(error))
-        return cls.without_work(ending, session_id=session_id, worker=worker, model=model)
+        return cls.of(ending, session_id=session_id, worker=worker)
 
     @classmethod
-    def without_work(cls, ending: Ending, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
-        """The result of a worker that was never open."""
-        return cls(
-            status=ending.status,
-            exit_code=ending.exit_code,
-            response=ending.response,
-            session_id=session_id,
-            worker=worker,
-            model=model,
-            error=ending.error,
+    def of(cls, ending: Ending, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
+        """The result of a task before anything was done for it."""
+        return cls(session_id=session_id, worker=worker, model=model, **vars(ending))
+
+    def with_work(self, tally: Tally, budget: Budget, children: Sequence[WorkerResult]) -> WorkerResult:
+        """The same after work, with the calls and denials of the child workers that took part in it."""
+        return replace(
+            self,
+            turns=tally.turns,
+            tool_calls=tally.calls + sum(child.tool_calls for child in children),
+            denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
+            usage=budget.usage,
+            cost=budget.cost if budget.turns or budget.child_turns else None,  # until then, no price was looked up
+            output=tally.output,
+            duration_ms=round((time.monotonic() - tally.started) * 1000),
         )
 
     @property
@@ -115,31 +121,6 @@ class Ending:
             cause = Interrupted(end.why)
         ending = cls.early(cause, last_text)
         return replace(ending, error="; ".join(filter(None, (ending.error, end.fault))) or None)
-
-
-def build_result(
-    ending: Ending,
-    *,
-    session_id: str,
-    worker: str,
-    model: str,
-    tally: Tally,
-    budget: Budget,
-    children: Sequence[WorkerResult],
-    duration_ms: int,
-) -> WorkerResult:
-    """The result of a task, with the calls and denials of the child workers that took part in it."""
-    return replace(
-        WorkerResult.without_work(ending, session_id=session_id, worker=worker, model=model),
-        turns=tally.turns,
-        tool_calls=tally.calls + sum(child.tool_calls for child in children),
-        denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
-        usage=budget.usage,
-        cost=budget.cost if budget.turns or budget.child_turns else None,  # until then, no price was looked up
-        output=tally.output,
-        duration_ms=duration_ms,
-        refused=ending.refused,
-    )
 
 
 def how_to_answer(sentence: str | None, session_id: str) -> str:

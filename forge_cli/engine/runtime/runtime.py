@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from forge_cli import record
 from forge_cli.core.actions import Interrupt, ManualToolInvoke
-from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import ApprovalRequired, Event, SessionEnd, SessionUpdate, StatusEvent
+from forge_cli.core.events import Event, SessionEnd, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.engine import runtime as parts
-from forge_cli.engine import turns
 from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.engine.runtime.open_worker import OpenWorker, open_worker
-from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
-from forge_cli.engine.runtime.runtime_spec import RuntimeSpec, Wiring
+from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer
+from forge_cli.engine.runtime.runtime_spec import RuntimeOptions, RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
-from forge_cli.files.worker import Limits
-from forge_cli.record.places import SessionLost, new_session_id
+from forge_cli.record.places import SessionLost
 from forge_cli.schema.toolset import Toolset
 
 if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
     from forge_cli.core.context import Delegation
-    from forge_cli.core.messages import Attachment, ModelProvider
-    from forge_cli.engine.gate.controller import ApprovalCallback
-    from forge_cli.engine.replay.replay import Replay
+    from forge_cli.core.messages import Attachment
     from forge_cli.engine.runtime.children import Children
     from forge_cli.engine.runtime.commands import SessionCommands
     from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks, EventStream
     from forge_cli.engine.runtime.reopening import Owner
-    from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.files.worker import Worker
-    from forge_cli.record.open import OpenSession
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.schema.tool import Tool
 
@@ -61,53 +51,16 @@ class WorkerRuntime:
         self,
         *,
         worker: Worker,
-        model: str | ModelProvider | None = None,
-        approval_mode: ApprovalMode | str | None = None,
-        approval_callback: ApprovalCallback | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        interrupt_signal: InterruptSignal | None = None,
-        depth: int = 0,
-        bus: EventBus | None = None,
-        workspace: Path | None = None,
-        on_ask: OnAsk = OnAsk.DENY,
-        limits: Limits | None = None,
-        output_schema: OutputSchema | Mapping[str, Any] | None = None,
-        session: OpenSession | None = None,
         resume: Resumed | None = None,
-        read_only: bool = False,
         wiring: Wiring | None = None,
+        **options: Unpack[RuntimeOptions],
     ) -> None:
         """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
 
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        wiring = wiring or Wiring()
-        own = {each.name: getattr(wiring, each.name) for each in fields(Wiring)} | {"host": wiring.host.beside(worker)}
-        if session is not None:
-            resume = session.resumed
-            own |= {"session_id": session.id, "sinks": (*session.sinks, *wiring.sinks)}
-        if isinstance(output_schema, Mapping):
-            output_schema = turns.output.OutputSchema.load(output_schema, where=None, folder=worker.folder)
-        self._spec = spec = RuntimeSpec(
-            worker=worker,
-            model=model,
-            approval_mode=approval_mode,
-            approval_callback=approval_callback,
-            on_event=on_event,
-            interrupt=interrupt_signal or InterruptSignal(),
-            depth=depth,
-            bus=bus or EventBus(),
-            workspace=workspace,
-            on_ask=on_ask,
-            limits=limits or Limits(),
-            output_schema=output_schema,
-            resume=resume,
-            session=session,
-            session_id=own.pop("session_id") or (resume and resume.session_id) or new_session_id(),
-            read_only=read_only or (resume is not None and resume.read_only),
-            **own,
-        )
+        self._spec = spec = RuntimeSpec.of(worker, resume, wiring or Wiring(), options)
         self._past = spec.past
         self._stack = AsyncExitStack()
         self._announcer = Announcer(spec.bus, is_root=spec.is_root)
@@ -137,7 +90,7 @@ class WorkerRuntime:
     @property
     def interrupt_signal(self) -> InterruptSignal:
         """The signal that stops it."""
-        return self._spec.interrupt
+        return self._spec.interrupt_signal
 
     @property
     def session_id(self) -> str:
@@ -189,8 +142,6 @@ class WorkerRuntime:
             self._open, self._started = opened, True
             if self.is_root:
                 self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
-                if spec.session and spec.session.log:
-                    self._take_answers(spec.session.log.path)
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
@@ -198,16 +149,6 @@ class WorkerRuntime:
             with suppress(ForgeError):
                 await self._stack.aclose()
             raise
-
-    def _take_answers(self, log: Path) -> None:
-        """Give requests the answers that other processes leave; nothing of that is loaded before the first request."""
-
-        def hear(event: Event) -> None:
-            unsubscribe()
-            self._stack.callback(record.answers.take_answers(self.bus, log, event))
-
-        unsubscribe = self.bus.subscribe(hear, only=(ApprovalRequired,))
-        self._stack.callback(unsubscribe)
 
     @property
     def opened(self) -> OpenWorker:
@@ -255,16 +196,9 @@ class WorkerRuntime:
         return self._result
 
     def _build_result(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
-        return build_result(
-            ending,
-            session_id=self.session_id,
-            worker=self.worker.name,
-            model=opened.loop.model.name,
-            tally=self._tally,
-            budget=self._budget or opened.new_budget(),
-            children=self._children.results if self._children else (),
-            duration_ms=round((time.monotonic() - self._tally.started) * 1000),
-        )
+        model, children = opened.loop.model.name, self._children.results if self._children else ()
+        done = WorkerResult.of(ending, session_id=self.session_id, worker=self.worker.name, model=model)
+        return done.with_work(self._tally, self._budget or opened.new_budget(), children)
 
     def end_now(self, end: ForcedEnd) -> WorkerResult:
         """End the session from another thread, because third-party code holds the event loop."""
@@ -274,7 +208,7 @@ class WorkerRuntime:
         ending = Ending.forced(end, self._budget, opened.loop.last_text if opened else "")
         if opened is None:
             session = self.session_id if self._past else ""  # a new one has no line yet, so there is none
-            return WorkerResult.without_work(ending, session_id=session, worker=self.worker.name)
+            return WorkerResult.of(ending, session_id=session, worker=self.worker.name)
         done = self._build_result(opened, ending)
         self._result = result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
         late = None if end.why or not end.late else end.late.removeprefix(TOOL)
@@ -295,32 +229,9 @@ class WorkerRuntime:
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
     async def _delegate(self, call: ToolCall, task: Delegation) -> str:
-        self._children = self._children or parts.children.Children(self._child, self._spec.past)
+        self._children = self._children or parts.children.Children(WorkerRuntime, self._spec.past)
         self._budget = self._budget or self.opened.new_budget()
         return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
-
-    def _child(
-        self,
-        worker: Worker,
-        parent: OpenWorker,
-        bus: EventBus,
-        interrupt: InterruptSignal,
-        past: Past | None,
-        replay: Replay | None,
-    ) -> WorkerRuntime:
-        """The runtime of a child worker; ``past`` is the state in which it was left, when its session is resumed."""
-        spec = self._spec
-        return WorkerRuntime(
-            worker=worker,
-            approval_callback=spec.approval_callback,
-            interrupt_signal=interrupt,
-            depth=spec.depth + 1,
-            bus=bus,
-            workspace=parent.folder.workspace,
-            on_ask=spec.on_ask,
-            resume=record.resume.Resumed(past) if past else None,
-            wiring=replace(spec, sinks=(), parent=parent, replay=replay),
-        )
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from forge_cli import engine
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -18,23 +18,16 @@ from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.worker import Limits, Worker
+from forge_cli.record.places import new_session_id
 
 if TYPE_CHECKING:
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.open_worker import OpenWorker
     from forge_cli.engine.turns.limits import Budget
-    from forge_cli.engine.turns.loop import Tally
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Past, Resumed
-
-
-@dataclass
-class TaskAtHand:
-    """The work that what servers ask of a session counts in; None until the worker has some."""
-
-    work: tuple[ModelProvider, Tally, Budget] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,27 +59,60 @@ class Wiring:
     """Whether the worker has to match its lock, also if it does not require that itself."""
 
 
+class RuntimeOptions(TypedDict, total=False):
+    """The options that programs give a runtime; one that is None is as one that is not given."""
+
+    model: str | ModelProvider | None
+    approval_mode: ApprovalMode | str | None
+    approval_callback: ApprovalCallback | None
+    on_event: Callable[[Event], None] | None
+    interrupt_signal: InterruptSignal | None
+    depth: int
+    bus: EventBus | None
+    workspace: Path | None
+    on_ask: OnAsk
+    limits: Limits | None
+    output_schema: OutputSchema | Mapping[str, Any] | None
+    session: OpenSession | None
+    """Its files, and what it resumes; child workers have none of their own."""
+    read_only: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class RuntimeSpec(Wiring):
     """All that one runtime is made of."""
 
     worker: Worker
-    model: str | ModelProvider | None
-    approval_mode: ApprovalMode | str | None
-    approval_callback: ApprovalCallback | None
-    on_event: Callable[[Event], None] | None
-    interrupt: InterruptSignal
-    depth: int
-    bus: EventBus
-    workspace: Path | None
-    on_ask: OnAsk
-    limits: Limits
-    output_schema: OutputSchema | None
     resume: Resumed | None
-    session: OpenSession | None = None
-    """Its files; child workers have none of their own."""
     session_id: str
-    read_only: bool = False
+    read_only: bool
+    model: str | ModelProvider | None = None
+    approval_mode: ApprovalMode | str | None = None
+    approval_callback: ApprovalCallback | None = None
+    on_event: Callable[[Event], None] | None = None
+    interrupt_signal: InterruptSignal = field(default_factory=InterruptSignal)
+    depth: int = 0
+    bus: EventBus = field(default_factory=EventBus)
+    workspace: Path | None = None
+    on_ask: OnAsk = OnAsk.DENY
+    limits: Limits = field(default_factory=Limits)
+    output_schema: OutputSchema | None = None
+    session: OpenSession | None = None
+
+    @classmethod
+    def of(cls, worker: Worker, resume: Resumed | None, wiring: Wiring, options: RuntimeOptions) -> RuntimeSpec:
+        """The parts that were given, with what a resumed session says of them."""
+        given = {each.name: getattr(wiring, each.name) for each in fields(Wiring)}
+        given |= {name: value for name, value in options.items() if value is not None}
+        given["host"] = wiring.host.beside(worker)
+        if session := options.get("session"):
+            resume = session.resumed
+            given |= {"session_id": session.id, "sinks": (*session.sinks, *wiring.sinks)}
+        if isinstance(schema := given.get("output_schema"), Mapping):
+            given["output_schema"] = engine.turns.output.OutputSchema.load(schema, where=None, folder=worker.folder)
+        given["session_id"] = given["session_id"] or (resume and resume.session_id) or new_session_id()
+        given["read_only"] = given.get("read_only", False) or (resume is not None and resume.read_only)
+        return cls(worker=worker, resume=resume, **given)
 
     def prepare(self) -> PreparedWorker:
         """The parts that the worker's sessions share."""

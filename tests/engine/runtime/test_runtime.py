@@ -1,6 +1,5 @@
 """WorkerRuntime: which model, which approval mode, one conversation, and a session that begins and ends."""
 
-import inspect
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import Event, SessionEnd, StatusEvent, ToolStarted
 from forge_cli.core.messages import Delta
 from forge_cli.engine.gate.judge import Caller
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.runtime_spec import RuntimeOptions, Wiring
 from forge_cli.events import Usage
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.process.signals import in_loop
@@ -171,8 +170,7 @@ async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(wor
 
 
 def test_the_documented_arguments_are_those_that_a_program_needs() -> None:
-    """``wiring`` is forge's own, and a program has no session to ``resume`` yet."""
-    given = set(inspect.signature(WorkerRuntime).parameters) - {"wiring", "resume"}
+    given = {"worker", *RuntimeOptions.__annotations__}
     page = (ROOT / "docs" / "python.md").read_text()
     table = page[page.index("| argument of `WorkerRuntime` |") :].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == given
