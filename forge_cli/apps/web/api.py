@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
-from forge_cli.apps.web.view import Tab, send_stream
+from forge_cli.apps.web.view import EventStream
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
@@ -47,14 +46,14 @@ class PageRoutes:
     def router(self) -> Router:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/state", self.state),
-            ("GET", "/api/models", self.models),
-            ("GET", "/api/sessions", self.list_sessions),
+            ("GET", "/api/models", lambda _: self._find().models()),
+            ("GET", "/api/sessions", lambda request: self._find().listing(request.query_params.get("search", ""))),
             ("POST", "/api/sessions", self.start),
             ("POST", "/api/sessions/{id}/resume", self.resume),
             ("POST", "/api/sessions/{id}/fork", self.fork),
             ("POST", "/api/sessions/{id}/close", self.close),
             ("GET", "/api/sessions/{id}/export", self.export),
-            ("GET", "/api/sessions/{id}/verify", self.verify),
+            ("GET", "/api/sessions/{id}/verify", lambda request: self._find().verify(_id(request))),
             ("POST", "/api/sessions/{id}/input", self.say),
             ("POST", "/api/sessions/{id}/answer", self.answer),
             ("POST", "/api/sessions/{id}/reply", self.reply),
@@ -62,25 +61,19 @@ class PageRoutes:
             ("GET", "/api/sessions/{id}/complete", self.complete),
             ("POST", "/api/sessions/{id}/retry", self.retry),
             ("POST", "/api/sessions/{id}/interrupt", self.interrupt),
-            ("GET", "/api/inbox", self.inbox),
+            ("GET", "/api/sessions/{id}/events", self.events),
+            ("GET", "/api/inbox", lambda _: self._find().inbox()),
             ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
         ]
         routes = [Route(path, _answering(handler), methods=[method]) for method, path, handler in table]
         routes += [
             Route("/", _page, methods=["GET"]),
             Route("/static/{name}", _page, methods=["GET"]),
-            Route("/api/sessions/{id}/events", _EventRoute(self)),
         ]
         return Router(routes, default=_nothing_here, redirect_slashes=False)
 
     async def state(self, request: Request) -> Any:
         return {"version": __version__, **await self._find().state()}
-
-    async def models(self, request: Request) -> Any:
-        return await self._find().models()
-
-    async def list_sessions(self, request: Request) -> Any:
-        return await self._find().listing(request.query_params.get("search", ""))
 
     async def start(self, request: Request) -> Any:
         body = await _body(request)
@@ -100,9 +93,6 @@ class PageRoutes:
         text, kind, name = await self._find().export(_id(request), request.query_params.get("format", "html"))
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(text.encode("utf-8", "replace"), media_type=kind, headers=headers)
-
-    async def verify(self, request: Request) -> Any:
-        return await self._find().verify(_id(request))
 
     async def say(self, request: Request) -> Any:
         body = await _body(request)
@@ -141,47 +131,21 @@ class PageRoutes:
         self._live(request).interrupt()
         return {}
 
-    async def inbox(self, request: Request) -> Any:
-        return await self._find().inbox()
-
     async def answer_parked(self, request: Request) -> Any:
         body = await _body(request)
         wanted = str(request.path_params["request"])
         await self._find().answer_parked(_id(request), wanted, _text(body, "choice"), _text(body, "feedback"))
         return {}
 
-    async def events(self, scope: Any, receive: Any, send: Any) -> None:
+    async def events(self, request: Request) -> Any:
         """The stream of a session; it begins after the line that the tab has seen last."""
-        request = Request(scope)
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         sessions = self._find()
-        view, tab = await sessions.look(_id(request)), Tab()
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(sessions.keep_up, view)
-                await send_stream(view.follow(tab, int(given) if given.isdecimal() else 0), tab, receive, send)
-                tasks.cancel_scope.cancel()
-        finally:
-            view.leave(tab)
+        view = await sessions.look(_id(request))
+        return EventStream(view, int(given) if given.isdecimal() else 0, sessions.keep_up)
 
     def _live(self, request: Request) -> Any:
         return self._find().find_live(_id(request))
-
-
-class _EventRoute:
-    """Starlette takes a class for an ASGI app, and wants no response of it."""
-
-    def __init__(self, routes: PageRoutes) -> None:
-        self._routes = routes
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["method"] != "GET":
-            await _nothing_here(scope, receive, send)
-            return
-        try:
-            await self._routes.events(scope, receive, send)
-        except ForgeError as error:
-            await _refusal(error)(scope, receive, send)
 
 
 def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:

@@ -7,13 +7,14 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+from starlette.responses import StreamingResponse
 
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.core.wire import JsonObject
@@ -171,22 +172,28 @@ def encode_message(objects: Sequence[JsonObject], seq: int | None = None) -> byt
     return b"%bdata: %b\n\n" % (number, data)
 
 
-async def send_stream(messages: Any, tab: Tab, receive: Any, send: Any) -> None:
-    """Send messages to a tab until it is gone, closed, or too far behind; ``messages`` are those to begin with."""
-    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-    with tab.scope:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async with anyio.create_task_group() as tasks:
+class EventStream(StreamingResponse):
+    """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
 
-            async def watch() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                tasks.cancel_scope.cancel()
+    def __init__(
+        self, view: SessionView, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._view, self._tab, self._beside = view, Tab(), beside
+        kind, headers = "text/event-stream", {"X-Accel-Buffering": "no"}
+        super().__init__(self._messages(after), media_type=kind, headers=headers)
 
-            tasks.start_soon(watch)
-            async for message in messages:
-                await send({"type": "http.response.body", "body": message, "more_body": True})
-            while message := await tab.next():
-                await send({"type": "http.response.body", "body": message, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-            tasks.cancel_scope.cancel()
+    async def _messages(self, after: int) -> AsyncIterator[bytes]:
+        async for message in self._view.follow(self._tab, after):
+            yield message
+        while more := await self._tab.next():
+            yield more
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            with self._tab.scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._beside, self._view)
+                    await super().__call__(scope, receive, send)
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._view.leave(self._tab)
