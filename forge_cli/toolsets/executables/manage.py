@@ -73,7 +73,7 @@ class Approved:
             newest = max((self._root / name).glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns)
             files = {path: File(**each) for path, each in json.loads(newest.read_bytes()).items()}
             return Snapshot(files, datetime.fromtimestamp(newest.stat().st_mtime).astimezone())
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
 
     def forget(self, name: str) -> None:

@@ -181,7 +181,16 @@ def _entrypoint(folder: Path, manifest: Manifest) -> Path:
     if real.suffix not in INTERPRETED and not os.access(real, os.X_OK):
         remedy = "make it executable (chmod +x), or name a .go, .sh or .py file"
         raise WorkerError(where, f"entrypoint: '{visible(named)}' cannot be executed; {remedy}")
+    if real.suffix not in INTERPRETED and _has_return_in_shebang(real):
+        problem = "the first line ends with a carriage return, so its interpreter is not found"
+        raise WorkerError(Mark(str(real)), f"{problem}; save the file with Unix line endings")
     return real
+
+
+def _has_return_in_shebang(file: Path) -> bool:
+    with open(file, "rb") as source:
+        first = source.readline(4096)
+    return first.startswith(b"#!") and first.endswith(b"\r\n")
 
 
 def digest(folder: Path, files: Iterable[str]) -> str:

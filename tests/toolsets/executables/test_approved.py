@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from forge_cli.testing import Project
 from forge_cli.toolsets.executables.manage import Approved
 from forge_cli.toolsets.executables.registry import Program, Registry
@@ -22,4 +24,16 @@ def test_what_changed_after_it_was_judged_is_not_kept(project: Project, write_to
     judged = look(project)
     write_tool("greet", "echo two")
     approved.keep(judged)
+    assert approved.last("greet") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"a": 1}', b'{"a": {}}', b"\xff"])
+def test_a_file_that_nobody_can_read_is_as_good_as_none(
+    project: Project, write_tool: WriteTool, content: bytes
+) -> None:
+    approved = Approved(project.home)
+    write_tool("greet", "echo one")
+    approved.keep(look(project))
+    [file] = (project.home / "approved" / "greet").iterdir()
+    file.write_bytes(content)
     assert approved.last("greet") is None

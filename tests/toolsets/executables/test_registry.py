@@ -116,3 +116,13 @@ def test_what_others_can_write_is_not_a_tool(registry: Registry, write_tool: Wri
     assert f"{(folder / place)}: others can write there; take that away: chmod go-w" in registry.problems["open"]
     (folder / place).chmod(before)
     assert names(registry) == ["open", "sound"]
+
+
+@pytest.mark.parametrize(("suffix", "broken"), [("", True), (".sh", False)])
+def test_a_carriage_return_behind_the_interpreter(registry: Registry, write_tool, suffix: str, broken: bool) -> None:
+    folder = write_tool("a", "", suffix=suffix, mode=0o755)
+    (folder / f"a{suffix}").write_bytes(b"#!/bin/sh\r\necho\n")
+    assert names(registry) == ([] if broken else ["a"])
+    problem = "the first line ends with a carriage return, so its interpreter is not found"
+    said = {"a": f"{folder}/a:1:1: {problem}; save the file with Unix line endings"}
+    assert registry.problems == (said if broken else {})

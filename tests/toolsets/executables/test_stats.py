@@ -6,10 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from forge_cli.testing import Project, call, calls
+from forge_cli.toolsets.executables.registry import Registry
 from forge_cli.toolsets.executables.stats import FILE, Creations, Stats
 
 from ...rows import each_row
+
+BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 
 
 def test_what_was_done_with_tools_is_added_up(tmp_path: Path) -> None:
@@ -74,3 +79,28 @@ def test_a_failure_to_compile_is_one_and_a_refusal_is_none(worker: Project, writ
     assert {name: (usage.calls, usage.failures, usage.mean_ms) for name, usage in found.items()} == {
         "broken": (1, 1, None)
     }
+
+
+def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(project: Project, write_tool) -> None:
+    project.write("worker.yaml", BOTH)
+    write_tool("say", "echo hi")
+    project.run(calls(call("say")), "done")
+    root = project.home / "tools"
+    before = (root / FILE).read_text()
+    forged = call("write_file", path=f"/tools/{FILE}", content='{"tool": "say"}')
+    gone = call("delete_file", path=f"/tools/{FILE}")
+    seen = project.run(calls(forged, gone), "done", answers=[False, False])
+    assert seen.statuses == ["denied", "denied"]
+    assert (root / FILE).read_text() == before
+    registry = Registry(root)
+    assert [program.name for program in registry.scan()] == ["say"]
+    assert registry.problems == {}
+
+
+@pytest.mark.needs("bwrap")
+def test_a_program_cannot_reach_it(worker: Project, write_tool) -> None:
+    write_tool("forge", 'echo forged >> "$FORGE_TOOL_DIR/../.stats.jsonl" || echo refused; exit 0')
+    seen = worker.run(calls(call("forge")), "done")
+    assert seen.statuses == ["success"]
+    assert "refused" in seen.outcomes[0].value.text()
+    assert "forged" not in (worker.home / "tools" / FILE).read_text()
