@@ -55,7 +55,9 @@ class WorkerRuntime:
         wiring: Wiring | None = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
-        """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
+        """The options are those of ``RuntimeOptions``: model, approval_mode, approval_callback, on_event, limits, ...
+
+        ``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
 
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.

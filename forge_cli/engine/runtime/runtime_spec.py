@@ -102,6 +102,9 @@ class RuntimeSpec(Wiring):
     @classmethod
     def of(cls, worker: Worker, resume: Resumed | None, wiring: Wiring, options: RuntimeOptions) -> RuntimeSpec:
         """The parts that were given, with what a resumed session says of them."""
+        known = RuntimeOptions.__annotations__
+        for name in options.keys() - known.keys():
+            raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}")
         given = {each.name: getattr(wiring, each.name) for each in fields(Wiring)}
         given |= {name: value for name, value in options.items() if value is not None}
         given["host"] = wiring.host.beside(worker)

@@ -210,6 +210,12 @@ def test_wrong_settings_are_sentences(make: Callable[[], object], sentence: str)
         make()
 
 
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    given: dict = {"sinks": ()}
+    with pytest.raises(TypeError, match="WorkerRuntime has no option 'sinks'; they are model, "):
+        WorkerRuntime(worker=Worker.of(name="w"), **given)
+
+
 @each_row("name", ["A", "a/b", "", ".."])
 def test_a_zone_has_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="is not a name for a zone"):
