@@ -296,11 +296,6 @@ def test_however_a_spelling_is_split_the_same_is_told(text: str, data: st.DataOb
     assert "".join(stream(pieces, SPELLED)) == SPELLED.redact(text)
 
 
-def test_the_password_of_any_address_in_the_environment_is_a_secret() -> None:
-    redactor = Redactor({"HTTPS_PROXY": "http://me:Tr0ub4dor&3@proxy:8080"})
-    assert redactor.redact("it said: Tr0ub4dor&3!") == "it said: [redacted:HTTPS_PROXY]!"
-
-
 def test_a_key_in_the_place_of_a_user_goes_as_well() -> None:
     key = f"ghp_{ABC[:36]}"
     told = REDACTOR.redact(f"git clone https://{key}:x-oauth-basic@github.com/a/b")
@@ -356,13 +351,6 @@ def test_in_a_large_text_the_same_secrets_are_found() -> None:
     starts = [shape.anchor for shape in SHAPES]
     words = draw.choices([*SECRETS, *starts, " ", "\n", "-", ":", "word ", "a_long_name = ", ABC, HEX], k=5_000)
     text = "".join(words)
-    assert REDACTOR.redact(text) == tried_everywhere(text) != text
-
-
-@pytest.mark.long
-@each_row("secret", SECRETS)
-def test_one_secret_is_found_far_from_everything_else(secret: str) -> None:
-    text = f"{'word ' * 200}{secret} {'word ' * 200}"
     assert REDACTOR.redact(text) == tried_everywhere(text) != text
 
 

@@ -174,33 +174,6 @@ def test_listing_never_leaves_the_zones(below: str) -> None:
             assert entry.name in NAMES
 
 
-below = st.tuples(st.sampled_from(("rw", "ro", "rw/in")), st.lists(name, max_size=3)).map(
-    lambda drawn: "/".join((drawn[0], *drawn[1]))
-)
-
-
-@given(tree, below, st.sampled_from(Access))
-def test_a_file_is_judged_and_named_alike_in_every_spelling(
-    nodes: list[tuple[str, str | None]], place: str, access: Access
-) -> None:
-    with world(nodes) as here:
-        sandbox = Sandbox(here.sandbox.zones, workspace=here.root)
-        spellings = (f"/{place}", place, f"{here.root}/{place}")
-        judged = [_judged(sandbox, text, access) for text in spellings]
-        assert judged[0] == judged[1] == judged[2]
-        assert {sandbox.spell(text) for text in spellings} == {place}
-        apart = Sandbox(here.sandbox.zones, workspace=here.root / "elsewhere")
-        assert _judged(apart, apart.spell(spellings[2]), access) == judged[0]
-
-
-def _judged(sandbox: Sandbox, text: str, access: Access) -> tuple[str, Verdict | None]:
-    try:
-        found = sandbox.judge_use(PathUse(text, access))
-    except ToolError:
-        return "refused", None
-    return found.place, found.verdict
-
-
 noise = st.sampled_from(("", "./", "x/../", "/", ".//"))
 
 

@@ -87,14 +87,6 @@ class TestWriting:
         assert (root / "scratch/l").is_symlink()
         assert (root / "scratch/real.txt").read_text() == "new"
 
-    def test_a_link_to_nothing_inside_makes_what_it_leads_to(self, sandbox: Sandbox, root: Path) -> None:
-        (root / "scratch/l").symlink_to("sub/not-yet.txt")
-
-        sandbox.write_bytes("/scratch/l", b"new")
-
-        assert (root / "scratch/sub/not-yet.txt").read_text() == "new"
-        assert (root / "scratch/l").is_symlink()
-
     def test_the_other_names_of_a_file_keep_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/hl").hardlink_to(root / "outside/secret.txt")
 
@@ -132,16 +124,6 @@ class TestWriting:
         assert (root / "scratch/a").read_text() == "old"
         assert os.listdir(root / "scratch") == ["a"]
 
-    @pytest.mark.parametrize("path", ["/scratch", "/scratch/", "/scratch/d", "/scratch/d/", "/scratch/d/..", "/"])
-    def test_a_folder_is_no_file(self, sandbox: Sandbox, root: Path, path: str) -> None:
-        (root / "scratch/d").mkdir()
-
-        refusal(lambda: sandbox.judge(path, Access.WRITE))
-        refusal(lambda: sandbox.write_bytes(path, b""))
-
-        assert os.listdir(root / "scratch") == ["d"]
-        assert os.listdir(root / "scratch/d") == []
-
     def test_nothing_is_below_a_file(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("x")
 
@@ -172,13 +154,6 @@ class TestReading:
 
     def test_a_folder(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.read_bytes("/src")) == "'/src' is a folder; list it instead"
-
-    def test_a_pipe_neither_hangs_nor_opens(self, sandbox: Sandbox, root: Path) -> None:
-        os.mkfifo(root / "scratch/p")
-
-        for action in (sandbox.read_bytes, sandbox.stat, sandbox.exists, sandbox.delete):
-            assert "special file" in refusal(lambda action=action: action("/scratch/p"))  # type: ignore[misc]
-        assert "special file" in refusal(lambda: sandbox.write_bytes("/scratch/p", b""))
 
 
 class TestListing:
@@ -263,12 +238,6 @@ class TestDeleting:
         assert (root / "src/a").exists()
         assert (root / "scratch/real").exists()
 
-    def test_a_link_in_a_read_only_zone_stays(self, sandbox: Sandbox, root: Path) -> None:
-        (root / "scratch/a").write_text("")
-        (root / "src/l").symlink_to("../scratch/a")
-
-        assert "zone 'src' is read-only" in refusal(lambda: sandbox.delete("/src/l"))
-
     def test_below_a_link_the_real_file_goes(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/d").mkdir()
         (root / "scratch/d/a").write_text("")
@@ -278,35 +247,8 @@ class TestDeleting:
 
         assert os.listdir(root / "scratch/d") == []
 
-    @pytest.mark.parametrize("path", ["/scratch", "/scratch/", "/scratch/.", "/scratch/x/..", "/src/../scratch"])
-    def test_a_zone_itself_stays(self, sandbox: Sandbox, root: Path, path: str) -> None:
-        for action in (lambda: sandbox.judge(path, Access.DELETE), lambda: sandbox.delete(path)):
-            assert "is the folder of zone 'scratch' itself" in refusal(action)
-
-        assert (root / "scratch").is_dir()
-
-    def test_the_list_of_zones_stays(self, sandbox: Sandbox) -> None:
-        assert "is the list of zones" in refusal(lambda: sandbox.judge("/", Access.DELETE))
-        assert "is the list of zones" in refusal(lambda: sandbox.delete("/"))
-
-    @pytest.mark.parametrize("path", ["/top/mid", "/top/mid/inner", "/inner", "/top/l/inner"])
-    def test_a_folder_that_is_or_holds_another_zone(self, open_sandbox: OpenSandbox, root: Path, path: str) -> None:
-        sandbox = open_sandbox(
-            [{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/mid/inner", "mode": "rw"}]
-        )
-        (root / "top/l").symlink_to("mid")
-
-        assert "of zone 'inner'" in refusal(lambda: sandbox.judge(path, Access.DELETE))
-        assert "of zone 'inner'" in refusal(lambda: sandbox.delete(path))
-        assert (root / "top/mid/inner").is_dir()
-
     def test_what_is_missing(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.delete("/scratch/none")) == "'/scratch/none' does not exist"
-
-    def test_a_file_spelled_as_a_folder(self, sandbox: Sandbox, root: Path) -> None:
-        (root / "scratch/a").write_text("")
-
-        assert "is not a folder" in refusal(lambda: sandbox.delete("/scratch/a/"))
 
 
 class TestAsking:
@@ -357,26 +299,10 @@ class TestPaths:
         far = Sandbox(sandbox.zones, workspace=root.parent / "far")
         assert refusal(lambda: far.resolve("src/a.py")).endswith("use '/src/a.py'")
 
-    def test_dots_lead_from_zone_to_zone_but_not_above_the_root(self, sandbox: Sandbox) -> None:
-        assert sandbox.resolve("/scratch/../src/a") == "/src/a"
-        assert "climbs too high" in refusal(lambda: sandbox.resolve("/scratch/../../src/a"))
-        assert "is in no zone" in refusal(lambda: sandbox.resolve("/nowhere/../src/a"))
-
     def test_a_read_only_zone_names_those_that_can_be_written(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.judge("/src/a", Access.WRITE)) == (
             "zone 'src' is read-only, so '/src/a' cannot be changed; zones that can be written: /output, /scratch"
         )
-
-    @pytest.mark.parametrize("path", ["", "/scratch/a\0b", "/scratch/a\x1b[31m", "/scratch/\ud800", "/scratch/\u202e"])
-    @pytest.mark.parametrize("access", Access)
-    def test_unusable_names_are_refused_and_shown_escaped(self, sandbox: Sandbox, path: str, access: Access) -> None:
-        assert refusal(lambda: sandbox.judge(path, access)).isprintable()
-
-    def test_links_in_a_circle(self, sandbox: Sandbox, root: Path) -> None:
-        (root / "scratch/a").symlink_to("b")
-        (root / "scratch/b").symlink_to("a")
-
-        assert "in a circle" in refusal(lambda: sandbox.judge("/scratch/a/x", Access.READ))
 
     def test_a_long_chain_of_links(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/0").write_text("end")

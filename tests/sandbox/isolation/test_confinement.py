@@ -91,14 +91,6 @@ def in_zone(root: Path, **options: object) -> Confinement:
     return Confinement(zones=(Zone("here", root, ZoneMode.RW),), workspace=root, **options)
 
 
-def test_names_are_found_among_any_number_of_files(tmp_path: Path) -> None:
-    (tmp_path / "a/b/c/.git").mkdir(parents=True)
-    (tmp_path / "a/.env").touch()
-    for number in range(5000):
-        (tmp_path / f"a/file{number}").touch()
-    assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env", "a/b/c/.git"]
-
-
 def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

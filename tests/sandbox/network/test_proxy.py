@@ -135,25 +135,6 @@ async def test_a_tunnel_passes_everything_on_both_ways() -> None:
 
 
 @each_row(
-    ("target", "reason"),
-    [
-        ("other.example.com:443", "no rule covers it; not that one"),
-        ("rebound.example.org:443", "10.1.2.3 is an address of a private network"),
-        ("[::ffff:10.0.0.1]:443", "::ffff:a"),
-        ("2130706433:80", "'2130706433' is not a plain IPv4 address, and not a name either"),
-        ("api.example.org:22", "no rule covers it; not that one"),
-    ],
-)
-async def test_what_is_refused_gets_the_reason_and_no_connection(target: str, reason: str) -> None:
-    async with opened() as world:
-        answer = await world.say(f"CONNECT {target} HTTP/1.1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n")
-    assert f"forge: {target} is refused: ".encode() in answer
-    assert reason in answer.decode() or "::ffff:10" in answer.decode()
-    assert world.away.connected == []
-
-
-@each_row(
     ("request_", "status"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", b"400 Bad Request"),

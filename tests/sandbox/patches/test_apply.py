@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.patches.model import Change, accesses
+from forge_cli.sandbox.patches.model import Change
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.sandbox.patches.plan import apply, plan, reader, stamp
 
@@ -42,12 +41,6 @@ def test_everything_at_once(sandbox: Sandbox, root: Path) -> None:
     )
     assert tree(root / "scratch") == {"x": "A\nb\n"}
     assert tree(root / "output") == {"deep/er/new": "n\n", "there": "h\n"}
-
-
-def test_a_diff_with_names_as_git_writes_them(sandbox: Sandbox, root: Path) -> None:
-    (root / "scratch/x").write_text("a\n")
-    patched(sandbox, "--- a/scratch/x\n+++ b/scratch/x\n@@ -1 +1 @@\n-a\n+b\n")
-    assert tree(root / "scratch") == {"x": "b\n"}
 
 
 FAILING = [
@@ -85,11 +78,6 @@ def test_after_a_failure_everything_is_as_before(sandbox: Sandbox, root: Path, o
     with pytest.raises(ToolError, match=problem):
         patched(sandbox, patch)
     assert tree(root) == before
-
-
-def test_a_failure_while_writing_says_that_nothing_was_changed(sandbox: Sandbox) -> None:
-    with pytest.raises(ToolError, match="nothing was changed"):
-        patched(sandbox, "*** Begin Patch\n*** Add File: /scratch/a\n+z\n*** Add File: /scratch/a/b\n+z\n*** End Patch")
 
 
 def test_what_could_not_be_undone_is_named(sandbox: Sandbox, root: Path) -> None:
@@ -170,19 +158,6 @@ def test_the_stamp_knows_every_difference() -> None:
     ]
     assert len({stamp([change]) for change in (one, *others)} | {stamp([one, one]), stamp([])}) == 7
     assert stamp([one]) == stamp([Change("./x", "/scratch/x", b"a", b"b")])
-
-
-def test_the_strictest_word_over_all_paths(sandbox: Sandbox, root: Path) -> None:
-    (root / "output/x").write_text("")
-
-    def word(patch: str) -> Approval:
-        wanted = accesses(parse_patch(f"*** Begin Patch\n{patch}\n*** End Patch"))
-        return Approval.strictest(*(sandbox.judge(path, access).approval for path, access in wanted))
-
-    assert word("*** Add File: /scratch/a") is Approval.PRE_APPROVED
-    assert word("*** Add File: /scratch/a\n*** Add File: /output/a") is Approval.ASK
-    assert word("*** Add File: /scratch/.env") is Approval.ASK
-    assert word("*** Update File: /output/x\n*** Move to: /scratch/x") is Approval.BLOCKED
 
 
 OLD = {

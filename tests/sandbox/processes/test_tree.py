@@ -14,7 +14,7 @@ import pytest
 
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 
-from ..children import ESCAPES, Gate, bury, children, escape, gate, sleepers, stranger, tag
+from ..children import ESCAPES, Gate, bury, children, escape, gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -96,23 +96,6 @@ async def test_a_tree_that_has_ended_has_nobody(out: Gate) -> None:
     first.wait()
     assert (tree.members(), tree.remains()) == ([], False)
     await tree.end()
-
-
-async def test_neighbours_and_children_of_others_do_not_belong(out: Gate, tmp_path: Path) -> None:
-    one, two = tag(), tag()
-    first, tree = start(f"{escape('env -i', out, one)}exec sleep {one}")
-    await out.opened()
-    with gate(tmp_path) as also:
-        second, neighbours = start(f"{escape('env -i', also, two)}exec sleep {two}")
-        await also.opened()
-    with stranger() as other:
-        inside = {member.pid for member in tree.members()}
-        assert inside >= {first.pid, *sleepers(one)}
-        assert not inside & {other.pid, second.pid, os.getpid(), *sleepers(two)}
-        await end(first, tree)
-        assert (sleepers(one), len(sleepers(two)) >= 2, other.poll()) == ([], True, None)
-        await end(second, neighbours)
-    assert children() == []
 
 
 async def test_everybody_is_asked_once_before_being_killed(out: Gate, tmp_path: Path) -> None:
