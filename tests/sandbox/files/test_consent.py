@@ -151,6 +151,29 @@ def test_reading_other_protected_names_does_not_ask(permissive: Sandbox, path: s
     assert not is_secret(Path(path).name)
 
 
+def test_that_a_secret_exists_is_no_secret(permissive: Sandbox) -> None:
+    assert permissive.judge("/project/.env", Access.INFO).approval is Approval.PRE_APPROVED
+
+
+def test_a_link_does_not_hide_a_protected_name(permissive: Sandbox, project: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "plain").symlink_to(".git/config")
+    (project / "dotenv").symlink_to(".env")
+
+    assert permissive.judge("/project/plain", Access.WRITE).approval is Approval.ASK
+    assert permissive.judge("/project/dotenv", Access.READ).approval is Approval.ASK
+
+
+def test_a_protected_name_that_is_a_link_protects_what_it_leads_to(permissive: Sandbox, project: Path) -> None:
+    (project / ".env").symlink_to("settings.txt")
+    (project / "again").symlink_to(".env")
+
+    for path in ("/project/.env", "/project/again"):
+        assert permissive.judge(path, Access.WRITE).approval is Approval.ASK
+        assert permissive.judge(path, Access.READ).approval is Approval.ASK
+    assert permissive.judge("/project/settings.txt", Access.WRITE).approval is Approval.PRE_APPROVED
+
+
 def test_a_zone_inside_a_protected_folder_asks_for_everything(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox([{"name": "tools", "path": "h/.forge/tools", "mode": "rw", "approval": PRE_APPROVED}])
 
@@ -212,6 +235,14 @@ def test_another_hard_link_to_an_own_file_is_that_file(open_sandbox: OpenSandbox
     )
 
 
+def test_hard_links_ask_for_writing_only(permissive: Sandbox, project: Path, root: Path) -> None:
+    (project / "hl").hardlink_to(root / "outside" / "secret.txt")
+
+    assert permissive.judge("/project/hl", Access.WRITE).approval is Approval.ASK
+    assert permissive.judge("/project/hl", Access.READ).approval is Approval.PRE_APPROVED
+    assert permissive.judge("/project/hl", Access.DELETE).approval is Approval.PRE_APPROVED
+
+
 @pytest.mark.parametrize("path", ["cafe\u0301.txt", "cafe\u0301.d/new.txt", "caf\u200b\u00e9.txt"])
 def test_a_name_that_looks_like_an_existing_one_asks(permissive: Sandbox, project: Path, path: str) -> None:
     (project / "café.txt").write_text("")
@@ -229,6 +260,14 @@ def test_another_spelling_of_the_same_file_is_no_second_file(permissive: Sandbox
     (project / "cafe\u0301.txt").hardlink_to(project / "café.txt")
 
     assert "looks the same" not in permissive.judge("/project/café.txt", Access.WRITE).reason
+
+
+def test_blocked_wins_over_what_asks(open_sandbox: OpenSandbox) -> None:
+    sandbox = open_sandbox([{"name": "z", "mode": "rw", "approval": {"write": "blocked"}}])
+
+    verdict = sandbox.judge("/z/.git/config", Access.WRITE)
+
+    assert (verdict.approval, verdict.reason) == (Approval.BLOCKED, "zone 'z' blocks write")
 
 
 def test_every_reason_to_ask_is_told(open_sandbox: OpenSandbox) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -25,6 +26,7 @@ import pytest
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.isolation import isolation as isolation_module
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import (
     Confined,
@@ -33,6 +35,7 @@ from forge_cli.sandbox.isolation.isolation import (
     describe_confinement,
     isolation,
     mechanism,
+    mechanisms,
 )
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.processes.command import bash, clean_environment
@@ -42,7 +45,7 @@ from forge_cli.testing import Project
 
 from ...rows import each_row
 from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
-from .world import World
+from .world import SECRETS, World
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -56,6 +59,34 @@ async def test_a_zone_is_written_and_the_rest_of_the_host_is_read(world: World) 
     assert (world.project / "file").read_text() == "new\n"
 
 
+@pytest.mark.few(3)
+@pytest.mark.parametrize("where", ["outside", "home", "project/../outside", "."])
+async def test_nothing_is_written_outside(world: World, where: str) -> None:
+    target = world.root / where / "file"
+    assert (await world.run(f"echo x >{target}")).exit_code == 1
+    assert not target.exists()
+    assert (await world.free(f"echo x >{target}")).exit_code == 0
+    assert (await world.run(f"rm {target} || truncate -s 0 {target} || mv {target} {target}2")).exit_code == 1
+    assert target.read_text() == "x\n"
+    assert (await world.run(f"chmod 777 {target}")).exit_code == (0 if world.weaker else 1)
+
+
+async def test_a_link_out_of_the_zone_is_no_way_out(world: World) -> None:
+    (world.outside / "file").write_text("old\n")
+    done = await world.run(f"ln -s {world.outside} link; echo x >link/file; ln {world.outside}/file hard || echo no")
+    assert done.stdout == "no\n"
+    assert (world.outside / "file").read_text() == "old\n"
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", SECRETS)
+async def test_secrets_are_hidden(world: World, name: str) -> None:
+    assert (await world.free(f"cat ~/{name}")).stdout == "the secret\n"
+    done = await world.run(f"cat ~/{name}; ls ~/{name}; echo mine >~/{name}")
+    assert "the secret" not in done.stdout + done.stderr
+    assert (world.home / name).read_text() == "the secret\n"
+
+
 async def test_a_hidden_file_is_empty_or_cannot_be_opened(world: World) -> None:
     config = world.home / ".config"
     (config / "git").mkdir()
@@ -63,6 +94,33 @@ async def test_a_hidden_file_is_empty_or_cannot_be_opened(world: World) -> None:
     line = "cat git/credentials; echo $?; echo x >git/credentials || echo refused"
     done = await world.run(line, world.confinement(Zone("config", config, ZoneMode.RW), workspace=config), cwd=config)
     assert done.stdout == ("1\nrefused\n" if world.weaker else "0\nrefused\n")
+
+
+CONNECT = """
+import socket, sys
+kind, address = sys.argv[1:]
+with socket.socket(getattr(socket, kind)) as connection:
+    connection.connect(("127.0.0.1", int(address)) if kind == "AF_INET" else address.replace("@", "\\0"))
+print("connected")
+"""
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", ["AF_INET", "abstract", "AF_UNIX"])
+async def test_the_network_is_cut_off(world: World, tmp_path: Path, kind: str) -> None:
+    script = tmp_path / "connect.py"
+    script.write_text(CONNECT)
+    with socket.socket(socket.AF_INET if kind == "AF_INET" else socket.AF_UNIX) as server:
+        address = f"@forge-test-{os.getpid()}" if kind == "abstract" else str(tmp_path / "socket")
+        server.bind(("127.0.0.1", 0) if kind == "AF_INET" else address.replace("@", "\0"))
+        server.listen()
+        address = str(server.getsockname()[1]) if kind == "AF_INET" else address
+        line = f"{sys.executable} {script} {kind.replace('abstract', 'AF_UNIX')} {address}"
+        options: dict[str, Any] = {"visible": (*PYTHON, script)}
+        assert (await world.free(line)).stdout == "connected\n"
+        assert (await world.run(line, **options)).stdout == ""
+        online = await world.run(line, world.confinement(network=True), **options)
+        assert online.stdout == ("connected\n" if kind == "AF_INET" else "")
 
 
 PTRACE = """
@@ -74,13 +132,48 @@ for pid in map(int, sys.argv[1:]):
 """
 
 
-async def test_other_processes_are_not_traced(world: World, tmp_path: Path) -> None:
+async def test_other_processes_are_out_of_reach(world: World, tmp_path: Path) -> None:
     script = tmp_path / "ptrace.py"
     script.write_text(PTRACE)
     with stranger() as victim:
-        line = f"{sys.executable} {script} {os.getpid()} {victim.pid}"
-        traced = await world.run(line, visible=(*PYTHON, script))
-    assert traced.stdout == ("Operation not permitted\n" if world.weaker else "No such process\n") * 2
+        pids = f"{os.getpid()} {victim.pid}"
+        assert (await world.free(f"kill -0 {pids} && echo there")).stdout == "there\n"
+        done = await world.run(
+            f"kill -0 {pids} && echo there; cd /proc/{victim.pid} && cat environ && readlink cwd exe fd/0"
+        )
+        assert done.stdout == ""
+        seen = await world.run(f"ls -d /proc/{victim.pid} /proc/{os.getpid()}")
+        assert bool(seen.stdout) is world.weaker
+        traced = await world.run(f"{sys.executable} {script} {pids}", visible=(*PYTHON, script))
+        assert traced.stdout == ("Operation not permitted\n" if world.weaker else "No such process\n") * 2
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mount -o remount,rw /",
+        "mount -o remount,bind,rw /",
+        "mount --bind / /mnt",
+        "mount -t tmpfs none /mnt",
+        "mount -t proc none /proc",
+        "umount ~/.ssh",
+        "umount -l /tmp",
+        "unshare --user true",
+        "unshare --user --map-root-user true",
+        "unshare --mount true",
+        "unshare --pid --fork true",
+        "unshare --net true",
+        pytest.param("bwrap --ro-bind / / true", marks=pytest.mark.needs("bwrap")),
+        "chroot / true",
+        "nsenter --target 1 --mount true",
+        "mknod device b 8 0",
+        "mknod device c 1 3",
+    ],
+)
+async def test_no_namespace_mount_or_device_is_made(world: World, line: str) -> None:
+    done = await world.run(line)
+    assert done.exit_code not in (0, 127), done
 
 
 async def test_there_is_no_power_to_gain(world: World) -> None:
@@ -241,6 +334,28 @@ def test_nothing_is_typed_into_the_terminal(world: World) -> None:
     assert command.match.groups() == ("True", "no terminal: No such device or address", "")
     command.expect(pexpect.EOF)
     command.close()
+
+
+async def test_protected_names_are_read_only(mounted: World) -> None:
+    world = mounted
+    for name in (".git/hooks/x", "sub/.git/config", ".env", "sub/.env.local", "deep/er/.mcp.json", ".bashrc"):
+        (world.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (world.project / name).write_text("old\n")
+    worker = world.project / "workers" / "worker.yaml"
+    worker.parent.mkdir()
+    worker.write_text("old\n")
+    files = "$(find . -type f)"
+    line = (
+        f"cat {files}; for f in {files}; do echo new >$f; rm -f $f; mv $f $f.moved; done; echo x >sub/ok; mv .git git"
+    )
+    done = await world.run(line, world.confinement(protected=[worker]))
+    assert done.stdout == "old\n" * 7
+    assert (world.project / "sub/ok").read_text() == "x\n"
+    found = {str(path.relative_to(world.project)) for path in world.project.rglob("*") if path.is_file()}
+    assert found == {
+        *(".git/hooks/x", "sub/.git/config", ".env", "sub/.env.local", "deep/er/.mcp.json", ".bashrc"),
+        *("workers/worker.yaml", "sub/ok"),
+    }
 
 
 async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> None:
@@ -648,6 +763,22 @@ def test_a_machine_with_the_weaker_mechanism_only(tmp_path: Path, monkeypatch: p
         WorkerError, match=r"w.yaml:3:5: isolation is required, and .* Landlock, which is weaker: .*\n.*bubblewrap"
     ):
         isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.needs("bwrap")
+def test_the_mechanism_is_tried_once_and_only_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cage = next(mechanisms())
+    tried = []
+    monkeypatch.setattr(isolation_module, "confines", lambda found: not tried.append(found))
+    assert isolation(IsolationLevel.OFF) is None
+    assert tried == []
+    assert isolation(IsolationLevel.AUTO) == isolation(IsolationLevel.REQUIRED) == cage
+    assert len(tried) == 1
+
+
+def test_the_network_is_open_by_default_unless_isolation_is_required() -> None:
+    assert [level.network for level in IsolationLevel] == [True, False, True]
 
 
 def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
