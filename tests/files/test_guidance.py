@@ -14,7 +14,6 @@ from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.events import ToolCall
 from forge_cli.files.guidance import LARGEST, read_guidance
-from forge_cli.files.worker import WorkerConfig
 from forge_cli.hooks import ModelRequest
 from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
@@ -37,12 +36,6 @@ def test_it_follows_the_instructions(project: Project) -> None:
     project.write("AGENTS.md", "\n# House rules\n\nUse tabs.\n\n")
     text = "AGENTS.md of the working directory says:\n\n# House rules\n\nUse tabs."
     assert told(project).startswith(f"You help.\n\n{text}\n\nFor work of several steps")
-
-
-def test_only_a_worker_that_wants_it_gets_it(project: Project) -> None:
-    project.write("AGENTS.md", "Use tabs.")
-    assert "tabs" not in told(project, "false")
-    assert WorkerConfig(name="w").agents_md is None
 
 
 def test_it_is_that_of_the_working_directory(project: Project) -> None:

@@ -134,16 +134,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-def test_what_was_agreed_to_is_trusted_until_it_changes(file: Path, tmp_path: Path) -> None:
-    assert not store(tmp_path).holds_file(file)
-    store(tmp_path).add_file(file)
-    assert store(tmp_path).holds_file(file)
-    file.write_text("trace: debug\n")
-    assert not store(tmp_path).holds_file(file)
-    file.write_text("trace: quiet\n")
-    assert store(tmp_path).holds_file(file)
-
-
 def test_the_same_content_elsewhere_is_not_trusted_but_a_link_to_it_is(file: Path, tmp_path: Path) -> None:
     store(tmp_path).add_file(file)
     (file.parent / "other.yaml").write_bytes(file.read_bytes())

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import Field, field_validator
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.wire import camel_case, snake_case
+from forge_cli.core.wire import camel_case
 from forge_cli.files.document import parse_document
 from forge_cli.schema.config import Config, parse_config
-from forge_cli.schema.marks import dotted, where_in
+from forge_cli.schema.marks import dotted
 
 from ..rows import each_row
 
@@ -137,36 +137,9 @@ def test_where_a_value_stands() -> None:
     assert Plan(plan_name="a").where("plan_name") is None
 
 
-def test_a_mark_for_the_key_or_for_the_value() -> None:
-    data = parse_document("a: 1\nb: {c: 2}", "f")
-    assert where_in(data, ("a",)) == Mark("f", 1, 4)
-    assert where_in(data, ("a",), key=True) == Mark("f", 1, 1)
-    assert where_in(data, ("b", "c")) == Mark("f", 2, 8)
-    assert where_in({"a": 1}, ("a",)) is None
-
-
-def test_a_config_is_frozen() -> None:
-    plan = read("planName: a")
-    with pytest.raises(ValueError, match="frozen"):
-        plan.plan_name = "b"  # type: ignore[misc]
-
-
 @each_row(
     ("loc", "text"),
     [((), ""), (("a",), "a"), (("sandbox", "zones", 0, "mode"), "sandbox.zones[0].mode"), ((0, "a"), "[0].a")],
 )
 def test_a_place_as_people_write_it(loc: tuple[Any, ...], text: str) -> None:
     assert dotted(loc) == text
-
-
-@each_row(
-    ("key", "snake"),
-    [
-        ("needsApproval", "needs_approval"),
-        ("needs_approval", "needs_approval"),
-        ("maxTurns", "max_turns"),
-        ("a1B", "a1_b"),
-    ],
-)
-def test_snake_case(key: str, snake: str) -> None:
-    assert snake_case(key) == snake

@@ -1,6 +1,6 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.schema.signature, forge_cli.schema.problems.
+Covers forge_cli.schema.json_schema, forge_cli.schema.signature, forge_cli.schema.problems.
 """
 
 from __future__ import annotations
@@ -238,23 +238,6 @@ def test_constraints_in_words() -> None:
     wanted = "a string of at most 3 characters and matching '^[a-z]+$'"
     assert problem(FOREIGN, {"n": 1, "code": "ABC"}) == f"code: must be {wanted}, got 'ABC'"
     assert problem(FOREIGN, {"n": 1, "point": {"x": 1, "z": 2}}) == "unknown field 'point.z' (known: x, y)"
-
-
-def test_values_that_are_guessed_elsewhere_keep_their_type() -> None:
-    """Guessing types of values: "007" became 7, "t" became true, empty strings vanished."""
-    schema = InputSchema.of({"type": "object", "properties": {"id": {"type": "string"}, "on": {"type": "boolean"}}})
-    assert schema.validate({"id": "007"}) == {"id": "007"}
-    assert schema.validate({"id": ""}) == {"id": ""}
-    assert schema.validate({"id": "true"}) == {"id": "true"}
-    assert problem(schema, {"id": 7}) == "id: must be a string, got 7"
-    assert problem(schema, {"on": "t"}) == "on: must be true or false, got 't'"
-
-
-def test_strings_are_coerced_before_validation() -> None:
-    args = EVERYTHING.validate({"n": "10", "flag": "true", "colour": "2", "point": '{"x": "3"}', "day": "2024-02-29"})
-    assert (args["n"], args["flag"], args["colour"], args["day"]) == (10, True, 2, "2024-02-29")
-    assert args["point"] == {"x": 3, "y": 0}
-    assert problem(EVERYTHING, {"n": 1, "day": "2024-02-30"}).startswith("day: must be a valid date in the format YYYY")
 
 
 @BOTH
@@ -510,28 +493,3 @@ def test_validate_refuses_with_invalid_input_or_gives_json(schema: InputSchema, 
     else:
         assert json.loads(json.dumps(validated, allow_nan=False)) == validated
         assert schema.validate(validated) == validated
-
-
-PLAIN = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"},
-        "count": {"type": "integer", "default": 3},
-        "size": {"type": "number"},
-        "sure": {"type": "boolean", "description": "Is it?"},
-    },
-    "required": ["text"],
-}
-VALUES = st.one_of(st.text(max_size=3), st.integers(), st.floats(), st.booleans(), st.none(), st.just("7"), st.just([]))
-
-
-@given(st.dictionaries(st.sampled_from(["text", "count", "size", "sure", "other"]), VALUES))
-def test_args_that_fit_by_their_types_alone_are_judged_as_by_the_whole_schema(args: dict[str, Any]) -> None:
-    assert judged(PLAIN, args) == judged({**PLAIN, "$comment": "nothing that is checked, but not plain"}, args)
-
-
-def judged(schema: dict[str, Any], args: dict[str, Any]) -> object:
-    try:
-        return InputSchema.of(schema).validate(args)
-    except InvalidInput as error:
-        return str(error)

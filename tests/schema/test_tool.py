@@ -124,24 +124,6 @@ def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
     assert Tool.from_function(git_push, name="other", needs_approval=False).name == "other"
 
 
-@each_row(
-    ("said", "effects"),
-    [
-        ({"read_only": True}, frozenset({Effect.READ})),
-        ({"read_only": False}, None),
-        ({"read_only": True, "effects": []}, frozenset()),
-        ({"read_only": False, "effects": ["write"]}, frozenset({Effect.WRITE})),
-        ({}, None),
-    ],
-)
-def test_read_only_is_a_declared_effect(said: dict[str, Any], effects: frozenset[Effect] | None) -> None:
-    @tool(**said)
-    def act(n: int) -> int:
-        return n
-
-    assert Tool.from_function(act).effects == effects
-
-
 def test_an_unknown_option_is_an_error() -> None:
     for make, owner in ((tool, "@tool"), (made, "Tool")):
         with pytest.raises(TypeError) as caught:

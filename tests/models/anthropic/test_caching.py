@@ -99,16 +99,6 @@ def going_on(seen: Seen) -> Resumed:
 
 
 @pytest.mark.long
-def test_every_request_begins_with_the_bytes_of_the_one_before(api: Api, giver: Project) -> None:
-    api.will(*everything(), say("Done."))
-    assert giver.run(task="Give, «all» of it.").result.turns == len(api.received) == 7
-    for one, other in pairwise(api.received):
-        assert begins_with(one, other)
-        assert (one.data["system"], one.data["tools"]) == (other.data["system"], other.data["tools"])
-        assert json.dumps(other.data).count("cache_control") <= 3
-
-
-@pytest.mark.long
 def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
     api.will(
         *everything(),

@@ -49,11 +49,6 @@ def test_thinking_goes_back_as_it_came(api: Api, talk: Talk) -> None:
     assert third[3] == {"role": "assistant", "content": [thinking("", "ZW1wdHk="), text("Three.")]}
 
 
-def test_thinking_is_not_shown_as_text(api: Api, talk: Talk) -> None:
-    api.will(say(thinking("secret thoughts"), "Hello."))
-    assert talk.turn("Hi").text == "Hello."
-
-
 def test_thinking_of_another_model_stays_behind(api: Api, talk: Talk) -> None:
     api.will(say(thinking("Hm."), "So:", tool_use("toolu_1", "add", a=1)))
     talk.turns(1)

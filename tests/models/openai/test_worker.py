@@ -1,8 +1,6 @@
 """Workers and the command line, talking to a server as they would to any."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -140,15 +138,6 @@ def test_a_refusal_is_exit_7_and_shows_no_key(keyed, project, status, output) ->
     assert KEY not in done.stdout + done.stderr
 
 
-def test_without_key_and_address(project) -> None:
-    done = project.forge("run", "worker.yaml", "hi", "-m", "openai:tiny")
-    assert done.returncode == 7
-    assert done.stderr == (
-        "forge: OPENAI_API_KEY is not set, and openai:tiny needs it\n"
-        "  forge keys set openai stores one, OPENAI_BASE_URL names a local server; -m script:FILE needs no key\n"
-    )
-
-
 def test_the_config_forces_a_model_that_has_no_tools(server, project) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text('models: {"openai:tiny": {tools: schema}}\n')
@@ -165,22 +154,6 @@ def test_a_forced_call_that_is_nested_without_end_is_refused(server, project) ->
     done = forge(project, server)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
     assert "the input of add is nested too deeply" in server.requests[1].messages[-1]["content"]
-
-
-def test_files_go_along(server, project) -> None:
-    project.write("note.txt", "Remember.")
-    server.will(says("I do."))
-    assert forge(project, server, "--attach", "note.txt").stdout == "I do.\n"
-    assert server.requests[0].messages[-1]["content"] == [
-        {"type": "text", "text": "add 1 and 2"},
-        {"type": "text", "text": "[The attached file note.txt]\nRemember."},
-    ]
-
-
-def test_what_is_heavy_waits_for_the_first_request() -> None:
-    look = "import sys, forge_cli.models.openai; print('httpx2' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "False\n"
 
 
 def env(**options: object) -> ModelEnv:
