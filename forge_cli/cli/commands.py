@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,14 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class PlainParser:
-    """A command or a group whose help ends with examples, before what it says itself."""
+    """A command or a group that converts what it was given; its help ends with examples, before what it says itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if "process_value" not in vars(parameter):
+                parameter.process_value = _converting_given(parameter)
+        return parameters
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         if examples := cli.overview.examples_of(ctx.command_path.split()[1:]):
@@ -32,6 +39,18 @@ class PlainParser:
                 for example in examples:
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
         super().format_epilog(ctx, formatter)  # type: ignore[misc]
+
+
+def _converting_given(parameter: Any) -> Callable[[Any, Any], Any]:
+    """Typer makes a validator for every parameter, and loads pydantic for it: one that is not given needs none."""
+    convert = parameter.process_value
+
+    def process(ctx: Any, value: Any) -> Any:
+        if parameter.required or value is not None:
+            return convert(ctx, value)
+        return () if parameter.multiple or parameter.nargs == -1 else None
+
+    return process
 
 
 class CommandGroup(PlainParser, TyperGroup):

@@ -1,7 +1,6 @@
 """``forge serve mcp`` as a process: standard streams, HTTP, signals, and clients that mean no good.
 
-Covers forge_cli.apps.serve.mcp, forge_cli.apps.serve.transports, forge_cli.apps.serve.transports and
-forge_cli.process.client_lines.
+Covers forge_cli.apps.serve.mcp, forge_cli.apps.serve.transports and forge_cli.process.client_lines.
 """
 
 import json

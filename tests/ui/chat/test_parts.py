@@ -1,8 +1,6 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.apps.chat.around, forge_cli.apps.chat.history, forge_cli.ui.places,
-forge_cli.ui.completion, forge_cli.apps.chat.around, forge_cli.apps.chat.around and
-forge_cli.sandbox.zones.added.
+Those of forge_cli.apps.chat.around, forge_cli.ui.places, forge_cli.ui.completion and forge_cli.sandbox.zones.added.
 """
 
 import io
@@ -14,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.apps.chat.around import LONG, Notice, TextAbove, has_messages, status_line
-from forge_cli.apps.chat.history import KEPT, InputHistory
+from forge_cli.apps.chat.around import KEPT, LONG, InputHistory, Notice, TextAbove, has_messages, status_line
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
