@@ -16,9 +16,8 @@ from typing import Any, TextIO, cast
 
 from table import Row, Sample, best, main, ratio, take_turns
 
-from forge_cli.apps.chat.around import Notice, StatusBar, TextAbove
+from forge_cli.apps.chat.around import InputHistory, Notice, StatusBar, TextAbove
 from forge_cli.apps.chat.drawing import ChatUI
-from forge_cli.apps.chat.history import InputHistory
 from forge_cli.apps.chat.screen import ChatScreen
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.core.bus import EventBus

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import ask
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.bringing import Brought, capabilities, find_brought, hash_brought
 from forge_cli.files.difference import unified_diff

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.ask import ask
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.lock_changes import make_entries, tell
+from forge_cli.cli.notices import ask
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from forge_cli.cli.ask import ask
-from forge_cli.cli.notices import innermost
+from forge_cli.cli.notices import ask, innermost
 from forge_cli.core.bus import EventBus
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible

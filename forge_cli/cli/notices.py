@@ -1,9 +1,10 @@
-"""Notices of commands beside their data."""
+"""Notices and questions of commands, beside their data."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from forge_cli import ui
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.scan import find_unknown_names, installed
 from forge_cli.files.home import forge_home, user_home
+from forge_cli.process.streams import live_lines
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.options import RunOptions
@@ -51,3 +53,21 @@ def near(path: str | Path) -> str:
         if str(path).startswith(f"{folder}/"):
             return f"{name}{str(path).removeprefix(f'{folder}/')}"
     return str(path)
+
+
+def ask(prompt: str, at_end: str = "") -> str:
+    """The line that was typed, without blanks around it; ``at_end`` where the input ends instead.
+
+    Esc leaves the command as Ctrl+C does.
+    """
+    from forge_cli.process.signals import in_loop
+    from forge_cli.ui.terminal.console import new_console
+    from forge_cli.ui.terminal.input import LineReader, QuestionLeft
+
+    live = live_lines()
+    with live.paused() if live else nullcontext():
+        try:
+            line = in_loop(LineReader(new_console()).ask, prompt)
+        except QuestionLeft:
+            raise KeyboardInterrupt from None
+    return at_end if line is None else line.strip()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from forge_cli.cli.ask import ask
-from forge_cli.cli.notices import near, warn
+from forge_cli.cli.notices import ask, near, warn
 from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible

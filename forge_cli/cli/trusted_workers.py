@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from forge_cli.cli.ask import ask
 from forge_cli.cli.ask_trust import show_file
-from forge_cli.cli.notices import warn
+from forge_cli.cli.notices import ask, warn
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.text import nearest, visible
 from forge_cli.files.home import forge_home

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.ask import ask
-from forge_cli.cli.notices import warn
+from forge_cli.cli.notices import ask, warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, UsageError, WorkerError
 from forge_cli.core.text import counted, visible

@@ -1,7 +1,7 @@
 """``forge batch``: every item once, whatever happens in between.
 
-Covers forge_cli.apps.batch.command, forge_cli.apps.batch.status, forge_cli.apps.batch.show, forge_cli.apps.batch.batch,
-forge_cli.apps.batch.batch, forge_cli.apps.batch.store, forge_cli.apps.batch.store, forge_cli.core.executors.
+Covers forge_cli.apps.batch.command, forge_cli.apps.batch.status, forge_cli.apps.batch.show,
+forge_cli.apps.batch.batch, forge_cli.apps.batch.store and forge_cli.core.executors.
 """
 
 import errno

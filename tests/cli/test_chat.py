@@ -1,7 +1,6 @@
 """``forge chat`` without a terminal: line by line, as a program or a pipe talks to it.
 
-Also the story of forge_cli.apps.chat.command, forge_cli.apps.chat.chat_session,
-forge_cli.engine.runtime.options and forge_cli.apps.chat.talk.
+Also the story of forge_cli.apps.chat.command, forge_cli.engine.runtime.options and forge_cli.apps.chat.talk.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A worker in an editor: what the editor shows, what runs, who is asked, and what stays of it.
 
-Covers forge_cli.apps.acp.asking, forge_cli.apps.acp.convert, forge_cli.apps.acp.convert, forge_cli.apps.acp.given,
-forge_cli.apps.acp.requests, forge_cli.apps.acp.given and forge_cli.apps.acp.session.
+Covers forge_cli.apps.acp.asking, forge_cli.apps.acp.convert, forge_cli.apps.acp.given, forge_cli.apps.acp.requests
+and forge_cli.apps.acp.session.
 """
 
 import base64

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from forge_cli.record.overview import overview
 from forge_cli.testing import Project
 
 from ..deadline import deadline
-from ..warm import Warm
 from .conftest import Started
 
 WORKER = """
@@ -68,27 +67,9 @@ def helper(project: Project) -> Project:
 
 
 @pytest.fixture
-def server(helper: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
+def server(helper: Project, start: Callable[..., Started]) -> Callable[..., Started]:
     """Start a server with pipes around it; it is killed when the test ends."""
-    started: list[subprocess.Popen[str]] = []
-
-    def serve(*words: str) -> Started:
-        process = subprocess.Popen(
-            [warm.forge, "serve", "acp", *(words or ("worker.yaml",))],
-            cwd=helper.folder,
-            env={**os.environ, "FORGE_HOME": str(helper.home)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return Started(process)
-
-    yield serve
-    for process in started:
-        process.kill()
-        process.communicate()
+    return lambda *words: start("serve", "acp", *(words or ("worker.yaml",)), stdin=subprocess.PIPE)
 
 
 def request(id: int, method: str, **params: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A worker for MCP clients: what they see, what runs, who is asked, and what stays of it, in both generations.
 
-Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.protocol, forge_cli.apps.serve.served,
-forge_cli.apps.serve.calls and forge_cli.apps.serve.served.
+Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.served and forge_cli.apps.serve.calls.
 """
 
 import json

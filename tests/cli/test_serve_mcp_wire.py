@@ -1,7 +1,6 @@
 """``forge serve mcp`` as a process: standard streams, HTTP, signals, and clients that mean no good.
 
-Covers forge_cli.apps.serve.mcp, forge_cli.apps.serve.transports, forge_cli.apps.serve.transports and
-forge_cli.process.client_lines.
+Covers forge_cli.apps.serve.mcp, forge_cli.apps.serve.transports and forge_cli.process.client_lines.
 """
 
 import json
@@ -9,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -54,27 +53,9 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 @pytest.fixture
-def server(tester: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
+def server(tester: Project, start: Callable[..., Started]) -> Callable[..., Started]:
     """Start a server with pipes around it; it is killed when the test ends."""
-    started: list[subprocess.Popen[str]] = []
-
-    def serve(*words: str) -> Started:
-        process = subprocess.Popen(
-            [warm.forge, "serve", "mcp", *words],
-            cwd=tester.folder,
-            env={**os.environ, "FORGE_HOME": str(tester.home)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return Started(process)
-
-    yield serve
-    for process in started:
-        process.kill()
-        process.communicate()
+    return lambda *words: start("serve", "mcp", *words, stdin=subprocess.PIPE)
 
 
 def call_request(id: int, name: str, **args: Any) -> dict[str, Any]:

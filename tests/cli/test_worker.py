@@ -1,6 +1,7 @@
 """``forge worker check``: every way to write a worker wrongly has a place and a remedy.
 
-Covers forge_cli.inspection.model_names, forge_cli.cli.worker.check, forge_cli.files.worker.
+Covers forge_cli.inspection.model_names, forge_cli.cli.worker.check, forge_cli.files.worker and
+forge_cli.cli.worker.list.
 """
 
 import json
@@ -205,3 +206,38 @@ def test_what_is_found_as_an_object(project, cli) -> None:
     found = json.loads(done.out)
     assert (done.code, found["ok"], found["where"]) == (3, False, "w.yaml:2:1")
     assert found["error"] in done.err
+
+
+def test_what_comes_with_forge(cli) -> None:
+    done = cli("worker", "list")
+    assert (done.code, done.err) == (0, "")
+    head, *rows = [line.split(maxsplit=2) for line in done.out.splitlines()]
+    assert head == ["name", "from", "description"]
+    assert [row[:2] for row in rows] == [[name, "shipped"] for name in ("coder", "reviewer", "shell-helper", "writer")]
+
+
+def test_every_place_and_what_is_wrong(cli, project) -> None:
+    project.write(".forge/workers/coder.yaml", "name: coder\ndescription: Theirs\n")
+    project.write(".forge/workers/deploy.yaml", "name: deploy\ndescription: Deploys\n")
+    own = project.home / "workers"
+    own.mkdir(parents=True)
+    (own / "coder.md").write_text("---\nname: coder\ndescription: Mine\n---\n")
+    (own / "broken.yaml").write_text("nam: x\n")
+    rows = json.loads(cli("worker", "list", "--json").out)
+    seen = [(row["name"], row["from"], row["trusted"], row["used"], row["description"]) for row in rows[:5]]
+    assert seen == [
+        ("coder", "project", False, False, "Theirs"),
+        ("deploy", "project", False, True, "Deploys"),
+        ("broken", "user", True, True, ""),
+        ("coder", "user", True, True, "Mine"),
+        ("coder", "shipped", True, False, "Reads, changes and tests the code in the working directory"),
+    ]
+    assert "unknown key 'nam'" in rows[2]["error"]
+    shown = cli("worker", "list").out.splitlines()
+    assert shown[1].split(maxsplit=2) == [
+        "coder",
+        ".forge/workers/coder.yaml",
+        "(not trusted, not used) Theirs",
+    ]
+    assert shown[3].split(maxsplit=2)[2] == "line 1:1: unknown key 'nam'; did you mean 'name'?"
+    assert shown[2].endswith("  (not trusted) Deploys")

@@ -1,6 +1,6 @@
 """``forge worker new``: by questions on a terminal, by flags elsewhere, and sound in any case.
 
-Covers forge_cli.cli.worker.new, forge_cli.cli.ask,
+Covers forge_cli.cli.worker.new, forge_cli.cli.notices,
 forge_cli.files.draft.
 """
 

@@ -1,70 +1,14 @@
 """Child workers on a terminal: indented, by name, asked about by their path, and never as the answer."""
 
-import io
 import json
 
 import pytest
-from rich.console import Console
 
-from forge_cli import EventBus, Text
-from forge_cli.core.events import Event, Origin, StatusEvent, Streaming, ToolResult, ToolStarted, WorkerUpdate
-from forge_cli.events import Usage
-from forge_cli.process.signals import in_loop
-from forge_cli.terminal import trace_formatter
 from forge_cli.testing import Project
-from forge_cli.ui.terminal.terminal import TerminalUI
-
-LEAF = Origin("leaf", 2, "task_2", ("boss", "helper", "leaf"))
-ENDED = WorkerUpdate("completed", "helper", "c1", turns=2, usage=Usage(5, 7), origin=LEAF)
 
 BOSS = "name: boss\nmodel: script:boss.script.yaml\ntoolsets: {workers: {allowed: [writer]}}\n"
 BOSS_SCRIPT = "turns: [{text: First., calls: [{tool: writer, input: {input: x}}]}, {text: 'It said: {result}'}]\n"
 SCRIPT = ("{text: Words of my own., calls: [{tool: echo, input: {text: hello}}]}", '{text: "I said {result}"}')
-
-
-def traced(*events: Event) -> list[str]:
-    file = io.StringIO()
-    trace = trace_formatter("normal", Console(file=file, width=80, soft_wrap=True, color_system=None))
-    for event in events:
-        trace(event)
-    return file.getvalue().splitlines()
-
-
-def test_the_trace_is_further_in_and_names_the_worker() -> None:
-    assert traced(
-        WorkerUpdate("started", "helper", "c1", origin=LEAF),
-        ToolStarted("c1", "echo", {"n": 1}, origin=LEAF),
-        ToolResult("c1", "echo", "success", Text("one\ntwo"), 3, origin=LEAF),
-        ENDED,
-        StatusEvent("warning", "the root speaks"),
-    ) == [
-        "    leaf: started by helper",
-        "    leaf: ✓ echo n=1",
-        "        one",
-        "        two",
-        "    leaf: completed · 2 turns · 5 in, 7 out",
-        "warning: the root speaks",
-    ]
-
-
-def test_how_a_called_worker_failed_is_told() -> None:
-    failed = WorkerUpdate("limit", "helper", "c1", turns=2, error="the limit of 2 turns was reached", origin=LEAF)
-    assert traced(failed) == ["    leaf: limit: the limit of 2 turns was reached"]
-
-
-def test_the_words_of_a_called_worker_are_not_the_answer() -> None:
-    out = io.StringIO()
-
-    async def speak() -> None:
-        bus = EventBus()
-        async with TerminalUI(bus, trace="quiet", output=out):
-            bus.emit(Streaming("s", "mine", done=False))
-            bus.emit(Streaming("t", "theirs", done=False, origin=LEAF))
-            bus.emit(Streaming("t", "", done=True, origin=LEAF))
-            bus.emit(Streaming("s", "", done=True))
-
-    in_loop(speak)
-    assert out.getvalue() == "mine\n"
 
 
 @pytest.fixture

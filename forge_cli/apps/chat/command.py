@@ -1,21 +1,55 @@
-"""``forge chat``: a conversation with a worker."""
+"""``forge chat``: a conversation with a worker, from its first line to its last."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
-from typing import Annotated
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO, cast
 
+import anyio
+import anyio.lowlevel
 import typer
 
-from forge_cli.apps.chat.chat_session import talk
+from forge_cli.apps.chat.around import InputHistory, Notice, TextAbove
+from forge_cli.apps.chat.drawing import ChatUI
+from forge_cli.apps.chat.talk import KEYS, PlainLines, Talk
 from forge_cli.cli.ask_trust import offer_trust
 from forge_cli.cli.find_worker import find_trusted_worker
+from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.offer import pick_model
 from forge_cli.cli.options import new_app
-from forge_cli.cli.output import data_output
+from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import SessionOptions, carried_out
+from forge_cli.core.bounds import ForcedEnd, begin_shutdown
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.interrupt import Interrupted
+from forge_cli.core.text import readable, visible
+from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.files.home import forge_home
+from forge_cli.files.worker import Worker
+from forge_cli.inspection.child_mounts import declared_zones
 from forge_cli.inspection.defaults import default_worker, model_of
+from forge_cli.inspection.model_names import model_names
+from forge_cli.process.signals import interruptible
 from forge_cli.process.stdin import is_interactive
+from forge_cli.process.streams import erase_live_lines
+from forge_cli.record.changes import remove_unused
+from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.ui.completion import InputCompletion
+from forge_cli.ui.facts import Facts
+from forge_cli.ui.places import Places
+from forge_cli.ui.terminal.live import can_draw
+from forge_cli.ui.transcript.entries import words_and_commands
+
+if TYPE_CHECKING:
+    from forge_cli.apps.chat.screen import ChatScreen
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 app = new_app()
 
@@ -41,3 +75,183 @@ def chat(
     with data_output() as out:
         code = carried_out(asked, talk, out)
     raise typer.Exit(code)
+
+
+async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
+    """Converse until the person leaves; ``first`` is said at once."""
+    while True:
+        code, another = await _talk(asked, out, first)
+        if another is None:
+            return code
+        session = SessionChoice(resume=another, ephemeral=asked.session.ephemeral)
+        asked, first = replace(asked, session=session, attachments=()), ""
+
+
+async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
+    """One session; returns the one that is to be resumed in its place, too."""
+    with asked.open(warn) as opened:
+        runtime, session = opened.make_runtime(), opened.session
+        room = Room(opened, runtime, out)
+        stop_on_loss(out, room.talk.stop)
+
+        def leave(end: ForcedEnd) -> int:
+            """Third-party code holds the process: put everything in order without it."""
+            erase_live_lines()
+            result = runtime.end_now(end)
+            if end.fault:
+                room.terminal.write(f"forge: {visible(end.fault)}\n")
+            opened.close_log()
+            return result.exit_code
+
+        def on_key() -> None:
+            room.talk.press_stop()
+            if room.talk.leaving:
+                begin_shutdown("interrupted", ExitCode.INTERRUPTED)
+
+        with interruptible(room.talk.stop, lambda: runtime.has_started, leave, on_key=on_key):
+            await room.converse(first)
+        if loss := loss_of(out):
+            room.terminal.write(f"forge: {loss}\n")
+            return ExitCode.FAILED, None
+    reason, another = room.talk.exit_reason, runtime.next_session
+    if session.log and asked.interactive and not session.resumed:
+        remove_unused(session.log.path)
+    if session.log and asked.trace != "quiet" and runtime.result and asked.interactive and not another:
+        room.terminal.write(f"resume with: {resume_command('chat', asked, session.id)}\n")
+    return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
+
+
+class Room:
+    """The parts of a conversation, and how they hear of each other."""
+
+    def __init__(self, opened: Opened, runtime: WorkerRuntime, out: TextIO) -> None:
+        asked, worker = opened.options, opened.worker
+        self._asked, self._worker, self._session = asked, worker, opened.session
+        self._runtime, self._out = runtime, out
+        self._redactor = own_redactor()
+        self.terminal = sys.stderr
+        has_screen = asked.interactive and can_draw(sys.stderr)
+        facts = Facts(models=lambda: model_names(asked.workspace), keys=KEYS if has_screen else ())
+        places = Places(asked.workspace, _zones(worker, asked))
+        self._notice = Notice(self._write_raw)
+        self.talk = Talk(
+            runtime.bus,
+            facts=facts,
+            tools=lambda: runtime.tools,
+            places=places,
+            history=InputHistory(forge_home() / "history" / f"{worker.name}.jsonl", self._redactor.redact_text),
+            signal=runtime.interrupt_signal,
+        )
+        self._above = TextAbove(sys.stderr)
+        self.screen: ChatScreen | None = None
+        if has_screen:
+            kind: type[ChatScreen] = import_module("forge_cli.apps.chat.screen").ChatScreen
+            completion = InputCompletion(facts, lambda: runtime.tools, places)
+            self.screen = kind(self.talk, self._above, completion=completion, notice=self._notice)
+        self._streams = out.isatty() and asked.trace != "quiet"
+        terminal = cast(TextIO, self._above)
+        self._ui = ChatUI(
+            runtime.bus,
+            output=terminal if has_screen and self._streams else out,
+            terminal=terminal,
+            trace=asked.trace,
+            interactive=asked.interactive,
+            stream_text=self._streams,
+            find=opened.host.renderer,
+            live=self.screen,
+            echo=has_screen,
+            since=lambda: self.talk.since,
+            on_question=self._on_question,
+            on_stop=lambda left: self.talk.press_stop(escape=not left.ctrl_c, at_question=True),
+        )
+        self._line = self.screen or PlainLines(self.talk, self._ui, interactive=asked.interactive)
+        self.talk.display, self.talk.line = self._ui, self._line
+
+    async def converse(self, first: str) -> None:
+        bus = self._runtime.bus
+        bus.subscribe(self.talk.note)
+        async with self._ui, self._runtime:
+            self._greet()
+            async with anyio.create_task_group() as tasks:
+                if self.screen:
+                    self.screen.on_enter = lambda text: tasks.start_soon(self.talk.enter, text)
+                tasks.start_soon(self._answer)
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+                if first:
+                    self.talk.say(first, self._asked.attachments)
+                else:
+                    for attachment in self._asked.attachments:
+                        self.talk.attach(attachment)
+                with self._own_streams():
+                    await self._line.run()
+            await self._runtime.conclude()
+
+    async def _answer(self) -> None:
+        await self._runtime.converse(on_begin=self.talk.began, on_end=self._on_end)
+        if not self.talk.leaving:
+            self.talk.leave()
+
+    @contextmanager
+    def _own_streams(self) -> Iterator[None]:
+        """Put everything that is printed above the line that is typed."""
+        erase_live_lines()
+        if self.screen is None:
+            yield
+            return
+        above = cast(TextIO, self._above)
+        with redirect_stderr(above), redirect_stdout(above):
+            yield
+
+    def _greet(self) -> None:
+        session = self._session
+        past = session.resumed.past if session.resumed else None
+        if past and self._asked.trace != "quiet":
+            warn(f"resuming session {session.id}")
+        if not self._asked.interactive or self._asked.trace == "quiet":
+            return
+        erase_live_lines()
+        about = f": {self._worker.config.description}" if self._worker.config.description else ""
+        self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
+        said = [message for message in past.messages if message.text] if past else []
+        for message in said[-2:]:
+            if message.role == "user":
+                self._ui.show_message(words_and_commands(message.text)[0])
+            else:
+                self._ui.show_answer(message.text)
+
+    def _on_question(self) -> None:
+        self._notice.give(f"{self._worker.name} asks", self.talk.since or time.monotonic())
+
+    def _on_end(self, result: WorkerResult | None) -> None:
+        since = self.talk.since or time.monotonic()
+        if result is not None:
+            self._write_answer(result)
+        self.talk.ended(result.status if result else "failed")
+        self._notice.give(f"{self._worker.name} has answered", since)
+
+    def _write_answer(self, result: WorkerResult) -> None:
+        """Print the answer once where nothing was streamed."""
+        answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
+        if answer and not self._streams:
+            shown = self._redactor.redact_text(answer)
+            if self.screen and self._out.isatty():
+                self._ui.show(readable(shown))
+                return
+            self._out.write((readable(shown) if self._out.isatty() else shown) + "\n")
+            self._out.flush()
+
+    def _write_raw(self, text: str) -> None:
+        if self._asked.interactive:
+            with suppress(OSError, ValueError):
+                self.terminal.write(text)
+                self.terminal.flush()
+
+
+def _zones(worker: Worker, asked: RunOptions) -> dict[str, Path]:
+    """The folders of names such as ``/output/...``; mistakes in them are told when the worker is opened."""
+    try:
+        zones = (*declared_zones(worker, asked.workspace), *asked.zones)
+    except ForgeError:
+        zones = asked.zones
+    return {zone.name: zone.path for zone in zones}

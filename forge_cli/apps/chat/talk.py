@@ -11,8 +11,8 @@ import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
+from forge_cli.apps.chat.around import InputHistory
 from forge_cli.apps.chat.drawing import ChatUI
-from forge_cli.apps.chat.history import InputHistory
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
-from forge_cli.apps.web.view import EventStream
+from forge_cli.apps.web.view import TabStream
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
@@ -142,7 +142,7 @@ class PageRoutes:
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         sessions = self._find()
         view = await sessions.look(_id(request))
-        return EventStream(view, int(given) if given.isdecimal() else 0, sessions.keep_up)
+        return TabStream(view, int(given) if given.isdecimal() else 0, sessions.keep_up)
 
     def _live(self, request: Request) -> Any:
         return self._find().find_live(_id(request))

@@ -172,7 +172,7 @@ def encode_message(objects: Sequence[JsonObject], seq: int | None = None) -> byt
     return b"%bdata: %b\n\n" % (number, data)
 
 
-class EventStream(StreamingResponse):
+class TabStream(StreamingResponse):
     """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import ask
 from forge_cli.cli.options import new_app
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError

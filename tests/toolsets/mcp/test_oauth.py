@@ -1,6 +1,6 @@
 """Logging in to servers elsewhere, against an authorisation server of our own.
 
-Covers forge_cli.toolsets.mcp.oauth, forge_cli.toolsets.mcp.oauth, forge_cli.cli.mcp.login and forge_cli.ui.callback.
+Covers forge_cli.toolsets.mcp.oauth and forge_cli.cli.mcp.login.
 """
 
 import json

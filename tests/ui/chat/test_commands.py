@@ -1,8 +1,7 @@
 """Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
 
 Covers forge_cli.ui.facts, forge_cli.ui.commands.command, forge_cli.ui.places, forge_cli.ui.typed,
-forge_cli.ui.commands.session, forge_cli.ui.commands.talk, forge_cli.ui.commands.table,
-forge_cli.ui.commands.talk.
+forge_cli.ui.commands.session, forge_cli.ui.commands.talk and forge_cli.ui.commands.table.
 """
 
 import io

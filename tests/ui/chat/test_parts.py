@@ -1,11 +1,8 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.apps.chat.around, forge_cli.apps.chat.history, forge_cli.ui.places,
-forge_cli.ui.completion, forge_cli.apps.chat.around, forge_cli.apps.chat.around and
-forge_cli.sandbox.zones.added.
+Those of forge_cli.apps.chat.around, forge_cli.ui.places, forge_cli.ui.completion and forge_cli.sandbox.zones.added.
 """
 
-import io
 import json
 import os
 import time
@@ -14,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.apps.chat.around import LONG, Notice, TextAbove, has_messages, status_line
-from forge_cli.apps.chat.history import KEPT, InputHistory
+from forge_cli.apps.chat.around import KEPT, LONG, InputHistory, Notice, has_messages, status_line
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
@@ -26,21 +22,6 @@ from forge_cli.ui.completion import Candidate, InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.wrap import cell_len
-
-
-def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:
-    stream = io.StringIO()
-    above, woken = TextAbove(stream), []
-    above.on_text = lambda: woken.append(True)
-    above.write("before\n")
-    above.hold()
-    above.write("one\ntw")
-    assert (stream.getvalue(), above.take(), above.partial) == ("before\n", "one\n", "tw")
-    above.write("o")
-    assert (above.take(), above.partial, len(woken)) == ("", "two", 2)
-    above.release()
-    above.write("after\n")
-    assert (stream.getvalue(), above.partial) == ("before\ntwo\nafter\n", "")
 
 
 def test_two_conversations_share_a_history_that_is_bounded_and_private(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What is drawn as HTML: whatever others wrote stays text, and no tag or attribute of ours can come from it.
 
-Covers forge_cli.ui.html.markdown, forge_cli.ui.html.markdown, forge_cli.ui.html.markdown, forge_cli.ui.html.results,
-forge_cli.ui.html.entries, forge_cli.ui.html.requests.
+Covers forge_cli.ui.html.markdown, forge_cli.ui.html.results, forge_cli.ui.html.entries and
+forge_cli.ui.html.requests.
 """
 
 import base64

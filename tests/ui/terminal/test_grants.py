@@ -164,21 +164,6 @@ def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     assert verdict("/output/c") == "ask", "what the worker says itself is stricter"
 
 
-@pytest.mark.long
-def test_whoever_goes_back_is_asked_again_and_nothing_is_written(terminal, script, coder) -> None:
-    script(*writes("/output/a"), "{text: done}")
-    keyboard = terminal(*RUN, TERM="xterm", NO_COLOR="1")
-    keyboard.asked()
-    keyboard.type("a")
-    keyboard.expect(WRITES.rstrip())
-    keyboard.type("\x1b")
-    assert keyboard.asked().endswith("\n")
-    keyboard.type("n")
-    assert keyboard.end() == 0
-    assert coder.read("worker.yaml") == WORKER
-    assert not (coder.home / "config.yaml").exists()
-
-
 def test_a_file_that_cannot_be_edited_gets_lines_to_paste(terminal, script, coder) -> None:
     script(*writes("/output/a"), "{text: done}")
     coder.write("worker.yaml", WORKER.replace("name: coder", "name: coder\r\n#", 1))

@@ -18,7 +18,6 @@ from forge_cli.process.signals import in_loop
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
-from forge_cli.ui.terminal.raw_mode import give_terminal_back
 from tests.ui.screen import Screen
 
 PASTED = "\x1b[200~{}\x1b[201~"
@@ -196,17 +195,6 @@ def test_a_prompt_that_is_withdrawn_leaves_the_terminal_as_it_was(desk) -> None:
         assert desk.screen.lines == [""]
 
     assert desk(story).line == "nothing was read"
-
-
-def test_a_process_that_ends_at_once_gives_the_terminal_back(desk) -> None:
-    async def story(desk: Desk) -> None:
-        async with desk.asking() as scope:
-            give_terminal_back()
-            assert desk.cooked
-            await desk.until(lambda lines: not desk.screen.modes["2004"])
-            scope.cancel()
-
-    desk(story)
 
 
 def test_what_is_written_in_between_stands_above_the_line(desk) -> None:

@@ -4,7 +4,6 @@ Covers forge_cli.ui.wrap, forge_cli.ui.terminal.live.
 """
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator
@@ -12,9 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from forge_cli.core.notify import RetryNotice
-from forge_cli.ui.terminal.calls import OpenCall
 from forge_cli.ui.terminal.live import LiveLines, Status, compact, dim, duration
-from forge_cli.ui.wrap import cell_width, fit
+from forge_cli.ui.wrap import fit
 
 from ..screen import Screen
 
@@ -153,10 +151,3 @@ def test_why_something_is_tried_again_has_a_row_of_its_own() -> None:
     status.wait(RetryNotice("m:1: it is overloaded", 5, 2, 5))
     assert (status.doing, status.problem) == ("waiting 5 s, try 2 of 5", [dim("  it is overloaded")])
     assert "overloaded" not in status.line(1.0)
-
-
-def test_a_long_call_has_room_for_how_long_it_takes() -> None:
-    call = OpenCall("shell", "echo " * 40, since=time.monotonic() - 4)
-    [line] = call.live_lines(1.0, 60, " · Esc interrupts")
-    assert cell_width(line) <= 60
-    assert re.search(r"… *(\x1b\[2m)? · 4\.\d s · Esc interrupts", line)

@@ -1,6 +1,6 @@
 """The approval prompt on a real terminal: what it shows, and what counts as a yes.
 
-Covers forge_cli.ui.terminal.prompts, forge_cli.ui.terminal.keys.
+Covers forge_cli.ui.terminal.console, forge_cli.ui.terminal.prompts and forge_cli.ui.terminal.keys.
 """
 
 import io
@@ -160,17 +160,6 @@ def test_edits_of_a_zone_are_accepted_by_one_letter(terminal, script) -> None:
     keyboard.type("n\n")
     assert keyboard.end() == 0
     assert "3 calls (1 refused)" in keyboard.seen
-
-
-def test_a_text_goes_to_the_model_with_the_no(terminal, script) -> None:
-    script(WRITE, TOLD)
-    keyboard = terminal(*RUN)
-    keyboard.asked()
-    keyboard.type("t\n")
-    keyboard.expect("no, because > ")
-    keyboard.type("write it in French\n")
-    assert keyboard.end() == 0
-    assert "Told: write_file was not called; the user said no: write it in French" in keyboard.text
 
 
 @pytest.mark.parametrize("keys", ["y\n", "y"], ids=repr)
@@ -622,6 +611,7 @@ def test_esc_goes_back_from_a_list_and_interrupts_at_the_question(terminal, scri
     assert keyboard.end() == 130
     assert "Told" not in keyboard.seen
     assert not (writer.folder / "output" / "a.md").exists()
+    assert not (writer.home / "config.yaml").exists()
 
 
 def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:

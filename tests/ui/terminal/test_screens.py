@@ -188,14 +188,6 @@ def test_a_prompt_has_the_terminal_for_itself(terminal, script, coder) -> None:
     assert "✓ push main · pushed" in keyboard.screen()
 
 
-@pytest.mark.long
-def test_an_empty_answer_is_said_to_be_one(terminal, script, coder) -> None:
-    script("{text: ''}")
-    keyboard = terminal(*RUN, TERM="xterm")
-    assert keyboard.end() == 0
-    assert "warning: the answer of the model is empty" in keyboard.screen()
-
-
 CUT = """
 from forge_cli import hookimpl
 from forge_cli.errors import ModelError

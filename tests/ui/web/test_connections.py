@@ -210,16 +210,6 @@ def test_strangers_give_way_and_the_owner_does_not(serving: Any, monkeypatch: py
     play(story, serving)
 
 
-def test_three_hundred_half_open_connections_hold_nobody_up() -> None:
-    async def story(host: Host) -> None:
-        async with AsyncExitStack() as held:
-            for _ in range(320):
-                await held.enter_async_context(await host.connect(HELD["half a header"]))
-            assert await host.ask(await host.connect()) == "HTTP/1.1 200 OK"
-
-    play(story)
-
-
 def test_of_those_who_are_let_in_there_is_a_bound() -> None:
     async def story(host: Host) -> None:
         async with AsyncExitStack() as held:

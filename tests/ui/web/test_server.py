@@ -1,8 +1,7 @@
 """Sessions in a browser: what every tab sees, what is done from one, and what stays of it in the log.
 
 Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.command,
-forge_cli.apps.web.sessions, forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view,
-forge_cli.apps.web.objects, forge_cli.apps.web.live, forge_cli.apps.web.view, forge_cli.ui.queue,
+forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view, forge_cli.ui.queue,
 forge_cli.engine.runtime.options and forge_cli.engine.runtime.conversation.
 """
 

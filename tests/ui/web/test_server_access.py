@@ -9,9 +9,7 @@ import httpx2
 import pytest
 
 from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
-from forge_cli.core.errors import ForgeError
 from forge_cli.testing import Project
-from forge_cli.ui.http import open_socket
 
 from ...rows import each_row
 from .pages import Browser, play
@@ -112,13 +110,6 @@ def test_another_address_is_reached_by_its_own_name_only() -> None:
 def test_secrets_differ() -> None:
     assert PageAccess(1).secret != PageAccess(1).secret
     assert len(PageAccess(1).secret) >= 43
-
-
-def test_a_port_in_use_is_a_sentence() -> None:
-    with open_socket("127.0.0.1", 0) as taken, pytest.raises(ForgeError) as error:
-        open_socket("127.0.0.1", taken.getsockname()[1])
-    assert "in use" in str(error.value)
-    assert "--port" in str(error.value)
 
 
 def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:

@@ -101,30 +101,6 @@ def test_a_double_click_decides_one_request(start: Start) -> None:
     assert len(decisions(site)) == 2
 
 
-@pytest.mark.long
-def test_every_tab_has_the_card_and_closing_them_answers_nothing(start: Start) -> None:
-    site = start(REFUND, "Paid.")
-    context = site.context()
-    one, other = site.talk(context), site.talk(context)
-    say(one, "Pay.")
-    expect(card(one)).to_be_visible()
-    expect(card(other)).to_be_visible()
-    assert other.title().startswith("(1) ")
-    address = one.url
-    one.close()
-    other.close()
-    pages = [context.new_page(), context.new_page()]
-    for page in pages:
-        page.goto(address)
-        expect(card(page)).to_contain_text("refund")
-    assert decisions(site) == []
-    choose(pages[1], "session")
-    for page in pages:
-        expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
-        expect(card(page)).to_have_count(0)
-    assert len(decisions(site)) == 1
-
-
 def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start) -> None:
     site = start("word\n\n" * 200, REFUND, "Paid.")
     page = site.talk()
