@@ -137,8 +137,7 @@ def _read(file: Path, path: list[str]) -> set[Plugin] | None:
     try:
         kept = json.loads(file.read_bytes())
         holds = kept["path"] == path and all(file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
-        sound = all(isinstance(text, str) for entry in kept["plugins"] for text in entry.values())
-        return {Plugin(**entry) for entry in kept["plugins"]} if holds and sound else None
+        return {Plugin(**entry) for entry in kept["plugins"]} if holds else None
     except Exception:  # a file that holds something else
         return None
 
