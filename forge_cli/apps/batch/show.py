@@ -15,7 +15,7 @@ from typing import TextIO
 from forge_cli.apps.batch.counts import BatchEvent
 from forge_cli.apps.batch.screen import BatchScreen
 from forge_cli.core.errors import ExitCode
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.process.streams import draw_below, erase_live_lines, live_lines
 from forge_cli.ui.terminal.live import LiveLines, can_draw
 from forge_cli.ui.terminal.status import duration

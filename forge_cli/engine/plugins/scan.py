@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,16 @@ def takes_name(plugin: Plugin, own: Plugin) -> bool:
 def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
     """Those that are neither models nor anything else that its name says."""
     return [plugin for plugin in plugins if not plugin.name.startswith(tuple(KINDS))]
+
+
+def package_places(package: str) -> list[str]:
+    """The folders or the file of a package, which is not imported."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    found = spec.submodule_search_locations or [spec.origin or ""] if spec else []
+    return [place for place in found if os.path.exists(place)]
 
 
 def _read(file: Path, path: list[str]) -> set[Plugin] | None:
