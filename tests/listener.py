@@ -1,22 +1,42 @@
-"""A model that says one word, and keeps what it was told to be."""
+"""A model that keeps what it is told, and says the turns that it is given, or one word."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from forge_cli.core.messages import Delta
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
+from forge_cli.testing import scripted_model
 
 
 class Listener:
     name = "listener"
-    context_window = None
+    context_window: int | None = None
 
-    def __init__(self) -> None:
-        self.system: list[str] = []
+    def __init__(self, *turns: Sequence[Delta]) -> None:
+        self.turns = list(turns)
+        self.requests: list[ModelRequest] = []
+        self.closed = False
+
+    @classmethod
+    def scripted(cls, *turns: Any) -> "Listener":
+        """The same with turns as in a script."""
+        listener = cls()
+        listener.answer = scripted_model(*turns).stream  # type: ignore[method-assign]
+        return listener
+
+    @property
+    def system(self) -> list[str]:
+        return [request.system for request in self.requests]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        self.system.append(request.system)
-        yield TextDelta("understood")
-        yield TurnEnd()
+        self.requests.append(replace(request, messages=list(request.messages)))
+        async for delta in self.answer(request):
+            yield delta
+
+    async def answer(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        for delta in self.turns.pop(0) if self.turns else [TextDelta("understood"), TurnEnd()]:
+            yield delta
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        self.closed = True

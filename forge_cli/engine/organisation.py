@@ -11,7 +11,7 @@ from typing import Any
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import OWN, canonical
-from forge_cli.engine.lock.distributions import distribution_of
+from forge_cli.engine.lock.gather import distribution_of
 from forge_cli.engine.plugins.scan import OBSERVER, installed
 from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 from forge_cli.files.home import forge_home

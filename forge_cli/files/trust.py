@@ -191,7 +191,7 @@ def with_children(worker: Worker) -> Iterator[Worker]:
     """A worker, and all workers that it and its children may call."""
     seen, waiting = set[Path](), [worker]
     while waiting:
-        each = waiting.pop()
+        each = waiting.pop(0)
         if each.path not in seen:
             seen.add(each.path)
             yield each

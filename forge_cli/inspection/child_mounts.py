@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,14 @@ from forge_cli.core.bounds import is_of_forge
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import package_places
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
 from forge_cli.files.organisation import why_not_used
 from forge_cli.files.settings import POLICY_VARIABLE, has_policy, import_timeout
 from forge_cli.files.sources import imported_beside
+from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
@@ -122,16 +122,7 @@ def _libraries() -> Iterator[Path]:
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
     yield Path(__file__).parent.parent
     for plugin in PluginHost().plugins:
-        yield from _package(plugin.value.partition(":")[0].partition(".")[0])
-
-
-def _package(name: str) -> Iterator[Path]:
-    try:
-        spec = find_spec(name)
-    except (ImportError, ValueError, AttributeError):
-        return
-    if spec:
-        yield from map(Path, spec.submodule_search_locations or ([spec.origin] if spec.origin else []))
+        yield from map(Path, package_places(plugin.value.partition(":")[0].partition(".")[0]))
 
 
 def _files(worker: str | Path | None, folder: Path | None) -> Iterator[Path]:
@@ -142,7 +133,7 @@ def _files(worker: str | Path | None, folder: Path | None) -> Iterator[Path]:
         return
     yield Path(worker).absolute()
     for found in _read(worker):
-        for each in (found, *allowed_workers(found)):
+        for each in with_children(found):
             yield from _files_of_worker(each, folder or Path.cwd())
 
 
@@ -184,25 +175,10 @@ def _read(worker: str | Path) -> Iterator[Worker]:
         yield load_worker(worker)
 
 
-def allowed_workers(worker: Worker) -> list[Worker]:
-    """Those that it may call, and those that they may call in their turn, each once."""
-    found = {worker.path: worker}
-    waiting = [worker]
-    while waiting:
-        each = waiting.pop(0)
-        for entry in allowed_by(each.config.toolsets.get("workers")):
-            with suppress(ForgeError, OSError):
-                child = find_allowed(each.folder, entry, None)
-                if child.path not in found:
-                    found[child.path] = child
-                    waiting.append(child)
-    return list(found.values())[1:]
-
-
 def _own_workers(worker: str | Path | None) -> Iterator[Path]:
     """The files of the worker and of those that it may call, as they may lie in forge's own folder."""
     for found in _read(worker) if worker else ():
-        yield from (Path(os.path.realpath(each.path)) for each in (found, *allowed_workers(found)))
+        yield from (Path(os.path.realpath(each.path)) for each in with_children(found))
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:

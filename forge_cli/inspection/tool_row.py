@@ -7,13 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
 from forge_cli.core.source import OWN
-from forge_cli.engine.plugins.scan import Plugin, allowed, file_stamp, installed, toolset_plugins
+from forge_cli.engine.plugins.scan import Plugin, allowed, file_stamp, installed, package_places, toolset_plugins
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
 
@@ -87,13 +86,9 @@ def plugin_stamp(plugin: Plugin, known: dict[str, str]) -> str:
 
 def _files_of(package: str) -> list[str]:
     """The Python files of a package or module, which is not imported."""
-    try:
-        spec = find_spec(package)
-    except (ImportError, ValueError, AttributeError):
-        return []
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    alone = [spec.origin] if spec and spec.origin and not folders else []
-    inside = [(place, names) for folder in folders for place, _, names in os.walk(folder)]
+    found = package_places(package)
+    alone = [place for place in found if not os.path.isdir(place)]
+    inside = [(place, names) for folder in found for place, _, names in os.walk(folder)]
     return alone + sorted(os.path.join(place, name) for place, names in inside for name in names if name[-3:] == ".py")
 
 

@@ -22,8 +22,9 @@ from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers, variables_in
 from forge_cli.files.places import place_in
 from forge_cli.files.settings import load_settings
+from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
-from forge_cli.inspection.child_mounts import allowed_workers, declared_zones, sandbox_section
+from forge_cli.inspection.child_mounts import declared_zones, sandbox_section
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import IsolationLevel
@@ -56,7 +57,7 @@ class NamedServer:
 def grants_of(worker: Worker, workspace: Path) -> list[Grant]:
     """All that a worker's file allows in advance, in the order of how far it reaches, and what its children's do."""
     found: list[Grant] = []
-    for each in (worker, *allowed_workers(worker)):
+    for each in with_children(worker):
         own = _own_grants(each, workspace)
         found += own if each is worker else (replace(row, detail=f"{row.detail} (worker '{each.name}')") for row in own)
     return found

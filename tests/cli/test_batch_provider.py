@@ -1,6 +1,6 @@
 """A batch against a real server: one that is busy, and one that refuses.
 
-Covers forge_cli.apps.batch.batch, forge_cli.engine.batch.pace.
+Covers forge_cli.apps.batch.batch, forge_cli.engine.batch.local.
 """
 
 import http.server

@@ -1,6 +1,6 @@
 """``forge tools call``: reserved words are forge's, all others are the tool's.
 
-Covers forge_cli.cli.tools.call.
+Covers forge_cli.cli.tools.call, forge_cli.engine.runtime.without_model.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Third-party code that will not stop, or crashes: limits and one signal end it, it is named, and the session resumes.
 
-Covers forge_cli.core.bounds, forge_cli.process.watchdog and forge_cli.engine.runtime.unfinished.
+Covers forge_cli.core.bounds, forge_cli.process.watchdog and forge_cli.engine.runtime.announcements.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Covers forge_cli.cli.plugins.list, forge_cli.cli.plugins.check, forge_cli.inspection.plugin_checks,
 forge_cli.engine.plugins.distributions, forge_cli.cli.plugins.install,
-forge_cli.engine.plugins.pip, forge_cli.engine.plugins.scaffold.
+forge_cli.engine.plugins.scaffold.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli import __version__
-from forge_cli.engine.plugins import pip
+from forge_cli.engine.plugins import distributions
 from forge_cli.testing import Project
 
 from ..ui.conftest import terminal, writer  # noqa: F401
@@ -258,7 +258,7 @@ def installer(
     """An environment with pip, or with uv alone, which writes down its orders and does as the test says."""
     program, log = tmp_path / "bin" / "uv", tmp_path / "argv"
     program.parent.mkdir()
-    monkeypatch.setattr(pip, "find_spec", lambda name: name if request.param == "pip" else None)
+    monkeypatch.setattr(distributions, "find_spec", lambda name: name if request.param == "pip" else None)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SITE", str(site))
@@ -354,7 +354,7 @@ def test_where_nothing_can_be_installed(
 ) -> None:
     log = installer("")
     with monkeypatch.context() as bare:
-        bare.setattr(pip, "find_spec", lambda name: None)
+        bare.setattr(distributions, "find_spec", lambda name: None)
         bare.setenv("PATH", str(tmp_path))
         done = cli("plugins", "install", "x")
         assert (done.code, done.out) == (1, "")

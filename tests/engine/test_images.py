@@ -11,7 +11,6 @@ import pytest
 from forge_cli import Image, WorkerRuntime, load_worker
 from forge_cli.apps.serve.protocol import call_result
 from forge_cli.core.events import ToolResult
-from forge_cli.core.messages import Delta, ModelRequest, TextDelta, TurnEnd
 from forge_cli.embedding import open_session
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.repeat import replay
@@ -19,6 +18,8 @@ from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.results import Blob
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
+
+from ..listener import Listener
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 TOOLS = f"""
@@ -53,25 +54,6 @@ def painter(project: Project) -> Project:
     return project
 
 
-class Watcher:
-    """A model that keeps what it is sent."""
-
-    name = "watcher"
-    context_window = None
-
-    def __init__(self) -> None:
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest):
-        self.requests.append(ModelRequest(request.system, list(request.messages), request.tools))
-        answer: list[Delta] = [TextDelta("ok"), TurnEnd()]
-        for delta in answer:
-            yield delta
-
-    async def aclose(self) -> None:
-        pass
-
-
 def test_the_model_gets_the_image_and_what_describes_it(painter: Project) -> None:
     seen = painter.run(calls(call("shot")), "{result}")
     assert seen.outcomes[0].value == Image(PNG, "image/png", "A cat")
@@ -83,7 +65,7 @@ def test_the_model_gets_the_image_and_what_describes_it(painter: Project) -> Non
 
 
 def test_a_resumed_session_still_has_it(painter: Project) -> None:
-    watcher = Watcher()
+    watcher = Listener()
 
     async def work() -> None:
         worker = load_worker(painter.folder / "worker.yaml")

@@ -9,7 +9,7 @@ import pytest
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import current_pace
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.dialects import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel

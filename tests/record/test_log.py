@@ -32,9 +32,7 @@ from forge_cli.record.log import (
     read_session,
     session_files,
 )
-from forge_cli.record.overview import overview
 from forge_cli.record.places import (
-    SessionBusy,
     SessionLost,
     holder,
     is_there,
@@ -202,18 +200,6 @@ def test_names() -> None:
     for name in ("", "2027", str(first), "*", "../s1"):
         with pytest.raises(WorkerError, match="there is no session"):
             find_kept(name)
-
-
-def test_a_second_writer_is_told_who_has_it() -> None:
-    path = keep(*said("a"))
-    with SessionLog.resume(path)[0]:
-        with pytest.raises(SessionBusy, match=f"the session s1 is in use by the process {os.getpid()}\n.*--fork"):
-            SessionLog.resume(path)
-        assert holder(path) == os.getpid()
-        assert overview(path).status == "running"
-    assert holder(path) is None
-    SessionLog.resume(path)[0].close()
-    assert os.listdir(path.parent) == ["s1.jsonl"]
 
 
 def test_a_log_is_missing_only_where_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:

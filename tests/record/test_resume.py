@@ -12,9 +12,10 @@ from forge_cli.events import Attachment, Message, OnAsk
 from forge_cli.record.line import Line
 from forge_cli.record.pending import requests_of
 from forge_cli.record.resume import Past, Resumed, read_past
-from forge_cli.testing import Project, Seen, call, calls, scripted_model
+from forge_cli.testing import Project, Seen, call, calls
 
 from ..lines import lines_of
+from ..listener import Listener
 
 TOOLS = '''
 """Tools that look and tools that change something."""
@@ -116,25 +117,10 @@ def test_wherever_the_log_ends_the_history_is_accepted(boss: Project) -> None:
 
 
 def test_the_whole_history_comes_back_as_the_model_knew_it(boss: Project) -> None:
-    asked: list[list[Message]] = []
-
-    class Listening:
-        name, context_window = "test:listening", None
-
-        def __init__(self, inner: Any) -> None:
-            self.inner = inner
-
-        async def stream(self, request: Any) -> Any:
-            asked.append(list(request.messages))
-            async for delta in self.inner.stream(request):
-                yield delta
-
-        async def aclose(self) -> None:
-            pass
-
-    seen = boss.run(model=Listening(scripted_model(*LONG)), answers=[True, True])
+    model = Listener.scripted(*LONG)
+    seen = boss.run(model=model, answers=[True, True])
     past = read_past(kept(seen))
-    assert list(past.messages[:-1]) == asked[-1]
+    assert list(past.messages[:-1]) == model.requests[-1].messages
     assert past.messages[-1].text == "Done."
 
 

@@ -16,7 +16,7 @@ import anyio
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.engine.batch.parcel import FILES, PARCEL, read_parcel
 from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget

@@ -24,7 +24,7 @@ from forge_cli.cli.run_options import WorkerOptions, more_than_nothing
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.engine.batch.perform import ItemPerformer, executor_env
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.turns.limits import Budget

@@ -16,7 +16,7 @@ from typing import TextIO
 from forge_cli.apps.batch.store import BatchCounts, BatchEvent, Spending
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import cut, dollars, visible
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.process.streams import draw_below, erase_live_lines, live_lines
 from forge_cli.ui.terminal.live import LiveLines, can_draw, compact, cyan, dim, duration, spin
 from forge_cli.ui.wrap import wrap_for

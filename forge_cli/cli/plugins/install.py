@@ -18,8 +18,9 @@ from forge_cli.engine.plugins.distributions import (
     distributions,
     installed_distribution,
     installed_plugins,
+    read_package,
+    run_pip,
 )
-from forge_cli.engine.plugins.pip import read_package, run_pip
 from forge_cli.process.stdin import is_interactive
 
 app = new_app()

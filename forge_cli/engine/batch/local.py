@@ -1,10 +1,12 @@
-"""The executor ``local``: all items in this process, on one event loop."""
+"""The executor ``local``, all items in this process on one event loop, and the pace of requests that items share."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
@@ -51,3 +53,86 @@ async def make_local(address: str, env: ExecutorEnv) -> AsyncIterator[LocalExecu
 @hookimpl
 def forge_executors() -> list[ExecutorFactory]:
     return [ExecutorFactory("local", make_local)]
+
+
+class SharedPace:
+    """No request before the provider wants one again, half as many at once, and one more after each success.
+
+    The first request goes out alone, until its answer begins: it brings the prompt into the provider's cache for all of
+    them, and where the provider refuses it, they need not ask.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._limit = 1
+        self._warm = False
+        self._running = 0
+        self._not_before = 0.0
+        self._waiting: deque[anyio.Event] = deque()
+        self.problem = ""
+        """The problem of the provider; none after a request that succeeded."""
+
+    @property
+    def limit(self) -> int:
+        """How many requests may go out at once right now."""
+        return self._limit
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next request may go out."""
+        return max(0.0, self._not_before - self._clock()) if self._not_before else 0.0
+
+    def request(self) -> AbstractAsyncContextManager[None]:
+        return self
+
+    async def __aenter__(self) -> None:
+        await self._wait_turn()
+        self._running += 1
+        self._wake()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._limit = min(self._most, self._limit + 1) if self._warm else self._most
+            self._warm, self.problem = True, ""
+        self._running -= 1
+        self._wake()
+
+    def go_ahead(self) -> None:
+        if not self._warm:
+            self._limit, self._warm = self._most, True
+            self._wake()
+
+    def tell(self, problem: str) -> None:
+        self.problem = problem
+
+    def hold(self, seconds: float) -> None:
+        if not self.pause:  # those that were under way together are told together, which counts once
+            self._limit, self._warm = max(1, min(self._limit, self._running) // 2), True
+        self._not_before = max(self._not_before, self._clock() + seconds)
+
+    async def back_off(self, seconds: float) -> None:
+        self.hold(seconds)
+        self._running -= 1
+        try:
+            await self._wait_turn()
+        finally:
+            self._running += 1
+            self._wake()
+
+    async def _wait_turn(self) -> None:
+        while (pause := self.pause) or self._running >= self._limit:
+            event = anyio.Event()
+            self._waiting.append(event)
+            try:
+                with anyio.move_on_after(pause or None):
+                    await event.wait()
+            finally:
+                if event in self._waiting:
+                    self._waiting.remove(event)
+                else:
+                    self._wake()
+
+    def _wake(self) -> None:
+        """Let as many look again as may go; in a pause they wait for its end."""
+        for _ in range(min(len(self._waiting), self._limit - self._running)):
+            self._waiting.popleft().set()

@@ -30,7 +30,7 @@ from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.consent import ResumedCalls
-    from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.engine.hooks import Hooks
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.late import LateSandbox
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forge_cli import engine
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.locking import LockEntry, hash_files, hash_of, spelled
-from forge_cli.core.source import OWN
+from forge_cli.core.locking import LockEntry, files_below, hash_files, hash_of, spelled
+from forge_cli.core.source import OWN, canonical
 from forge_cli.engine.gate.toolbox import Toolbox
-from forge_cli.engine.lock.distributions import distribution_of, package_entries
+from forge_cli.engine.plugins.distributions import find_distribution, requirements_of
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed
+from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed, package_places
 from forge_cli.engine.runtime.assemble import PYTHON
 from forge_cli.engine.runtime.prepared import NamedToolset
 from forge_cli.files.home import forge_home
@@ -30,6 +30,9 @@ from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetPlaces
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 PROJECT = os.path.join(".forge", "config.yaml")
 
@@ -207,3 +210,72 @@ def _hash_file(path: Path) -> str:
         return sha256(path.read_bytes()).hexdigest()
     except OSError:
         return hash_of(None)
+
+
+_OF_THE_MACHINE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
+"""Files of a distribution that differ from one machine to the next."""
+
+
+def package_entries(name: str, origin: str, packages: Iterable[str]) -> Iterator[LockEntry]:
+    """A distribution that a worker uses, and all that it requires; ``packages`` are those that are imported of it."""
+    found = find_distribution(name)
+    version = _version(found) if found else ""
+    yield LockEntry("plugins", canonical(name), origin, hash_files(_files_of(found, packages)), version)
+    for required, by in _requirements(name):
+        each = find_distribution(required)
+        if each is not None:
+            content = hash_files(_files_of(each, ()))
+            yield LockEntry("plugins", required, f"required by {by}", content, _version(each))
+
+
+def distribution_of(package: str) -> str | None:
+    """The distribution that a package comes from; None where it lies on the path by itself."""
+    from importlib.metadata import packages_distributions
+
+    top = package.partition(".")[0]
+    found = packages_distributions().get(top)
+    return found[0] if found else None
+
+
+def _version(found: Distribution) -> str:
+    return str(found.version or "?")
+
+
+def _requirements(name: str) -> Iterator[tuple[str, str]]:
+    """Everything that is required, each once, with what requires it; forge and what it requires itself are not."""
+    seen, waiting = {canonical(name), OWN}, [canonical(name)]
+    while waiting:
+        by = waiting.pop(0)
+        for required in sorted({canonical(each.name) for each in requirements_of(by)} - seen):
+            seen.add(required)
+            waiting.append(required)
+            yield required, by
+
+
+def _files_of(found: Distribution | None, packages: Iterable[str]) -> dict[str, bytes]:
+    """The installed files, others in its packages, and its entry points: by paths from where it is installed."""
+    files: dict[str, bytes] = {}
+    for path in (found.files or ()) if found else ():
+        inside = path.as_posix()
+        if not inside.startswith("..") and not inside.endswith((".pyc", ".pth", *_OF_THE_MACHINE)):
+            files |= _read(Path(str(path.locate())), inside)
+            folder = path.parts[0]
+            if len(path.parts) > 1 and folder.isidentifier():
+                packages = [*packages, folder]
+    for text in ("METADATA", "entry_points.txt"):
+        files[text] = ((found.read_text(text) if found else None) or "").encode()
+    for package in sorted({each.partition(".")[0] for each in packages}):
+        for place in map(Path, package_places(package)):
+            files |= (
+                {f"{package}/{inside}": content for inside, content in files_below(place).items()}
+                if place.is_dir()
+                else _read(place, place.name)
+            )
+    return files
+
+
+def _read(path: Path, inside: str) -> dict[str, bytes]:
+    try:
+        return {inside: path.read_bytes()}
+    except OSError:  # what is listed and gone is another content
+        return {inside: b""}

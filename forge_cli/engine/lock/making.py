@@ -15,7 +15,7 @@ from forge_cli.core.source import canonical
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.lock.gather import WorkerParts, offered_parts
-from forge_cli.engine.plugins.pip import package_manager
+from forge_cli.engine.plugins.distributions import package_manager
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,13 +133,22 @@ def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
     return [plugin for plugin in plugins if not plugin.name.startswith(tuple(KINDS))]
 
 
+def package_places(package: str) -> list[str]:
+    """The folders or the file of a package, which is not imported."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    found = spec.submodule_search_locations or [spec.origin or ""] if spec else []
+    return [place for place in found if os.path.exists(place)]
+
+
 def _read(file: Path, path: list[str]) -> set[Plugin] | None:
     """The kept value, if it still holds; a file that holds something else counts for nothing."""
     try:
         kept = json.loads(file.read_bytes())
         holds = kept["path"] == path and all(file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
-        sound = all(isinstance(text, str) for entry in kept["plugins"] for text in entry.values())
-        return {Plugin(**entry) for entry in kept["plugins"]} if holds and sound else None
+        return {Plugin(**entry) for entry in kept["plugins"]} if holds else None
     except Exception:  # a file that holds something else
         return None
 

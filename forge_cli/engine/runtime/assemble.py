@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.network import NetworkConsent
-    from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.engine.hooks import Hooks
     from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.requests import WorkerRequests
@@ -352,7 +352,7 @@ class Assembler:
     def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
         if not self.folder.settings.hooks:
             return None
-        return engine.hooks.hooks.open_hooks(self.folder, self.session, open_processes(), self.controller.bus)
+        return engine.hooks.open_hooks(self.folder, self.session, open_processes(), self.controller.bus)
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:

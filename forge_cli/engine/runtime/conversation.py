@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -16,13 +16,16 @@ from forge_cli.core.bounds import SHUTDOWN_GRACE
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import Event, StatusEvent
-from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import error_text
+from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.turns.loop import Loop
 from forge_cli.record.places import SessionLost
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""
@@ -47,28 +50,9 @@ class Conversation:
     at hand, and the next one begins afresh.
     """
 
-    def __init__(
-        self,
-        bus: EventBus,
-        interrupt: InterruptSignal,
-        *,
-        run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
-        handle_command: Callable[[CommandEvent], Awaitable[UserInput | None]],
-        obey_at_once: Callable[[CommandEvent], bool],
-        find_title: Callable[[], Coroutine[Any, Any, object]],
-        **told: Unpack[ConversationHooks],
-    ) -> None:
-        """``handle_command`` does what a command says, or gives the message that it stands for.
-
-        ``obey_at_once`` is asked first, and does what waits for nothing.
-        """
-        self._bus = bus
-        self._interrupt = interrupt
-        self._run = run
-        self._handle_command = handle_command
-        self._obey_at_once = obey_at_once
-        self._find_title = find_title
-        self._told = told
+    def __init__(self, session: WorkerRuntime, **told: Unpack[ConversationHooks]) -> None:
+        self._session, self._bus, self._told = session, session.bus, told
+        self.commands = parts.commands.SessionCommands(session, self.close)
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
@@ -94,7 +78,7 @@ class Conversation:
                             if result is None and done.status == "completed":
                                 beside.start_soon(self._name_session)
                         case CommandEvent():
-                            if message := await self._handle_command(said):
+                            if message := await self.commands.handle_command(said):
                                 done = await self._work(message)
                     result = done or result
                     if on_done := self._told.get("on_done"):
@@ -107,7 +91,7 @@ class Conversation:
     async def _name_session(self) -> None:
         """Beside the conversation, which does not wait for a title when it ends."""
         with self._naming:
-            await self._find_title()
+            await self.commands.find_title()
 
     def _hear(self, event: Event) -> None:
         match event:
@@ -115,7 +99,7 @@ class Conversation:
                 pass
             case UserInput() if event.content.strip() or event.attachments:
                 self._take(event)
-            case CommandEvent() if not self._obey_at_once(event):
+            case CommandEvent() if not self.commands.obey_at_once(event):
                 self._take(event)
 
     def _take(self, event: Said) -> None:
@@ -125,7 +109,7 @@ class Conversation:
             self._bus.emit(StatusEvent("warning", "the conversation has ended; this was not taken up"))
 
     async def _work(self, said: UserInput) -> WorkerResult:
-        self._interrupt.reset()
+        self._session.interrupt_signal.reset()
         result = await self._do(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
@@ -138,7 +122,9 @@ class Conversation:
             on_begin()
         result = None
         try:
-            result = await self._run(task, attachments)
+            await self.commands.notice_edits()
+            result = await self._session.run(task, attachments)
+            await self._session.offer_tools()
         finally:
             if on_end := self._told.get("on_end"):
                 on_end(result)

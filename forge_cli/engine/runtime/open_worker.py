@@ -17,9 +17,9 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ApprovalRequired, Event, SessionStart
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
+from forge_cli.engine.runtime.announcements import OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.model import ChosenModel, choose_model
-from forge_cli.engine.runtime.unfinished import OpenCalls
 from forge_cli.engine.turns.environment import (
     describe_changes,
     describe_zone,

@@ -128,7 +128,7 @@ class PreparedFolder:
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
         """The sinks of a session's lines beside its log; none for one that is repeated."""
-        told = engine.hooks.hooks.followers(self, bus) if self.settings.hooks and not repeated else ()
+        told = engine.hooks.followers(self, bus) if self.settings.hooks and not repeated else ()
         return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
 
     @cached_property

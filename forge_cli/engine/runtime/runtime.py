@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from forge_cli.core.context import Delegation
     from forge_cli.core.messages import Attachment
     from forge_cli.engine.runtime.children import Children
-    from forge_cli.engine.runtime.commands import SessionCommands
     from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks, EventStream
     from forge_cli.engine.runtime.reopening import Owner
     from forge_cli.files.worker import Worker
@@ -72,7 +71,6 @@ class WorkerRuntime:
         self._tally, self._budget = Tally(), cast(Budget | None, None)
         self._result: WorkerResult | None = None
         self._conversation: Conversation | None = None
-        self._commands: SessionCommands | None = None
         self._owner: Owner[OpenWorker] | None = None
         """Of a worker that was opened again; the first one stays open in ``_stack``."""
         self._stream: EventStream | None = None
@@ -256,23 +254,7 @@ class WorkerRuntime:
         each task, ``on_done`` gets what was dealt with, and its result. It ends with the command ``exit`` or
         ``resume``, or with the runtime; returns the last task's result.
         """
-        self._commands = commands = parts.commands.SessionCommands(self, lambda: conversation.close())
-
-        async def run(task: str, attachments: Sequence[Attachment]) -> WorkerResult:
-            await commands.notice_edits()
-            result = await self.run(task, attachments)
-            self._announcer.offer(self.tools, await self._prompts())
-            return result
-
-        self._conversation = conversation = parts.conversation.Conversation(
-            self.bus,
-            self.interrupt_signal,
-            run=run,
-            handle_command=commands.handle_command,
-            obey_at_once=commands.obey_at_once,
-            find_title=commands.find_title,
-            **told,
-        )
+        self._conversation = conversation = parts.conversation.Conversation(self, **told)
         result = await conversation.go(resume=resume)
         if self._by_hand:
             await self._by_hand.wait()
@@ -293,6 +275,10 @@ class WorkerRuntime:
         if self._conversation:
             self._conversation.close()
 
+    async def offer_tools(self) -> None:
+        """Say what people may call and send now, if that has changed."""
+        self._announcer.offer(self.tools, await self._prompts())
+
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
         toolbox = self.opened.loop.toolbox
         if all(type(opened.toolset).prompts is Toolset.prompts for opened in toolbox.toolsets):
@@ -302,7 +288,7 @@ class WorkerRuntime:
     @property
     def next_session(self) -> str | None:
         """The session that somebody wants to resume in the place of this one, by the command ``resume``."""
-        return self._commands.next_session if self._commands else None
+        return self._conversation.commands.next_session if self._conversation else None
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
@@ -316,7 +302,7 @@ class WorkerRuntime:
         self._spec, self._owner = spec, owner
         if before:
             await self._close_owner(before)
-        self._announcer.offer(self.tools, await self._prompts())
+        await self.offer_tools()
         return opened
 
     def change_model(self, spec: RuntimeSpec) -> OpenWorker:

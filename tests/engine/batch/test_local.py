@@ -14,8 +14,7 @@ import pytest
 
 from forge_cli.core.errors import UsageError
 from forge_cli.embedding import InterruptSignal
-from forge_cli.engine.batch.local import forge_executors
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace, forge_executors
 from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.options import RunOptions

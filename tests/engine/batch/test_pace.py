@@ -1,6 +1,6 @@
 """The pace of a batch.
 
-Covers forge_cli.engine.batch.pace, forge_cli.core.messages.
+Covers forge_cli.engine.batch.local, forge_cli.core.messages.
 """
 
 import anyio
@@ -8,7 +8,7 @@ import pytest
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import current_pace
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.models.failures import ProviderFailure, Retry
 
 pytestmark = pytest.mark.anyio

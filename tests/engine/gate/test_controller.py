@@ -45,22 +45,6 @@ async def test_a_callback_cannot_pass_for_somebody_else() -> None:
     assert await controller.request_approval(REQUEST) == ApprovalDecision(True, by="user")
 
 
-async def test_the_second_of_two_identical_requests_waits_for_the_first_answer() -> None:
-    asked: list[ApprovalRequest] = []
-
-    async def once(request: ApprovalRequest) -> ApprovalDecision:
-        asked.append(request)
-        await anyio.wait_all_tasks_blocked()
-        return ApprovalDecision(True, remember="session")
-
-    controller = ApprovalController("interactive", once)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(controller.request_approval, REQUEST, "f1")
-            tasks.start_soon(controller.request_approval, REQUEST, "f1")
-    assert len(asked) == 1
-
-
 async def test_one_prompt_at_a_time_also_for_child_workers() -> None:
     told: list[str] = []
 

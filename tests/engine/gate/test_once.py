@@ -63,18 +63,6 @@ def shown(seen: Seen) -> list[tuple[str, str]]:
     return [(request.tool_name, request.preview.text()) for request in seen.asked if request.preview]
 
 
-def test_a_yes_for_the_session_covers_the_same_call(store: Project) -> None:
-    tag = call("tag", name="v1")
-    seen = store.run(calls(tag), calls(tag, tag), "done", answers=[SESSION])
-    assert shown(seen) == [("tag", "a tag v1")]
-    assert seen.statuses == ["success"] * 3
-    assert [(each.by, each.cached) for each in seen.of(ApprovalDecided)] == [
-        ("user", False),
-        ("memory", True),
-        ("memory", True),
-    ]
-
-
 def test_a_call_that_is_good_only_once_asks_in_every_turn(store: Project) -> None:
     commit = call("commit", message="more")
     seen = store.run(
@@ -111,32 +99,10 @@ def test_a_no_still_counts(store: Project) -> None:
     assert seen.outcomes[1].error == "commit was not called; the user said no: not that one"
 
 
-def test_the_mode_answers_for_it_as_for_any_other(store: Project) -> None:
-    commit = call("commit", message="more")
-    seen = store.run(calls(commit, commit), "done", approval_mode="approve_all")
-    assert [(each.by, each.approved) for each in seen.of(ApprovalDecided)] == [("mode", True)] * 2
-    seen = store.run(calls(commit, commit), "done", approval_mode="auto_deny")
-    assert seen.statuses == ["denied", "denied"]
-
-
 def test_the_word_of_a_method_that_is_named(store: Project) -> None:
     seen = store.run(calls(call("tag", name="draft"), call("tag", name="v1")), "done", answers=[True])
     assert shown(seen) == [("tag", "a tag v1")]
     assert [each.by for each in seen.of(ApprovalDecided)] == ["tool", "user"]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("once", "prompts"), [(True, 3), (False, 1)])
-async def test_once_and_not_once(gate: OpenGate, once: bool, prompts: int) -> None:
-    async def preview(args: Any, context: ToolContext) -> Preview:
-        return Preview(Text("a look"), once=once)
-
-    act = Recorded(preview=preview)
-    opened = gate(act.tool, answers=[SESSION] * 3)
-    for _ in range(3):
-        assert (await opened("act", text="x")).ok
-    assert len(opened.asked) == prompts
-    assert act.executed == [{"text": "x"}] * 3
 
 
 @pytest.mark.anyio

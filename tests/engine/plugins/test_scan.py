@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from email.message import Message
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -149,14 +148,6 @@ def test_what_is_installed_later_is_found(site: Site, cache: Path, searches: lis
     assert len(searches) == 2
 
 
-def test_what_is_uninstalled_is_gone(site: Site, cache: Path) -> None:
-    site.install("test-weather", "weather = weather_plugin")
-    age(site.folder)
-    assert foreign(cache) == ["weather of test-weather 1.0"]
-    site.uninstall("test-weather")
-    assert foreign(cache) == []
-
-
 def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> None:
     entries = site.install("test-weather", "weather = weather_plugin") / "entry_points.txt"
     age(entries)
@@ -169,15 +160,6 @@ def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> Non
     entries.write_text("[forge]\nagain = weather_plugin\n")
     assert foreign(cache) == ["again of test-weather 1.0"]
     assert site.folder.stat().st_mtime_ns == before
-
-
-def test_a_folder_of_the_path_that_appears(
-    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path / "later"))
-    assert foreign(cache) == []
-    Site(tmp_path / "later").install("test-weather", "weather = weather_plugin")
-    assert foreign(cache) == ["weather of test-weather 1.0"]
 
 
 def test_what_is_installed_while_it_looks_is_found_next_time(
@@ -214,15 +196,9 @@ def test_the_first_of_two_distributions_of_one_name_counts(
     ("key", "value"),
     [
         ("plugins", 7),
-        ("plugins", None),
-        ("plugins", ["x"]),
         ("plugins", [{"name": "x"}]),
-        ("plugins", [{"name": 1, "value": 2, "distribution": 3, "version": 4}]),
-        ("plugins", [{"name": "x", "value": "x", "distribution": "x", "version": "1", "approval": "preApproved"}]),
-        ("stamps", []),
         ("stamps", {"/": 7}),
         ("path", ["/nowhere"]),
-        ("path", None),
     ],
 )
 def test_a_cache_of_another_shape_counts_for_nothing(cache: Path, key: str, value: Any) -> None:
@@ -255,31 +231,6 @@ def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(site: Site, cache
     entries.write_text("[forge]\nbroken = mended_plugin\n")
     age(entries)
     assert "broken of test-broken 1.0" in foreign(cache)
-
-
-class StrictMetadata(Message):
-    """Metadata as ``importlib_metadata`` has it, which replaces the one of Python as soon as somebody imports it."""
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self:
-            raise KeyError(name)
-        return super().__getitem__(name)
-
-
-def test_metadata_without_a_summary_that_raises_for_it(
-    site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site.install("test-weather", "weather = weather_plugin")
-    read = metadata.PathDistribution.metadata.fget  # type: ignore[attr-defined]
-
-    def strictly(self: metadata.PathDistribution) -> StrictMetadata:
-        strict = StrictMetadata()
-        for name, value in read(self).items():
-            strict[name] = value
-        return strict
-
-    monkeypatch.setattr(metadata.PathDistribution, "metadata", property(strictly))
-    assert "weather of test-weather 1.0" in foreign(cache)
 
 
 # --- ``forge tools list``, which keeps its rows
@@ -382,11 +333,3 @@ def test_what_is_kept_decides_nothing(site: Site, rows: List, project: Project) 
     seen = project.run({"calls": [{"tool": "forecast", "input": {"city": "Rome"}}]}, "done")
     assert seen.statuses == ["denied"]
     sys.modules.pop("weather_plugin", None)
-
-
-@pytest.mark.long
-def test_a_home_that_cannot_be_written_only_costs_time(site: Site, rows: List, project: Project) -> None:
-    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
-    project.home.write_text("in the way")
-    assert list(rows()) == list(rows()) == ["forecast"]
-    assert project.home.read_text() == "in the way"

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from forge_cli.core.events import ApprovalDecided, StatusEvent, TurnStart
 from forge_cli.testing import Project, Seen, call, calls
 
 from ...distributions import write_distribution
+from ...listener import Listener
 
 TOOLS = """
 from forge_cli import Approval, tool
@@ -295,22 +295,10 @@ def test_what_was_opened_is_closed_when_another_toolset_cannot_start(worker: Pro
 
 
 def test_instructions_of_toolsets_follow_those_of_the_worker(worker: Project) -> None:
-    systems: list[str] = []
-
-    class Listening:
-        name = "listening:test"
-        context_window = None
-
-        async def stream(self, request: Any) -> Any:
-            systems.append(request.system)
-            for delta in ():
-                yield delta
-
-        async def aclose(self) -> None: ...
-
     worker.write("worker.yaml", "name: w\ninstructions: Be brief.\ntoolsets: {filesystem: {tools: []}, box: {}}\n")
-    worker.run(model=Listening())
-    (system,) = systems
+    model = Listener()
+    worker.run(model=model)
+    (system,) = model.system
     assert system.startswith("Be brief.\n\nSay hi.\n\nYour environment:\n")
 
 

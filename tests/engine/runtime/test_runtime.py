@@ -1,7 +1,6 @@
 """WorkerRuntime: which model, which approval mode, one conversation, and a session that begins and ends."""
 
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,15 @@ from forge_cli import EventBus, ForgeError, WorkerResult, WorkerRuntime, load_wo
 from forge_cli.core.actions import ManualToolInvoke
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import Event, SessionEnd, StatusEvent, ToolStarted
-from forge_cli.core.messages import Delta
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.runtime_spec import RuntimeOptions, Wiring
 from forge_cli.events import Usage
-from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
+from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.process.signals import in_loop
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+from ...listener import Listener
 
 pytestmark = pytest.mark.anyio
 
@@ -58,24 +58,13 @@ def runtime_of(project: Project, *turns: Any, **options: Any) -> WorkerRuntime:
 
 
 async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Project) -> None:
-    class Listening:
-        name = "listening:test"
-        context_window: int | None = None
-        heard: list[list[str]] = []  # noqa: RUF012
-
-        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-            self.heard.append([message.text for message in request.messages])
-            yield TextDelta(f"answer {len(self.heard)}")
-            yield TurnEnd("end", Usage(10, 1))
-
-        async def aclose(self) -> None: ...
-
-    model = Listening()
+    model = Listener(*([TextDelta(f"answer {n}"), TurnEnd("end", Usage(10, 1))] for n in (1, 2)))
     with anyio.fail_after(60):
         async with runtime_of(worker, model=model) as runtime:
             first = await runtime.run("one")
             second = await runtime.run("two")
-    assert model.heard == [["one"], ["one", "answer 1", "two"]]
+    heard = [[message.text for message in request.messages] for request in model.requests]
+    assert heard == [["one"], ["one", "answer 1", "two"]]
     assert (first.response, second.response) == ("answer 1", "answer 2")
     assert (first.usage, second.usage, second.turns) == (Usage(10, 1), Usage(10, 1), 1)
     assert first.session_id == second.session_id

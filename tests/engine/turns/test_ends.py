@@ -14,6 +14,8 @@ from forge_cli.events import ToolCall, Usage
 from forge_cli.hooks import ModelRequest, TurnEnd
 from forge_cli.testing import Project, Seen, call, calls
 
+from ...listener import Listener
+
 TOOLS = """
 import anyio
 from forge_cli import Approval, tool
@@ -108,18 +110,10 @@ def test_tokens_are_added_up(worker: Project) -> None:
     assert seen.result.cost is None
 
 
-class Sayer:
+def sayer() -> Listener:
     """A model that answers at once, in two parts, and says what it uses."""
-
-    name, context_window = "sayer:x", None
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        first = len(request.messages) == 1
-        yield TextDelta("The " if first else "answer.")
-        yield TurnEnd("max_tokens" if first else "end", Usage(input_tokens=50, output_tokens=10, cache_read_tokens=15))
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    used = Usage(input_tokens=50, output_tokens=10, cache_read_tokens=15)
+    return Listener([TextDelta("The "), TurnEnd("max_tokens", used)], [TextDelta("answer."), TurnEnd("end", used)])
 
 
 @pytest.mark.parametrize(
@@ -135,14 +129,14 @@ def test_a_limit_that_the_last_turn_passed_is_one_and_the_answer_is_kept(
 ) -> None:
     worker.home.mkdir()
     price = "{input: 1000, output: 5000, cache_read: 100}"
-    (worker.home / "config.yaml").write_text(f'models: {{"sayer:x": {{price: {price}}}}}\n')
-    seen = worker.run(model=Sayer(), limits=limits)
+    (worker.home / "config.yaml").write_text(f'models: {{"listener": {{price: {price}}}}}\n')
+    seen = worker.run(model=sayer(), limits=limits)
     assert ended(seen) == ("limit", ExitCode.LIMIT, error)
     assert seen.result.response == "The answer."
 
 
 def test_a_limit_that_the_last_turn_just_keeps_is_kept(worker: Project) -> None:
-    seen = worker.run(model=Sayer(), limits=Limits(max_tokens=150))
+    seen = worker.run(model=sayer(), limits=Limits(max_tokens=150))
     assert ended(seen) == ("completed", ExitCode.DONE, None)
 
 

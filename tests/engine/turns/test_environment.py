@@ -15,13 +15,13 @@ from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Tools
 from forge_cli.engine.turns.environment import CommandView, Environment, describe_changes
-from forge_cli.hooks import ModelRequest
 from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.sandbox.network.rules import NetworkRules
-from forge_cli.testing import Project, Seen, call, calls, scripted_model
+from forge_cli.testing import Project, Seen, call, calls
 
+from ...listener import Listener
 from ...rows import each_row
 
 HERE = Path("/home/ada/shop")
@@ -29,6 +29,7 @@ CODE = Zone("code", HERE, "rw", {"write": "preApproved"})
 PLAIN = Environment(
     directory=HERE, branch=None, zones=None, commands=None, system="Linux x86_64", day=date(2026, 11, 15)
 )
+
 WORKER = """
 name: w
 instructions: You work.
@@ -134,23 +135,6 @@ def test_what_differs_is_told_and_nothing_else() -> None:
 # --- in a session
 
 
-class Told:
-    """A scripted model that keeps what it was asked."""
-
-    name, context_window = "test:told", None
-
-    def __init__(self, *turns: Any) -> None:
-        self.inner, self.heard = scripted_model(*turns), list[ModelRequest]()
-
-    async def stream(self, request: ModelRequest) -> Any:
-        self.heard.append(ModelRequest(request.system, list(request.messages), request.tools))
-        async for delta in self.inner.stream(request):
-            yield delta
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
 @pytest.fixture
 def worker(project: Project) -> Project:
     project.write("worker.yaml", WORKER)
@@ -163,14 +147,14 @@ def resumed(*seen: Seen) -> Resumed:
     return Resumed(read_past(record), record[-1])
 
 
-def said(model: Told) -> list[str]:
-    return [message.text for message in model.heard[-1].messages if message.role == "user"]
+def said(model: Listener) -> list[str]:
+    return [message.text for message in model.requests[-1].messages if message.role == "user"]
 
 
 def test_the_model_is_told_where_it_is_and_the_same_in_every_turn(worker: Project) -> None:
-    model = Told(calls(call("write_file", path="out/.git/HEAD", content="ref: refs/heads/x")), "done")
+    model = Listener.scripted(calls(call("write_file", path="out/.git/HEAD", content="ref: refs/heads/x")), "done")
     seen = worker.run(model=model, approval_mode="approve_all")
-    system, again = (request.system for request in model.heard)
+    system, again = (request.system for request in model.requests)
     assert system == again
     assert system.startswith(f"You work.\n\nYour environment:\n- Working directory: {worker.folder}, git branch main\n")
     (told, silent) = (event.environment for event in seen.of(TurnStart))
@@ -182,24 +166,24 @@ def test_the_model_is_told_where_it_is_and_the_same_in_every_turn(worker: Projec
 
 def test_a_worker_may_not_want_it(worker: Project) -> None:
     worker.write("worker.yaml", WORKER + "environment: false\n")
-    model = Told("done")
+    model = Listener.scripted("done")
     seen = worker.run(model=model)
-    assert model.heard[0].system == "You work."
-    again = Told("done")
+    assert model.requests[0].system == "You work."
+    again = Listener.scripted("done")
     worker.run(model=again, resume=resumed(seen))
     assert said(again) == ["go", "go"]
 
 
 def test_a_resumed_session_keeps_it_and_tells_once_what_differs(worker: Project) -> None:
-    first, second, third, fourth = (Told("done") for _ in range(4))
+    first, second, third, fourth = (Listener.scripted("done") for _ in range(4))
     one = worker.run(model=first, task="one")
     worker.write(".git/HEAD", "ref: refs/heads/other\n")
     two = worker.run(model=second, task="two", resume=resumed(one))
     now = f"- Working directory: {worker.folder}, git branch other"
-    assert second.heard[0].system == first.heard[0].system
+    assert second.requests[0].system == first.requests[0].system
     assert said(second) == ["one", f"{ENVIRONMENT_CHANGED}\n{now}", "two"]
     three = worker.run(model=third, task="three", resume=resumed(one, two))
-    assert third.heard[0].system == first.heard[0].system
+    assert third.requests[0].system == first.requests[0].system
     assert said(third) == [*said(second), "three"]
     worker.write(".git/HEAD", "ref: refs/heads/main\n")
     worker.run(model=fourth, task="four", resume=resumed(one, two, three))
@@ -209,7 +193,7 @@ def test_a_resumed_session_keeps_it_and_tells_once_what_differs(worker: Project)
 def test_what_was_cleared_is_told_again(worker: Project) -> None:
     one = worker.run("done", task="one")
     worker.write(".git/HEAD", "ref: refs/heads/other\n")
-    model, bus = Told("two", "three"), EventBus()
+    model, bus = Listener.scripted("two", "three"), EventBus()
 
     async def converse() -> None:
         loaded = load_worker(worker.folder / "worker.yaml")
@@ -252,8 +236,8 @@ def test_a_child_has_its_own_zones(worker: Project) -> None:
     zones = "{zones: [{name: mine, path: out, mode: rw, approval: {write: preApproved}}]}"
     helper = f"name: helper\ninstructions: You help.\nsandbox: {zones}\ntoolsets: {{filesystem: {{}}}}\n"
     worker.write("helper.yaml", helper)
-    model = Told(calls(call("helper", input="help")), "helped", "done")
+    model = Listener.scripted(calls(call("helper", input="help")), "helped", "done")
     assert worker.run(model=model).result.response == "done"
-    system = next(request.system for request in model.heard if request.system.startswith("You help."))
+    system = next(request.system for request in model.requests if request.system.startswith("You help."))
     zone = "Zone /mine: the folder out; read freely, write freely, delete after asking the user"
     assert [line for line in system.splitlines() if "Zone" in line] == [f"- {zone}"]

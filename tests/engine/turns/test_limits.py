@@ -43,15 +43,6 @@ counts = st.none() | st.integers(min_value=1, max_value=10**12)
 some_limits = st.builds(Limits, max_turns=counts, max_tokens=counts, max_cost=amounts, max_time=amounts)
 
 
-def test_nobody_says_anything() -> None:
-    assert merged().model_dump(exclude_none=True) == {"max_turns": 50}
-    assert merged(Limits(), Limits()).model_dump(exclude_none=True) == {"max_turns": 50}
-
-
-def test_a_stated_limit_of_turns_may_be_larger_than_the_default() -> None:
-    assert merged(Limits(max_turns=80)).max_turns == 80
-
-
 @given(st.lists(some_limits, max_size=4))
 def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
     found = merged(*limits)
@@ -66,15 +57,6 @@ def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
 def test_turns_are_limited_even_where_nobody_said_so() -> None:
     budget = Budget(Limits(), None)
     assert [reached(budget) for _ in range(51)] == [None] * 50 + ["the limit of 50 turns was reached"]
-
-
-def test_tokens_are_what_was_sent_and_received_with_the_cache() -> None:
-    budget = Budget(Limits(max_tokens=200_000), None)
-    budget.spend(Usage(9_999, 80_000, 100_000, 10_000))
-    assert reached(budget) is None
-    budget.spend(Usage(output_tokens=1))
-    assert reached(budget) == "the limit of 200,000 tokens was reached"
-    assert budget.usage == Usage(9_999, 80_001, 100_000, 10_000)
 
 
 @each_row(
@@ -95,17 +77,6 @@ def test_an_unknown_price_is_an_unknown_cost_and_a_price_of_zero_is_zero() -> No
     free = Budget(Limits(), StatedPrice(0, 0))
     free.spend(Usage(10, 10))
     assert free.cost == 0
-
-
-def test_time() -> None:
-    clock = Clock()
-    budget = Budget(Limits(max_time=1.5), None, clock=clock)
-    assert budget.seconds_left() == 1.5
-    clock.now += 1
-    assert (budget.seconds_left(), reached(budget)) == (0.5, None)
-    clock.now += 10
-    assert (budget.seconds_left(), reached(budget)) == (0.0, "the limit of 1.5 seconds was reached")
-    assert str(budget.out_of_time()) == "the limit of 1.5 seconds was reached"
 
 
 # --- a tree of budgets

@@ -3,8 +3,7 @@
 Covers forge_cli.engine.turns.environment.
 """
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
@@ -22,6 +21,8 @@ from forge_cli.events import CallResult, Message, OnAsk, ToolCall, Usage
 from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project, Seen, call, calls
+
+from ...listener import Listener
 
 TOOLS = """
 import anyio
@@ -60,25 +61,6 @@ def ended(seen: Seen) -> tuple[str, int, str, str | None]:
     return seen.result.status, seen.result.exit_code, seen.result.response, seen.result.error
 
 
-class Told:
-    """A model that keeps what it is told and says what stands in its list of turns."""
-
-    name = "told:test"
-    context_window: int | None = None
-
-    def __init__(self, *turns: list[Delta]) -> None:
-        self.turns = list(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        self.requests.append(replace(request, messages=list(request.messages)))
-        for delta in self.turns.pop(0):
-            yield delta
-
-    async def aclose(self) -> None:
-        self.requests.append(ModelRequest("closed", [], []))
-
-
 def test_the_events_of_a_task(worker: Project) -> None:
     seen = worker.run(calls(call("look", n=3), text="Let me see."), "It is {result}.", task="Look!")
     assert seen.types == [
@@ -108,9 +90,10 @@ def test_the_events_of_a_task(worker: Project) -> None:
 
 def test_what_the_model_is_told(worker: Project) -> None:
     first = [TextDelta("Hm."), ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {}), TurnEnd("tool_use")]
-    model = Told(first, [TextDelta("Done."), TurnEnd("end", Usage(10, 5))])
+    model = Listener(first, [TextDelta("Done."), TurnEnd("end", Usage(10, 5))])
     seen = worker.run(model=model, task="Look!")
-    one, two, closed = model.requests
+    one, two = model.requests
+    assert model.closed
     assert one.system.startswith("You work.\n\nYour environment:\n")
     assert [spec.name for spec in one.tools] == ["look", "write", "never", "hang"]
     assert list(one.messages) == [Message("user", "Look!")]
@@ -120,13 +103,12 @@ def test_what_the_model_is_told(worker: Project) -> None:
         Message("assistant", "Hm.", calls=(ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {}))),
         Message("tool", results=(CallResult("a", "look", "3"), CallResult("b", "nowhere", not_found, is_error=True))),
     ]
-    assert closed.system == "closed"
     assert seen.result.usage == Usage(10, 5)
 
 
 def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(worker: Project) -> None:
-    seen = worker.run(model=Told([TextDelta("I will"), ToolCall("a", "look", {})]))
-    assert ended(seen) == ("failed", ExitCode.PROVIDER, "", "told:test stopped in the middle of its answer")
+    seen = worker.run(model=Listener([TextDelta("I will"), ToolCall("a", "look", {})]))
+    assert ended(seen) == ("failed", ExitCode.PROVIDER, "", "listener stopped in the middle of its answer")
     assert seen.of(ToolStarted) == []
 
 
@@ -241,8 +223,8 @@ def test_interrupted_while_a_prompt_is_open(worker: Project) -> None:
 def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> None:
     signal = InterruptSignal()
 
-    class Endless(Told):
-        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    class Endless(Listener):
+        async def answer(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
             yield TextDelta("Once upon")
             yield ToolCall("a", "look", {})
             signal.interrupt()
@@ -285,8 +267,8 @@ def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
 
 def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> None:
     half = [TextDelta("Half"), ToolCall("a", "look", {}), Restart("the line was cut"), TextDelta("Whole."), TurnEnd()]
-    assert anyio.run(listen, Told(half), ModelRequest("Say a title.", [], ())) == ("Whole.", TurnEnd())
-    seen = worker.run(model=Told(half))
+    assert anyio.run(listen, Listener(half), ModelRequest("Say a title.", [], ())) == ("Whole.", TurnEnd())
+    seen = worker.run(model=Listener(half))
     assert ended(seen) == ("completed", 0, "Whole.", None)
     assert seen.of(ToolStarted) == []
     assert (
@@ -297,7 +279,7 @@ def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> Non
 @pytest.mark.parametrize("second", ["a", ""])
 def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second: str) -> None:
     first: list[Delta] = [ToolCall("a", "look", {"n": 1}), ToolCall(second, "look", {"n": 2}), TurnEnd("tool_use")]
-    model = Told(first, [TextDelta("Done."), TurnEnd("end")])
+    model = Listener(first, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
     assert (seen.statuses, seen.result.response) == (["success"] * 2, "Done.")
     _, asked, told = model.requests[1].messages
@@ -310,7 +292,7 @@ def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second:
 @pytest.mark.parametrize("again", ["a", "a b", "ä", "x" * 65])
 def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(worker: Project, again: str) -> None:
     turns = [[ToolCall(each, "look", {"n": 1}), TurnEnd("tool_use", native="x")] for each in ("a", again)]
-    model = Told(*turns, [TextDelta("Done."), TurnEnd("end")])
+    model = Listener(*turns, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
     ids = [event.tool_call_id for event in seen.of(ToolStarted)]
     assert (ids[0], len(set(ids)), is_legal_id(ids[1])) == ("a", 2, True)
@@ -318,7 +300,7 @@ def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(worker: Project,
 
 
 def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
-    seen = worker.run(model=Told([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")]))
+    seen = worker.run(model=Listener([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")]))
     assert seen.result.response == "a😀 \ufffd"
     assert "".join(event.delta for event in seen.of(Streaming)) == "a😀 \ufffd"
 
@@ -331,8 +313,8 @@ async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it
     monkeypatch.setenv("MY_TOKEN", "tops3cretvalue")
     bus, heard = EventBus(), list[Event]()
 
-    class Late(Told):
-        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    class Late(Listener):
+        async def answer(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
             yield TextDelta("It is tops3")
             bus.subscribe(heard.append, only=(Streaming,))
             yield TextDelta("cretvalue, ")

@@ -1,18 +1,16 @@
 """Calls side by side, as a worker makes them: from the model's turn to what it reads next, and in the record."""
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
-
 import pytest
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.messages import Delta
 from forge_cli.embedding import InterruptSignal
 from forge_cli.events import Message, OnAsk, ToolCall
-from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
+from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
+
+from ...listener import Listener
 
 TOOLS = """
 import threading
@@ -66,32 +64,14 @@ def worker(project: Project) -> Project:
     return project
 
 
-class Told:
-    """A model that makes these calls in its first turn, and keeps what it is told then."""
+def told(*made: ToolCall) -> Listener:
+    """A model that makes these calls in its first turn."""
+    return Listener([*made, TurnEnd("tool_use")], [TextDelta("Done."), TurnEnd("end")])
 
-    name = "told:test"
-    context_window: int | None = None
 
-    def __init__(self, *made: ToolCall) -> None:
-        self.made = made
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        self.requests.append(replace(request, messages=list(request.messages)))
-        first = len(self.requests) == 1
-        for each in self.made if first else ():
-            yield each
-        if not first:
-            yield TextDelta("Done.")
-        yield TurnEnd("tool_use" if first else "end")
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-    @property
-    def read(self) -> Message:
-        """What the model read of its calls."""
-        return self.requests[1].messages[-1]
+def read_by(model: Listener) -> Message:
+    """What the model read of its calls."""
+    return model.requests[1].messages[-1]
 
 
 def numbered(name: str, *numbers: int) -> list[ToolCall]:
@@ -103,25 +83,27 @@ def lines(seen: Seen) -> list[Line]:
 
 
 def test_eight_functions_wait_for_each_other(worker: Project) -> None:
-    model = Told(*numbered("meet", *range(8)))
+    model = told(*numbered("meet", *range(8)))
     assert worker.run(model=model).result.status == "completed"
-    assert [result.text for result in model.read.results] == [str(n) for n in range(8)]
+    assert [result.text for result in read_by(model).results] == [str(n) for n in range(8)]
 
 
 def test_two_hundred_calls_in_one_turn(worker: Project) -> None:
     made = numbered("look", *(n for n in range(1000, 1200)))
-    model = Told(*made)
+    model = told(*made)
     seen = worker.run(model=model)
     assert (seen.result.status, seen.result.tool_calls) == ("completed", 200)
-    assert [result.call_id for result in model.read.results] == [each.id for each in made]
-    assert {result.text.partition(",")[0] for result in model.read.results} == {f"saw {n}" for n in range(1000, 1200)}
+    assert [result.call_id for result in read_by(model).results] == [each.id for each in made]
+    assert {result.text.partition(",")[0] for result in read_by(model).results} == {
+        f"saw {n}" for n in range(1000, 1200)
+    }
     assert [line.seq for line in lines(seen)] == list(range(1, len(lines(seen)) + 1))
 
 
 def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(worker: Project) -> None:
-    model = Told(*numbered("look", 1, 13, 5), *numbered("write", 0), *numbered("look", 2, 19))
+    model = told(*numbered("look", 1, 13, 5), *numbered("write", 0), *numbered("look", 2, 19))
     seen = worker.run(model=model)
-    read = model.read.results
+    read = read_by(model).results
     assert [result.call_id for result in read] == ["look1", "look13", "look5", "write0", "look2", "look19"]
     assert [result.is_error for result in read] == [False, True, False, False, False, False]
     assert read[3].text == "wrote after 3"
@@ -130,7 +112,7 @@ def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(wor
         "look13",
         "look5",
     ]
-    assert model.read in read_past(lines(seen)).messages
+    assert read_by(model) in read_past(lines(seen)).messages
 
 
 def test_a_call_that_blocks_itself_beside_others_stops_the_work(worker: Project) -> None:
@@ -143,7 +125,7 @@ def test_a_call_that_blocks_itself_beside_others_stops_the_work(worker: Project)
 def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Project) -> None:
     signal = InterruptSignal()
     made = numbered("look", *range(1, 10), 99, *range(20, 40))
-    model = Told(*made)
+    model = told(*made)
     seen = worker.run(model=model, interrupt_signal=signal)
     assert seen.result.status == "interrupted"
     past = read_past(lines(seen))
@@ -152,16 +134,15 @@ def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Projec
     assert results[9].text == '{"type": "interrupted"}'
     assert past.cut_off == ()
     signal.reset()
-    again = Told()
-    again.requests.append(ModelRequest("", [], []))
+    again = Listener([TextDelta("Done."), TurnEnd("end")])
     resumed = Resumed(past, lines(seen)[-1])
     assert worker.run(model=again, task="", resume=resumed, interrupt_signal=signal).result.response == "Done."
-    assert again.requests[1].messages[-1].results == results
+    assert again.requests[0].messages[-1].results == results
 
 
 def test_a_log_cut_between_calls_side_by_side_gives_each_its_one_result(worker: Project) -> None:
     made = numbered("look", *range(1, 9))
-    seen = worker.run(model=Told(*made))
+    seen = worker.run(model=told(*made))
     recorded = lines(seen)
     first = next(number for number, line in enumerate(recorded) if line.type == "toolStarted")
     last = max(number for number, line in enumerate(recorded) if line.type == "toolResult")

@@ -4,10 +4,11 @@ from collections.abc import AsyncGenerator
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta
-from forge_cli.events import Message
 from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project
+
+from ...listener import Listener
 
 WORKER = """
 name: teller
@@ -20,39 +21,20 @@ def count(n: int) -> int:
 """
 
 
-class Speaker:
-    """A model that says what the test wants, turn by turn, and keeps what it was told."""
-
-    name = "speaker"
-    context_window = None
-
-    def __init__(self, *turns: list[Delta]) -> None:
-        self.turns = list(turns)
-        self.told: list[list[Message]] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        self.told.append(list(request.messages))
-        for delta in self.turns.pop(0):
-            yield delta
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
 def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
-    model = Speaker([TextDelta("once upon "), TurnEnd("max_tokens")], [TextDelta("a time"), TurnEnd()])
+    model = Listener([TextDelta("once upon "), TurnEnd("max_tokens")], [TextDelta("a time"), TurnEnd()])
     seen = project.run(model=model)
     assert (seen.result.status, seen.result.response, seen.result.turns) == ("completed", "once upon a time", 2)
-    assert [message.role for message in model.told[1]] == ["user", "assistant", "user"]
-    assert "cut off" in model.told[1][-1].text
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
+    assert "cut off" in model.requests[1].messages[-1].text
 
 
 def test_an_answer_that_is_always_cut_ends_at_the_limit_of_turns(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
-    model = Speaker(*[[TextDelta("and "), TurnEnd("max_tokens")] for _ in range(3)])
+    model = Listener(*[[TextDelta("and "), TurnEnd("max_tokens")] for _ in range(3)])
     seen = project.run(model=model, limits=Limits(max_turns=3))
     assert (seen.result.status, seen.result.exit_code) == ("limit", ExitCode.LIMIT)
 
@@ -60,15 +42,15 @@ def test_an_answer_that_is_always_cut_ends_at_the_limit_of_turns(project: Projec
 def test_a_model_that_declines_is_an_error_of_the_provider(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
-    seen = project.run(model=Speaker([TextDelta("I cannot."), TurnEnd("refusal")]))
+    seen = project.run(model=Listener([TextDelta("I cannot."), TurnEnd("refusal")]))
     assert (seen.result.status, seen.result.exit_code) == ("failed", ExitCode.PROVIDER)
-    assert "speaker declined to answer" in seen.result.error
+    assert "listener declined to answer" in seen.result.error
     assert seen.result.response == "I cannot."
 
 
 def test_a_provider_that_breaks_is_a_sentence_and_the_session_still_ends(project: Project) -> None:
-    class Broken(Speaker):
-        async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+    class Broken(Listener):
+        async def answer(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
             yield TextDelta("well")
             raise KeyError("choices")
 
@@ -76,5 +58,5 @@ def test_a_provider_that_breaks_is_a_sentence_and_the_session_still_ends(project
     project.write("tools.py", TOOLS)
     seen = project.run(model=Broken())
     assert (seen.result.status, seen.result.exit_code) == ("failed", ExitCode.PROVIDER)
-    assert seen.result.error == "speaker failed: KeyError: 'choices'"
+    assert seen.result.error == "listener failed: KeyError: 'choices'"
     assert seen.types[-1] == "sessionEnd"

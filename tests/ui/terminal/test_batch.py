@@ -13,7 +13,7 @@ import pytest
 from forge_cli.apps.batch.show import BatchReport, BatchScreen, provider_state
 from forge_cli.apps.batch.store import BatchCounts, BatchEvent, Spending
 from forge_cli.core.messages import Usage
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.local import SharedPace
 from forge_cli.process.streams import ErrorStream
 from forge_cli.testing import Project
 from forge_cli.ui.terminal.live import LiveLines

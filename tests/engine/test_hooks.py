@@ -1,6 +1,6 @@
 """Hooks for people: told of everything, able to tighten, never to loosen; whatever they do, one sentence says it.
 
-Covers forge_cli.core.observers, forge_cli.engine.hooks.hooks, forge_cli.engine.hooks.hooks,
+Covers forge_cli.core.observers, forge_cli.engine.hooks,
 forge_cli.files.settings.
 """
 
@@ -19,14 +19,14 @@ from forge_cli import ApprovalDecision, WorkerRuntime, load_worker
 from forge_cli.core.approval import Approval, ApprovalRequest, Verdict
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.engine.hooks import hooks as hooks_module
-from forge_cli.engine.hooks.hooks import Heard, HookFailed, read_finished, tighten
+from forge_cli.engine import hooks as hooks_module
+from forge_cli.engine.hooks import Heard, HookFailed, read_finished, tighten
 from forge_cli.events import OnAsk
 from forge_cli.hooks import Finished, HookAnswer
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
-from ...distributions import write_distribution
+from ..distributions import write_distribution
 
 TOOLS = '''
 from forge_cli import tool

@@ -1,4 +1,4 @@
-"""The hooks of one worker: each is run within its time, and what it says is recorded.
+"""Hooks for people, which may make a verdict stricter: each is run within its time, and what it says is recorded.
 
 Those of the person's own config run as that person; those of a project are confined as the worker's commands are.
 """
