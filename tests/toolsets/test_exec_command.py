@@ -17,7 +17,7 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
 from forge_cli.engine.gate.judge import Caller
-from forge_cli.testing import Project, call, calls, scripted_model
+from forge_cli.testing import Project, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell, may_be_shell
 
 from ..sandbox.children import gate, sleepers, tag
@@ -120,18 +120,6 @@ def opened(project: Project) -> Open:
 
 
 # --- reading
-
-
-def test_a_worker_uses_it(project: Project) -> None:
-    project.write("worker.yaml", WORKER.format(level="off"))
-    seen = project.run(
-        calls(call("exec_command", command="read x; echo got $x; exit 4", yield_time_ms=0)),
-        {"expect": {"result": "session_id: 1\n"}, **calls(call("write_stdin", session_id=1, chars="word\n"))},
-        "{result}",
-        approval_mode="approve_all",
-    )
-    assert seen.statuses == ["success", "error"]
-    assert seen.result.response == "exit code: 4\ngot word\n"
 
 
 @LEVELS

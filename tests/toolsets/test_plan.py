@@ -58,16 +58,6 @@ def test_it_is_a_checklist_on_the_terminal(worker: Project) -> None:
     )
 
 
-def test_a_trace_shows_it(worker: Project) -> None:
-    worker.write(
-        "script.yaml", f"turns: [{{calls: [{{tool: update_plan, input: {{plan: {STEPS}}}}}]}}, {{text: done}}]"
-    )
-    done = worker.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "--trace", "normal")
-    assert done.returncode == 0
-    assert "[x] read the notes\n" in done.stderr
-    assert "[>] write the report\n" in done.stderr
-
-
 def test_one_step_at_a_time(worker: Project) -> None:
     both = [{"step": name, "status": "in_progress"} for name in "ab"]
     (outcome,) = update(worker, plan=both).outcomes

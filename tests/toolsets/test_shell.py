@@ -17,7 +17,7 @@ import pytest
 
 from forge_cli import EventBus
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, StatusEvent, ToolOutput
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolOutput
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.results import Custom
 from forge_cli.embedding import InterruptSignal
@@ -139,12 +139,6 @@ def test_the_default_is_for_what_no_rule_covers(project: Project) -> None:
     assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == ["preApproved", "ask", "ask"]
 
 
-def test_the_worker_can_tighten_the_rules(project: Project) -> None:
-    with_shell(project, "{rules: [{pattern: echo, approval: preApproved}], approval: {tools: {shell: ask}}}")
-    (decided,) = shell(project, "echo hi").of(ApprovalDecided)
-    assert (decided.verdict, decided.rule) == ("ask", "toolsets.shell.approval.tools.shell")
-
-
 # --- the user's own rules
 
 USER = """
@@ -187,52 +181,6 @@ def test_a_mistake_in_them_is_found_at_once(worker: Project, policy: str, place:
         worker.run("never said")
     assert str(caught.value).startswith(f"{worker.home / 'config.yaml'}:{place}: ")
     assert problem in str(caught.value)
-
-
-# --- mistakes in the rules
-
-EXAMPLES = """name: w
-toolsets:
-  shell:
-    rules:
-      - pattern: git push
-        approval: blocked
-        {key}: [git push -f, {example}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("key", "example", "problem"),
-    [
-        ("match", "git pull", "'git pull' is not matched by 'git push'"),
-        ("not_match", "git push", "'git push -f' is matched by 'git push'"),
-    ],
-)
-def test_examples_are_checked_when_the_worker_is_loaded(project: Project, key: str, example: str, problem: str) -> None:
-    project.write("worker.yaml", EXAMPLES.format(key=key, example=example))
-    with pytest.raises(WorkerError) as caught:
-        project.run("never said")
-    column = 30 if key == "match" else 21
-    assert str(caught.value).startswith(f"{project.folder / 'worker.yaml'}:7:{column}: toolsets.shell.rules[0].{key}: ")
-    assert problem in str(caught.value)
-
-
-def test_odd_rules_are_warned_of(project: Project) -> None:
-    rules = "[{pattern: ls, approval: ask}, {pattern: ls -l, approval: preApproved}, {pattern: '', approval: ask}]"
-    with_shell(project, f"{{rules: {rules}}}")
-    warnings = [status.message for status in project.run("hi").of(StatusEvent) if status.level == "warning"]
-    lines = (project.folder / "worker.yaml").read_text().splitlines()
-    line = next(number for number, text in enumerate(lines, 1) if "ls -l" in text)
-    columns = [lines[line - 1].index(start) + 1 for start in ("{pattern: ls -l", "{pattern: ''")]
-    expected = [
-        f"worker.yaml:{line}:{columns[0]}: toolsets.shell: rules[1] 'ls -l': "
-        "it never counts: rules[0] 'ls' comes first and matches the same",
-        f"worker.yaml:{line}:{columns[1]}: toolsets.shell: rules[2] '': an empty pattern matches nothing",
-    ]
-    assert warnings == [f"{project.folder}/{warning}" for warning in expected]
-    done = project.forge("worker", "check", "worker.yaml")
-    assert (done.returncode, done.stderr.splitlines()) == (0, [f"warning: {warning}" for warning in expected])
-    assert "command" not in done.stdout.replace("commands", "")
 
 
 # --- redirections
@@ -476,21 +424,10 @@ def test_output_is_bounded(worker: Project, noise: str) -> None:
     assert len(seen.result.response) <= 20_000
 
 
-def test_terminals_see_what_was_said(worker: Project) -> None:
-    done = worker.forge("tools", "call", "shell", "--worker", "worker.yaml", "command=echo out; exit 3", "-y")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "out\nexit code: 3\n", "forge: exit code: 3\n")
-
-
 def test_words_that_are_too_many_cannot_start(worker: Project) -> None:
     seen = shell(worker, f"echo {'x' * 2**18}", approval_mode="approve_all")
     assert seen.statuses == ["error"]
     assert "cannot be started" in seen.result.response
-
-
-@pytest.mark.parametrize("args", [{"command": ""}, {"command": "x", "timeout": 0}, {"command": "x", "cwd": "/"}, {}])
-def test_wrong_input_is_refused(worker: Project, args: dict[str, Any]) -> None:
-    seen = worker.run(calls(call("shell", **args)), "done", answers=[])
-    assert seen.statuses == ["invalid"]
 
 
 # --- what a command meets
@@ -723,26 +660,6 @@ def test_the_weaker_mechanism_is_a_warning(project: Project, tmp_path: Path, tra
 def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "{isolation: off}")
     assert Project.forge(project, "worker", "check", "worker.yaml", env=only_bash).stderr == ""
-
-
-# --- forge approve
-
-
-def test_forge_approve_shows_the_parts_and_the_covering_rule(worker: Project) -> None:
-    done = worker.forge("approve", "worker.yaml", "shell", "command=cat a | make test")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
-        "ask: shell",
-        "  reason: no rule allows 'make test', so you are asked",
-        "  rule:   toolsets.shell.default",
-        "  where:  worker.yaml:7:5",
-        "  by:     rule",
-        "  risk:   high",
-        "  part:   cat a -> preApproved (toolsets.shell.rules[1])",
-        "  part:   make test -> ask (no rule)",
-        '  cover:  {pattern: "make test", approval: preApproved}',
-        '  could be allowed for a session by: toolsets.shell.rules: [{pattern: "make test", approval: preApproved}]',
-    ]
 
 
 @pytest.mark.needs("git")

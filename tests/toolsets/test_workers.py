@@ -140,11 +140,6 @@ def test_what_is_wrong_is_said_where_it_stands(project: Project, allowed: str, p
     assert problem in refused(project)
 
 
-def test_allowed_is_required(project: Project) -> None:
-    project.write("boss.yaml", "name: boss\ntoolsets: {workers: {}}\n")
-    assert "toolsets.workers.allowed: this key is required" in refused(project)
-
-
 def test_a_broken_worker_also_says_who_allows_it(project: Project) -> None:
     project.write("broken.yaml", "nam: broken\n")
     boss(project, "[broken]")
@@ -155,12 +150,6 @@ def test_a_worker_called_like_another_tool_is_a_clash(project: Project) -> None:
     project.write("shell.yaml", "name: shell\n")
     project.write("boss.yaml", "name: boss\ntoolsets:\n  shell: {}\n  workers: {allowed: [shell]}\n")
     assert "two toolsets offer a tool called 'shell'" in refused(project)
-
-
-def test_an_approval_for_a_worker_that_is_not_allowed_is_an_error(project: Project) -> None:
-    project.write("helper.yaml", "name: helper\n")
-    boss(project, "[helper]", "approval: {tools: {helpr: ask}}")
-    assert "it has no tool 'helpr'; did you mean 'helper'?" in refused(project)
 
 
 # Attachments

@@ -9,8 +9,9 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -68,14 +69,9 @@ class GoBuilder:
         sources = _sources(program)
         key = _key(sources, await self._version(go))
         made = program.folder / BUILD / key
-        if self._is_ours(made):
-            return made
-        with anyio.move_on_after(COMPILE_LIMIT):
-            async with locked(program.folder / BUILD):
-                if not self._is_ours(made):
-                    await self._build(go, program, sources, made)
-                return made
-        raise ToolError(TOO_LONG.format(program.name))
+        make = partial(self._build, go, program, sources, made)
+        await _once(made.parent, partial(self._is_ours, made), make, COMPILE_LIMIT, TOO_LONG.format(program.name))
+        return made
 
     async def _version(self, go: Path) -> str:
         identity = (str(go), os.stat(go).st_mtime_ns)
@@ -167,33 +163,37 @@ def _prune(folder: Path, kept: int) -> None:
             shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink()
 
 
-def _make_own(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    if folder.is_symlink():
-        raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
+async def _once(
+    folder: Path, is_ready: Callable[[], bool], make: Callable[[], Awaitable[None]], limit: float, too_long: str
+) -> None:
+    """Make something that is not ready, in a folder that only one of all processes works in at a time."""
+    with anyio.move_on_after(limit):
+        while not is_ready():
+            descriptor = _lock(folder)
+            if descriptor is None:
+                await anyio.sleep(PAUSE)
+                continue
+            try:
+                if not is_ready():
+                    await make()
+                return
+            finally:
+                os.close(descriptor)
+        return
+    raise ToolError(too_long)
 
 
-@asynccontextmanager
-async def locked(folder: Path) -> AsyncIterator[None]:
-    """One of all processes at work in a folder, which is made if need be."""
+def _lock(folder: Path) -> int | None:
+    """The descriptor that holds a folder, which is made if need be; None while another process holds it."""
     try:
-        _make_own(folder)
-        descriptor = await acquire_in_turn(folder / ".lock")
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_symlink():
+            raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
+        return acquire(folder / ".lock", wait=False)
+    except BlockingIOError:
+        return None
     except OSError as error:
         raise ToolError(f"nothing can be built in {folder}: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-async def acquire_in_turn(file: Path) -> int:
-    """The descriptor of a locked file, waited for without holding up the event loop."""
-    while True:
-        try:
-            return acquire(file, wait=False)
-        except BlockingIOError:
-            await anyio.sleep(PAUSE)
 
 
 def _cache() -> Path:
@@ -243,15 +243,9 @@ class Environments:
     async def interpreter(self, program: Program, uv: str) -> Path:
         """The Python that finds the packages of a program, which are installed where they are not yet."""
         place = self._root / program.name / program.digest
-        found = place / "bin" / "python"
-        if (place / READY).exists():
-            return found
-        with anyio.move_on_after(INSTALL_LIMIT):
-            async with locked(place.parent):
-                if not (place / READY).exists():
-                    await self._install(program, uv, place)
-                return found
-        raise ToolError(NOT_INSTALLED.format(program.name))
+        make = partial(self._install, program, uv, place)
+        await _once(place.parent, (place / READY).exists, make, INSTALL_LIMIT, NOT_INSTALLED.format(program.name))
+        return place / "bin" / "python"
 
     async def _install(self, program: Program, uv: str, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)

@@ -16,7 +16,7 @@ from pydantic import FileUrl
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import NOT_THERE, Notify
-from forge_cli.core.text import cut, visible
+from forge_cli.core.text import counted, cut, visible
 from forge_cli.files.mcp import McpServer
 from forge_cli.toolsets.mcp.offer import ServerOffer, ServerTool
 from forge_cli.toolsets.mcp.transports import noticing
@@ -30,8 +30,6 @@ T = TypeVar("T")
 Progress = Callable[[str, float | None], None]
 OpenTransport = Callable[[], "AbstractAsyncContextManager[TransportStreams]"]
 
-PAGES = 100
-"""A list of tools or resources with more pages than that never ends."""
 TERMINATED = "Session terminated"
 """The words of the SDK for a server that does not know the session of a request, as one that was started again."""
 BACK_OFF, LONGEST_PAUSE = 0.5, 60.0
@@ -120,6 +118,13 @@ class Connection:
     def why_not(self) -> str:
         """Why it is not connected, also while that is tried again."""
         return self.failure or self._failure_before or "it is being started"
+
+    def describe(self) -> str:
+        """How it is with the server, in one line."""
+        if self.off:
+            return f"{self.name}: off"
+        connected = f"connected, {counted(len(self.offer.tools), 'tool')}"
+        return f"{self.name}: {connected if self.connected else f'not connected: {visible(self.why_not)}'}"
 
     @property
     def protocol(self) -> str:
@@ -219,9 +224,8 @@ class Connection:
         """Ask again for the tools, where the server has said that they changed."""
         if self.changed and self._client:
             self.changed = False
-            with suppress(Exception):  # the tools that were there stay
-                with anyio.fail_after(self.server.connect_timeout):
-                    await self._look(self._client)
+            with suppress(Exception), anyio.fail_after(self.server.connect_timeout):  # the tools that were there stay
+                await self._look(self._client)
 
     async def call(self, tool: str, args: dict[str, Any], report: Progress) -> mcp_types.CallToolResult:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -376,16 +380,13 @@ class Connection:
 
 
 async def _pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list[Any]:
-    """All of a list that comes in pages."""
-    found: list[Any] = []
-    cursor: str | None = None
-    for _ in range(PAGES):
-        page = await ask(cursor)
+    """All of a list that comes in pages; one that never ends meets the time limit."""
+    page = await ask(None)
+    found = list(getattr(page, part))
+    while page.next_cursor is not None:
+        page = await ask(page.next_cursor)
         found += getattr(page, part)
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
-    raise Unreachable(f"its list of {part} has more than {PAGES} pages")
+    return found
 
 
 def first_line(error: BaseException) -> str:

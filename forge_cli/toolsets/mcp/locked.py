@@ -6,16 +6,20 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+import yaml
+
 from forge_cli.core.errors import ToolError
 from forge_cli.core.locking import LockEntry, hash_of
 from forge_cli.files.mcp import McpServer
+from forge_cli.files.parsing import LOADER
 from forge_cli.toolsets.mcp.connection import Connection
 
 if TYPE_CHECKING:
@@ -31,58 +35,41 @@ _GO = re.compile(r".+@v\d+\.\d+\.\d+\S*")
 _DENO = re.compile(rf"(npm|jsr):/?(@[^/@]+/)?[^/@]+@v?{_EXACT}(/.*)?")
 
 
-@dataclass(frozen=True)
-class Launcher:
-    """A program that fetches what it starts."""
-
-    words: tuple[str, ...]
-    """How its command line begins."""
-    pinned: re.Pattern[str]
-    """The pattern of a package whose version is fixed."""
-    spelling: str
-    packages: tuple[str, ...] = ()
-    """Options whose value is a package; where one is given, the first operand is not."""
-    also: tuple[str, ...] = ()
-    """Options whose value is a package, besides the operand."""
-    values: tuple[str, ...] = ()
-    """Other options that take the next word."""
-    fetched: re.Pattern[str] = re.compile("")
-    """The pattern of an operand that is fetched; others are files."""
-
-
-_WITH = ("--with", "-w")
-_UV_VALUES = ("-p", "--python", "--index-url", "--default-index", "--index", "--extra-index-url", "--cache-dir", "-i")
-_NPX_VALUES = ("-c", "--call", "-w", "--workspace", "--registry", "--prefix")
-_DOCKER_VALUES = (
-    *("-e", "--env", "-v", "--volume", "-p", "--publish", "--name", "--network", "--net", "--mount", "-u", "--user"),
-    *("-w", "--workdir", "--env-file", "-h", "--hostname", "--entrypoint", "-m", "--memory", "--cpus", "--platform"),
-    *("-l", "--label", "--add-host", "--dns", "--cap-add", "--cap-drop", "--security-opt", "--ulimit", "--tmpfs"),
-    *("--gpus", "--device", "--ip", "--log-driver", "--log-opt", "--pids-limit", "--pull", "--restart", "--runtime"),
-    *("--shm-size", "--stop-signal", "--stop-timeout", "--userns", "--group-add", "-a", "--attach", "-c"),
-)
-
-LAUNCHERS = (
-    Launcher(("npx",), _NPM, "@VERSION", ("-p", "--package"), values=_NPX_VALUES),
-    Launcher(("npm", "exec"), _NPM, "@VERSION", ("--package",), values=_NPX_VALUES),
-    Launcher(("npm", "x"), _NPM, "@VERSION", ("--package",), values=_NPX_VALUES),
-    Launcher(("bunx",), _NPM, "@VERSION", ("-p", "--package")),
-    Launcher(("bun", "x"), _NPM, "@VERSION", ("-p", "--package")),
-    Launcher(("pnpx",), _NPM, "@VERSION", ("--package",)),
-    Launcher(("pnpm", "dlx"), _NPM, "@VERSION", ("--package",)),
-    Launcher(("pnpm", "exec"), _NPM, "@VERSION"),
-    Launcher(("yarn", "dlx"), _NPM, "@VERSION", ("-p", "--package")),
-    Launcher(("uvx",), _PYTHON, "==VERSION", ("--from",), _WITH, _UV_VALUES),
-    Launcher(("uv", "tool", "run"), _PYTHON, "==VERSION", ("--from",), _WITH, _UV_VALUES),
-    Launcher(("uv", "run"), _PYTHON, "==VERSION", also=_WITH, values=_UV_VALUES, fetched=re.compile("(?!)")),
-    Launcher(("pipx", "run"), _PYTHON, "==VERSION", ("--spec",), values=("--python", "--index-url", "--pip-args")),
-    Launcher(("docker", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
-    Launcher(("podman", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
-    Launcher(("nerdctl", "run"), _IMAGE, "@sha256:DIGEST", values=_DOCKER_VALUES),
-    Launcher(("go", "run"), _GO, "@vVERSION", fetched=re.compile(r"[^./][^/]*\.[^/]+/.*")),
-    Launcher(("deno", "run"), _DENO, "@VERSION", fetched=re.compile("(npm|jsr|https?):"), values=("-c", "--config")),
-)
+TABLE = Path(__file__).with_name("launchers.yaml")
+_SPELLED: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "npm": (_NPM, "@VERSION"),
+    "python": (_PYTHON, "==VERSION"),
+    "image": (_IMAGE, "@sha256:DIGEST"),
+    "go": (_GO, "@vVERSION"),
+    "deno": (_DENO, "@VERSION"),
+}
+"""The pattern of a package whose version is fixed, and how to fix one."""
 _TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
 """Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A program that fetches what it starts: a row of the table, which tells of each key."""
+
+    starts: str
+    spells: str
+    packages: str = ""
+    also: str = ""
+    values: str = ""
+    fetched: str = ""
+    floating: Mapping[str, str] = field(default_factory=dict)
+    pinned: Sequence[str] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Options whose value is a package."""
+        return (*self.packages.split(), *self.also.split())
+
+
+@cache
+def launchers() -> tuple[Launcher, ...]:
+    return tuple(Launcher(**row) for row in yaml.load(TABLE.read_text("utf-8"), LOADER))  # noqa: S506 - the safe one, in C
 
 
 def pinned_spelling(command: str, args: Sequence[str]) -> str:
@@ -97,7 +84,7 @@ def pinned_spelling(command: str, args: Sequence[str]) -> str:
 def _floating(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Each package without a version: the place of its word, the package, and how to write it."""
     for at, package, launcher in _packages(words):
-        if not launcher.pinned.fullmatch(package) and not _COMMIT.fullmatch(package):
+        if not _SPELLED[launcher.spells][0].fullmatch(package) and not _COMMIT.fullmatch(package):
             yield at, package, _fixed(package, launcher)
     for at, (before, line) in enumerate(pairwise(words), 1):
         if _TAKES_LINE.fullmatch(before):
@@ -122,7 +109,7 @@ def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
     names = [PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe") for word in words]
     for begin, name in enumerate(names):
         named = [name, *words[begin + 1 :]]
-        for launcher in LAUNCHERS:
+        for launcher in launchers():
             if behind := _behind(named, launcher):
                 yield from ((begin + at, package, launcher) for at, package in _named(named, behind, launcher))
                 break
@@ -130,7 +117,7 @@ def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
 
 def _behind(words: Sequence[str], launcher: Launcher) -> int:
     """How many words it takes to name the launcher, options between them included; 0 where another is named."""
-    at, wanted = 0, list(launcher.words)
+    at, wanted = 0, launcher.starts.split()
     while wanted and at < len(words):
         if words[at] == wanted[0]:
             wanted.pop(0)
@@ -149,17 +136,17 @@ def _named(words: Sequence[str], at: int, launcher: Launcher) -> Iterator[tuple[
             break
         if not word.startswith("-"):
             break
-        takes = option in (*launcher.packages, *launcher.also, *launcher.values)
+        takes = option in (*launcher.named, *launcher.values.split())
         place = at if value or not takes else at + 1
-        if option in (*launcher.packages, *launcher.also) and place < len(words):
-            given = given or option in launcher.packages
+        if option in launcher.named and place < len(words):
+            given = given or option in launcher.packages.split()
             for package in (value or words[place]).split(","):
                 yield place, package
         at = place + 1
     if (
         not given
         and at < len(words)
-        and launcher.fetched.match(words[at])
+        and re.match(launcher.fetched, words[at])
         and not words[at].startswith((".", "/", "~"))
     ):
         yield at, words[at]
@@ -172,16 +159,16 @@ def _option(word: str) -> tuple[str, str]:
 
 def _fixed(package: str, launcher: Launcher) -> str:
     """A package with a version, or a repository with a commit."""
-    if launcher.pinned in (_PYTHON, _NPM) and _REPOSITORY.match(package):
-        return re.sub(r"(#.*)?$", "@COMMIT" if launcher.pinned is _PYTHON else "#COMMIT", package, count=1)
-    return f"{_bare(package, launcher)}{launcher.spelling}"
+    if launcher.spells in ("python", "npm") and _REPOSITORY.match(package):
+        return re.sub(r"(#.*)?$", "@COMMIT" if launcher.spells == "python" else "#COMMIT", package, count=1)
+    return f"{_bare(package, launcher)}{_SPELLED[launcher.spells][1]}"
 
 
 def _bare(package: str, launcher: Launcher) -> str:
     """A package without what is said of its version."""
-    if launcher.pinned is _PYTHON:
+    if launcher.spells == "python":
         return re.split(r"[=<>!~@ ;]", package, maxsplit=1)[0]
-    if launcher.pinned is _IMAGE:
+    if launcher.spells == "image":
         return package.partition("@")[0]
     head, sep, _ = package[1:].partition("@")
     return package[0] + head if sep else package

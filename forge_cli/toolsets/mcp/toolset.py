@@ -18,7 +18,7 @@ from pydantic import BeforeValidator
 
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
+from forge_cli.core.errors import ExitCode, ForgeError, ToolError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.notify import NOT_THERE
@@ -35,7 +35,6 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
-from forge_cli.toolsets.mcp.command import handle_command
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
 from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
 
 LONGEST_OPENING = LOAD_LIMIT - 5
 TOO_SLOW = "it takes too long to start"
+PATIENCE = 20.0
+"""Seconds that a conversation waits for a server; it may still come later."""
 ERROR_CHARACTERS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
@@ -191,7 +192,22 @@ class McpToolset(Toolset):
         return [each for each in self.connections if not each.off]
 
     async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
-        return await handle_command(self.connections, args)
+        """``/mcp`` in a conversation: the servers as they are now, turned off and on, and connected again."""
+        if not args:
+            return [each.describe() for each in self.connections]
+        if len(args) != 2 or args[0] not in ("off", "on", "reconnect"):
+            raise ToolError(f"/mcp does not take '{visible(' '.join(args))}': it is /mcp [off|on|reconnect NAME]")
+        action, name = args
+        known = {each.name: each for each in self.connections}
+        if (server := known.get(name)) is None:
+            hint = did_you_mean(name, known, f"there are: {', '.join(known)}")
+            raise ToolError(f"there is no MCP server '{visible(name)}'; {hint}")
+        if action == "off":
+            server.turn_off()
+        elif action == "reconnect" or not server.connected:
+            with anyio.move_on_after(PATIENCE):
+                await server.reconnect()
+        return [server.describe()]
 
     def left_out(self) -> Mapping[str, tuple[Source, str]]:
         """Servers that are not there, and tools that are not offered, each with the reason."""

@@ -172,7 +172,7 @@ class LineJudge:
         return first if hit is None else before[hit]
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
-        words = tuple(word.text for word in command.words)
+        words = tuple(command.texts)
         matches = self.matching(words)
         match, approval = self._strictest(matches)
         why = None
@@ -222,7 +222,7 @@ class LineJudge:
         why = None if starts_none else command_hazard(command.words, reach)
         why = why or next(filter(None, hazards), None)
         why = why or secret_hazard(command.words, reach)
-        words = [word.text for word in command.words]
+        words = command.texts
         why = why or (CD_LEAVES if place.leaves(words) else None)
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 

@@ -263,7 +263,7 @@ class ShellPolicy:
     def _operands(self, placed: Iterable[_Placed]) -> Iterator[str]:
         """The words of a plain line that may name files in the zones, wherever it may run."""
         for simple, places in placed:
-            words = [word.text for word in simple.words[1:] if self._may_name_file(word.text)]
+            words = [word for word in simple.texts[1:] if self._may_name_file(word)]
             yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
 
     def _may_name_file(self, word: str) -> bool:
@@ -314,8 +314,7 @@ def _redirected(simple: Simple, places: Sequence[str]) -> Iterator[PathUse]:
 
 def _innermost(simple: Simple) -> list[str]:
     """The words of a command behind its wrappers."""
-    words = [word.text for word in simple.words]
-    return words[innermost(words, len(words))[0] :] if words else []
+    return simple.texts[innermost(simple.texts, len(simple.words))[0] :] if simple.words else []
 
 
 def _listings(command: Simple) -> Iterator[FilesBelow]:

@@ -46,7 +46,7 @@ def is_bare_shell(command: str) -> bool:
         return False
     if len(simple) != 1 or simple[0].redirects:
         return False
-    name, *options = [word.text for word in simple[0].words]
+    name, *options = simple[0].texts
     return name == "bash" and set(options) <= _HARMLESS
 
 
@@ -253,7 +253,7 @@ def _reads_nothing(command: Simple) -> bool:
         return True
     if any(word.unknown for word in command.words):
         return False
-    name, *rest = [word.text for word in command.words] or [":"]
+    name, *rest = command.texts or [":"]
     if any(map(_names_input, rest)):
         return False
     if name == "git":

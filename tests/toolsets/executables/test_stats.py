@@ -1,7 +1,6 @@
 """The file in which the life of tools is kept: shared, and never in the way."""
 
 import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,28 +9,14 @@ import pytest
 
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables.registry import Registry
-from forge_cli.toolsets.executables.stats import FILE, Creations, Stats
+from forge_cli.toolsets.executables.stats import FILE, Stats
 
 from ...rows import each_row
 
-BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
-
-
-def test_what_was_done_with_tools_is_added_up(tmp_path: Path) -> None:
-    for _ in range(5):
-        kept = Stats(tmp_path)
-        for index in range(10):
-            kept.called("a", ok=index != 0, duration_ms=10)
-        kept.created("b")
-        kept.not_created("denied")
-        kept.not_created("failed")
-    assert kept.creations() == Creations(5, 5, 5)
-    used = kept.read()["a"]
-    assert (used.calls, used.failures, used.sessions, used.mean_ms) == (50, 5, 5, 10)
-    kept.created("a")
-    assert kept.read()["a"].calls == 0
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
-
+BOTH = "name: w
+instructions: x
+toolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}
+"
 
 WRITE = """
 import sys

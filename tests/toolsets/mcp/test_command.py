@@ -1,6 +1,6 @@
 """``/mcp`` in a conversation.
 
-Covers forge_cli.toolsets.mcp.command.
+Covers forge_cli.toolsets.mcp.toolset.
 """
 
 import anyio

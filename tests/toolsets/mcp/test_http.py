@@ -101,16 +101,3 @@ def test_a_server_that_is_down_is_a_warning(project: Project) -> None:
     seen = count(project)
     assert seen.statuses == ["not_found"]
     assert ["the MCP server web is not there" in event.message for event in seen.of(StatusEvent)] == [True]
-
-
-def test_looking_does_not_reach_it_and_knows_what_the_last_session_saw(project: Project) -> None:
-    with served(make_app()) as url:
-        worker(project, url)
-        rows = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
-        reason = "it was never started, so its tools are not known; see forge mcp test worker.yaml"
-        assert ([(row["name"], row["error"]) for row in rows], SEEN) == ([("web", reason)], [])
-        assert count(project).statuses == ["success"]
-        SEEN.clear()
-        rows = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
-    assert ([row.get("error") for row in rows], SEEN) == ([None] * 3, [])
-    assert "web__count_words" in [row["name"] for row in rows]

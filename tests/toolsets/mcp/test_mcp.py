@@ -56,12 +56,6 @@ def told(seen: Seen, level: str = "warning") -> list[str]:
     return [event.message for event in seen.of(StatusEvent) if event.level == level]
 
 
-def test_a_call(project: Project) -> None:
-    worker(project, "plain")
-    seen = run(project, "s__echo")
-    assert ([outcome.value.text() for outcome in seen.outcomes], told(seen)) == (["hello"], [])
-
-
 def test_they_ask_unless_the_worker_says_otherwise(project: Project) -> None:
     worker(project, "plain", approval="{}")
     assert run(project, "s__echo").statuses == ["denied"]

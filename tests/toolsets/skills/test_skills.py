@@ -3,7 +3,6 @@
 Covers forge_cli.toolsets.skills.toolset.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -235,14 +234,3 @@ def test_a_batch_notices_that_a_skill_has_changed(project: Project) -> None:
         before = digest_of_worker(load_worker(project.folder / "worker.yaml"))
         skill(project, "b")
         assert digest_of_worker(load_worker(project.folder / "worker.yaml")) != before
-
-
-def test_it_is_looked_at_like_any_toolset(project: Project) -> None:
-    worker(project)
-    skill(project, "a", "../project-home/skills")
-    shown = project.forge("worker", "show", "worker.yaml", "--prompt").stdout
-    assert "- a: The a of ../project-home/skills." in shown
-    rows = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
-    (row,) = [row for row in rows if row["name"] == "load_skill"]
-    assert (row["toolset"], row["approval"]) == ("skills", "preApproved")
-    assert project.forge("tools", "test", "skills").returncode == 0

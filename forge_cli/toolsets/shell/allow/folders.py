@@ -41,7 +41,7 @@ class Folders:
 
     def after(self, command: Simple, is_link: Callable[[str], bool] = no_links) -> Folders:
         """The folders in which the next command may run; a ``cd`` that surely runs does not fail in a real folder."""
-        words = [word.text for word in command.words]
+        words = command.texts
         start, _ = innermost(words, len(words)) if "cd" in words else (0, None)
         if words[start : start + 1] != ["cd"]:
             return self
@@ -88,15 +88,15 @@ class CommandPlace:
 
 
 def _leaves_folders(command: Simple) -> bool:
-    words = [word.text for word in command.words]
-    return not words or words[0] == "cd" or only_reads(words)
+    return not command.words or command.texts[0] == "cd" or only_reads(command.texts)
 
 
 def link_maker(command: Simple) -> str | None:
     """The name of the command if it may make links."""
-    words = [word.text for word in command.words]
-    start, why = innermost(words, len(words)) if words else (0, None)
-    return None if not words or (why is None and makes_no_links(words[start:])) else words[0]
+    if not (words := command.texts):
+        return None
+    start, why = innermost(words, len(words))
+    return None if why is None and makes_no_links(words[start:]) else words[0]
 
 
 def links_beside(commands: Sequence[Simple]) -> list[str | None]:

@@ -162,7 +162,7 @@ class _Parser:
             plain = not any(map(prints_elsewhere, printers)) and command.beside == first
             redirected = any(redirect.operator.startswith("<") for redirect in command.redirects)
             if printers and plain and not redirected:
-                printed_by = tuple(tuple(word.text for word in each.words) for each in printers)
+                printed_by = tuple(tuple(each.texts) for each in printers)
                 self._commands[place] = replace(command, fed=Unknown(SUBSTITUTION, printed_by=printed_by))
 
     @property
@@ -267,7 +267,7 @@ class _Parser:
         else:
             raise UnreadableLine(CONTROL_FLOW, token.at)
 
-    def _enter(self, kind: str, *, loop: bool) -> None:
+    def _enter(self, kind: str, *, loop: bool = False) -> None:
         self._open.append(kind)
         if loop:
             self._loops.append(len(self._commands))
@@ -360,9 +360,8 @@ class _Parser:
             here.piped = True
             if assigned:
                 raise UnreadableLine("an assignment changes what the command does", token.at)
-            self._commands[self._at : self._at + 1] = [
-                replace(each, sure=False) for each in self._commands[self._at : self._at + 1]
-            ]
+            if self._commands:
+                self._commands[self._at] = replace(self._commands[self._at], sure=False)
         else:
             first = here.first if token.kind in ("&&", "||") else count
             self._nestings[-1] = _Nesting(first, count, outside=here.outside)
@@ -383,22 +382,19 @@ class _Parser:
         after = self._lexer.text[self._lexer.pos : self._lexer.pos + 1]
         if (kind == "(" and after in ("(", "\\")) or (kind == "{" and after not in (" ", "\t", "\n")):
             raise UnreadableLine(CONTROL_FLOW, token.at)
-        self._open.append(kind)
-        self._nestings.append(_Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside))
-        self._expect, self._piped = _Expect.COMMAND, False
+        self._enter(kind)
 
     def _end(self, token: ShellToken) -> None:
         kind = token.word.text or token.kind
         complete = self._expect is _Expect.COMMAND_OR_END or (kind == ")" and self._in_command)
-        if not complete or not self._open or self._open.pop() + kind not in ("()", "{}"):
+        if not complete or not self._open or self._open[-1] + kind not in ("()", "{}"):
             raise UnreadableLine(_SYNTAX, token.at)
-        self._nestings.pop()
-        self._expect = _Expect.SEPARATOR
+        self._leave(kind, token.at)
 
 
 def _refuse_hidden_prefix(command: Simple, at: int) -> None:
     """Words that are prefixes only after something else: an assignment after a redirection, or after ``time``."""
-    texts = [word.text for word in command.words]
+    texts = command.texts
     if texts and _ASSIGNMENT.match(texts[0]):
         raise UnreadableLine("an assignment changes what the command does", at)
     if texts and texts[0] == "time":

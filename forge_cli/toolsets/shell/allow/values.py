@@ -59,6 +59,10 @@ class Simple:
     fed: Unknown | None = None
     """The output of the command before it."""
 
+    @property
+    def texts(self) -> list[str]:
+        return [word.text for word in self.words]
+
 
 @dataclass(frozen=True)
 class Binding:
@@ -94,7 +98,7 @@ def _once(bindings: Sequence[Binding]) -> dict[str, Binding]:
 
 def _may_set(command: Simple) -> bool:
     """May it set variables in a way that is not seen?"""
-    texts = [word.text for word in command.words]
+    texts = command.texts
     first = texts if texts[:1] == ["time"] else texts[:1]
     return not _SETS_VARIABLES.isdisjoint(first) or ("printf" in first and any(map(_PRINTF_SETS.fullmatch, texts)))
 
@@ -180,5 +184,5 @@ def _printed(piece: Expanded) -> ShellWord:
     """The output of a substitution, with the pipeline that prints it where it is one."""
     commands: Sequence[Simple] = piece.commands
     one = all(command.piped for command in commands[1:]) and not any(map(prints_elsewhere, commands))
-    printed_by = tuple(tuple(word.text for word in command.words) for command in commands) if one else ()
+    printed_by = tuple(tuple(command.texts) for command in commands) if one else ()
     return ShellWord("$(...)", False, unknown=Unknown(SUBSTITUTION, piece.quoted, printed_by))
