@@ -12,7 +12,7 @@ A_LOOK = "a look is read-only, has no network and sees little of the home: do th
 
 def reason_of_look(error: BaseException) -> str:
     """In a look, that it is one, where that may be the reason for what a toolset raised."""
-    return f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
+    return f" ({A_LOOK})" if sandbox.isolation.isolation.inherited() and _is_of_the_system(error) else ""
 
 
 def _is_of_the_system(error: BaseException | None) -> bool:

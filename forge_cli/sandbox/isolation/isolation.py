@@ -19,7 +19,6 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import CommandReach, Confinement, KeptHooks, Reach, ReachRule
-from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.protected_scan import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
@@ -149,6 +148,33 @@ def _lack(found: Mechanism | None) -> str:
     if found is None:
         return "no working mechanism to confine processes"
     return f"no working mechanism but {found.name}, which is weaker: {found.weakness}"
+
+
+_own: list[InheritedConfinement] = []
+
+
+def inherit(name: str, weakness: str | None, own_network: bool, shows_names: bool) -> None:
+    """Say that this very process is confined, and by what; nothing can be asked about that before."""
+    _own[:] = [InheritedConfinement(name, weakness, own_network, shows_names)]
+
+
+def inherited() -> InheritedConfinement | None:
+    """The confinement of this process, where it has one."""
+    return _own[0] if _own else None
+
+
+@dataclass(frozen=True)
+class InheritedConfinement:
+    """Starts commands as they are: nothing that they are allowed here goes beyond what this process is."""
+
+    name: str
+    weakness: str | None
+    own_network: bool
+    shows_names: bool
+
+    @contextmanager
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
+        yield Command(argv)
 
 
 @cache

@@ -243,5 +243,5 @@ def _unmakeable(root: Path) -> str | None:
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
     # the process that confined this one has asked before, outside, where it can be known
-    writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
+    writable = sandbox.isolation.isolation.inherited() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)
