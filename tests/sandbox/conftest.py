@@ -1,5 +1,7 @@
 """A root with zones in it, as a worker file would declare them."""
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,13 @@ def only(cage: Mechanism, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mechanism
 
 
 @pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that is not in /tmp, which a confined process has for itself."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(os.path.realpath(folder))
+
+
+@pytest.fixture
 def root(tmp_path: Path) -> Path:
     """What the zones lie in: itself outside of every zone."""
     for name in ("scratch", "output", "src", "outside"):
@@ -71,9 +80,3 @@ def open_sandbox(root: Path) -> OpenSandbox:
 @pytest.fixture
 def sandbox(open_sandbox: OpenSandbox) -> Sandbox:
     return open_sandbox()
-
-
-@pytest.fixture(params=[1, 3], ids=["one zone", "three zones"])
-def scratch(request: pytest.FixtureRequest, open_sandbox: OpenSandbox) -> Sandbox:
-    """With one zone the whole way is opened at once; with more, another could begin on the way."""
-    return open_sandbox(THREE_ZONES[: request.param])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from forge_cli.files.settings import Settings
     from forge_cli.files.worker import Worker
     from forge_cli.record.recorder import Sink
-    from forge_cli.sandbox.files.protected import OwnFiles
+    from forge_cli.sandbox.files.consent import OwnFiles
     from forge_cli.sandbox.secrets import Redactor
     from forge_cli.sandbox.zones.config import SandboxConfig
     from forge_cli.schema.marks import Loc
@@ -216,7 +216,7 @@ class PreparedWorker:
 
     @cached_property
     def own_files(self) -> OwnFiles:
-        return sandbox.files.protected.OwnFiles(self.protected)
+        return sandbox.files.consent.OwnFiles(self.protected)
 
     @cached_property
     def digest(self) -> str:

@@ -41,11 +41,8 @@ def known_models() -> list[ListedModel]:
     from genai_prices.data import providers
 
     own = next(provider for provider in providers if provider.id == "openai")
-    return [ListedModel(each.id, each.context_window) for each in own.models if each.context_window and _is_chat(each)]
-
-
-def _is_chat(model: Any) -> bool:
-    return _CHAT.match(model.id) is not None
+    chats = (each for each in own.models if each.context_window and _CHAT.match(each.id))
+    return [ListedModel(each.id, each.context_window) for each in chats]
 
 
 async def ask_server(server: Server) -> Sequence[ListedModel]:

@@ -165,7 +165,7 @@ class Confinement:
         yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
-            yield from _existing([way_to_hooks(folder)], Reach.PINNED)
+            yield from _existing([folder / INFO], Reach.PINNED)  # it must not be moved away with the setting in it
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
         around = {os.path.dirname(name) for name in names}
         pinned = (folder for folder in around if folded(os.path.basename(folder)) in PAIRED)
@@ -331,11 +331,6 @@ def hooks_in(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
         for tree in (folder / "worktrees").iterdir():
             yield from (tree / name for name in _WORKTREE_NAMES)
-
-
-def way_to_hooks(folder: Path) -> Path:
-    """The folder in it around a setting: it must not be moved away with that, and another put in its place."""
-    return folder / INFO
 
 
 class KeptHooks:

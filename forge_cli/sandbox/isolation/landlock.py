@@ -63,11 +63,8 @@ def grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
     """Rules for reading and writing; where no rule holds, the host can be read."""
     reaches = {rule.path: rule.reach for rule in rules if rule.reach in _BOUND}
     tree = _Tree({_ROOT: Reach.READ, **reaches})
-    return [*tree.allowed(lambda reach: reach >= Reach.SHOWN, write=False), *tree.allowed(_can_write, write=True)]
-
-
-def _can_write(reach: Reach) -> bool:
-    return reach is Reach.WRITE
+    read = tree.allowed(lambda reach: reach >= Reach.SHOWN, write=False)
+    return [*read, *tree.allowed(lambda reach: reach is Reach.WRITE, write=True)]
 
 
 class _Tree:

@@ -17,7 +17,7 @@ from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox import trial
-from forge_cli.sandbox.files.protected import existing_files
+from forge_cli.sandbox.files.consent import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation

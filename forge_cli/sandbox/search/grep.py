@@ -115,7 +115,8 @@ async def grep(
     if engine == "ripgrep" and program is None:
         raise ToolError("ripgrep is not installed; its command is called rg")
     hits = _Hits(sandbox, limit)
-    search = _Search(pattern, chosen, hits, _ripgrep_argv(program, pattern) if program else None)
+    ripgrep = (program, *_RIPGREP, b"--regexp=" + pattern.encode(), "--") if program else None
+    search = _Search(pattern, chosen, hits, ripgrep)
     with anyio.move_on_after(timeout) as scope:
         for start in _starts(sandbox, path):
             await search.run(start)
@@ -215,7 +216,7 @@ class _Search:
             except EngineFailed:
                 self.ripgrep = None
         _refuse_unknown(self.pattern)
-        return await _run(_python_argv(self.pattern), root, files, found)
+        return await _run((*_PYTHON, str(LINES_MAX), self.pattern.encode()), root, files, found)
 
 
 @dataclass
@@ -279,14 +280,6 @@ def _line(line: bytes) -> str:
 
 class EngineFailed(ToolError):
     """The engine did not get to the end of its answer."""
-
-
-def _ripgrep_argv(path: str, pattern: str) -> EngineArgv:
-    return (path, *_RIPGREP, b"--regexp=" + pattern.encode(), "--")
-
-
-def _python_argv(pattern: str) -> EngineArgv:
-    return (*_PYTHON, str(LINES_MAX), pattern.encode())
 
 
 async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Found) -> bool:

@@ -8,13 +8,10 @@ import stat
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
-
-import yaml
 
 from forge_cli.sandbox.files.held import READ_MAX
 
@@ -27,29 +24,22 @@ _SET = "user.overlay.overlay."
 """By which an overlay writes down what a command sets of the same name as its own attributes."""
 _KEPT = ("user.", "system.posix_acl_")
 _CHUNK = 1 << 18
+_SCRATCH = frozenset(
+    (
+        *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".phpunit.cache"),
+        *("node_modules/.cache", ".eslintcache", ".turbo", ".parcel-cache", ".tsbuildinfo"),
+    )
+)
+"""The things that programs leave behind for their own speed; one with a slash is a way of two names."""
+_REFRESHED = (".git", "index")
+"""A file that git writes again whenever somebody looks; dropped only where the same files are staged in it."""
 Kind = Literal["file", "folder", "link", "pipe"]
 What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linked"]
 
 
-@cache
-def _table() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("scratch.yaml").read_text("utf-8"))
-    return found
-
-
-@cache
-def _names() -> frozenset[str]:
-    return frozenset(name.rstrip("/") for name in _table()["folders"])
-
-
 def is_scratch(parts: Sequence[str]) -> bool:
     """Whether a path is, or lies in, what is always dropped."""
-    return any(f"{around}/{name}" in _names() or name in _names() for around, name in pairwise(("", *parts)))
-
-
-def may_be_refreshed(parts: Sequence[str]) -> bool:
-    """Whether a file is one that is written again although it says the same."""
-    return "/".join(parts[-2:]) in _table()["refreshed"]
+    return any(f"{around}/{name}" in _SCRATCH or name in _SCRATCH for around, name in pairwise(("", *parts)))
 
 
 def says_the_same(one: Path, other: Path) -> bool:
@@ -280,7 +270,7 @@ class _Reader:
             old
             and lower
             and old.kind == after.kind == "file"
-            and may_be_refreshed(parts)
+            and parts[-2:] == _REFRESHED
             and says_the_same(lower, upper)
         ):
             return

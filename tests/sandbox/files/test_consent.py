@@ -1,6 +1,6 @@
 """Who has to be asked: what a zone says, what is protected everywhere, and the reason that comes with it.
 
-Covers forge_cli.sandbox.files.protected and forge_cli.sandbox.protected.
+Covers forge_cli.sandbox.protected.
 """
 
 from collections.abc import Callable

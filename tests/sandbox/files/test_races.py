@@ -36,7 +36,7 @@ def meanwhile(code: str, folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.few(1)
-def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(scratch: Sandbox, root: Path) -> None:
+def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, root: Path) -> None:
     swap = """
         with contextlib.suppress(OSError):
             os.rename("d", f"away{os.urandom(4).hex()}")
@@ -52,11 +52,11 @@ def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(scratch: Sandbox,
     with meanwhile(swap, root / "scratch"):
         for _ in range(300):
             with suppress(ToolError):
-                scratch.write_bytes("/scratch/d/new.txt", b"x")
+                sandbox.write_bytes("/scratch/d/new.txt", b"x")
             with suppress(ToolError):
-                assert scratch.read_bytes("/scratch/d/secret.txt") == b"public"
+                assert sandbox.read_bytes("/scratch/d/secret.txt") == b"public"
             with suppress(ToolError):
-                scratch.delete("/scratch/d/secret.txt")
+                sandbox.delete("/scratch/d/secret.txt")
 
     assert os.listdir(root / "outside") == ["secret.txt"]
     assert (root / "outside/secret.txt").read_text() == "secret"
@@ -72,20 +72,20 @@ FILE_OR_LINK = """
 
 
 @pytest.mark.few(1)
-def test_a_file_that_keeps_turning_into_a_link_is_not_read(scratch: Sandbox, root: Path) -> None:
+def test_a_file_that_keeps_turning_into_a_link_is_not_read(sandbox: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
         for _ in range(1000):
             with suppress(ToolError):
-                assert scratch.read_bytes("/scratch/a") == b"public"
+                assert sandbox.read_bytes("/scratch/a") == b"public"
 
 
-def test_a_file_that_keeps_turning_into_a_link_is_not_written(scratch: Sandbox, root: Path) -> None:
+def test_a_file_that_keeps_turning_into_a_link_is_not_written(sandbox: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
         for _ in range(300):
             with suppress(ToolError):
-                scratch.write_bytes("/scratch/a", b"mine")
+                sandbox.write_bytes("/scratch/a", b"mine")
 
     assert (root / "outside/secret.txt").read_text() == "secret"
     assert (root / "public.txt").read_text() == "public"
@@ -121,15 +121,15 @@ def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(sandbox: Sand
     assert os.listdir(root / "output") == []
 
 
-def test_a_zone_that_became_a_link_after_load_is_refused(scratch: Sandbox, root: Path) -> None:
+def test_a_zone_that_became_a_link_after_load_is_refused(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch").rmdir()
     (root / "scratch").symlink_to("outside")
 
-    for action in (scratch.read_bytes, scratch.list, scratch.exists, scratch.delete):
+    for action in (sandbox.read_bytes, sandbox.list, sandbox.exists, sandbox.delete):
         with pytest.raises(ToolError, match="not what it was at the start"):
             action("/scratch/secret.txt")
     with pytest.raises(ToolError, match="not what it was at the start"):
-        scratch.write_bytes("/scratch/x", b"")
+        sandbox.write_bytes("/scratch/x", b"")
 
 
 def test_a_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path) -> None:
@@ -176,7 +176,7 @@ BETWEEN_CONSENTS = """
 """
 
 
-def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
+def race_between_consents(sandbox: Sandbox, root: Path, calls: int) -> int:
     """Calls through a link that flips between files that are free and files that ask; how many were carried out."""
     zone, done = root / "scratch", 0
     (zone / ".git").mkdir()
@@ -186,10 +186,10 @@ def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
     with meanwhile(BETWEEN_CONSENTS, zone):
         for number in range(calls):
             access = "write" if number % 2 else "read"
-            judged = scratch.judge_use(PathUse("/scratch/link", access))
+            judged = sandbox.judge_use(PathUse("/scratch/link", access))
             if judged.verdict.approval is not Approval.PRE_APPROVED:
                 continue
-            view = scratch.view([judged])
+            view = sandbox.view([judged])
             with suppress(ToolError):
                 if access == "write":
                     view.write_bytes("/scratch/link", b"changed")
@@ -205,11 +205,11 @@ def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
 
 
 @pytest.mark.few(1)
-def test_a_link_that_flips_between_consents_writes_nothing_that_asks(scratch: Sandbox, root: Path) -> None:
-    assert race_between_consents(scratch, root, 600) > 0
+def test_a_link_that_flips_between_consents_writes_nothing_that_asks(sandbox: Sandbox, root: Path) -> None:
+    assert race_between_consents(sandbox, root, 600) > 0
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_it_does_not_in_many_calls(scratch: Sandbox, root: Path) -> None:
-    assert race_between_consents(scratch, root, 15_000) > 0
+def test_it_does_not_in_many_calls(sandbox: Sandbox, root: Path) -> None:
+    assert race_between_consents(sandbox, root, 15_000) > 0

@@ -4,8 +4,6 @@ import os
 import socket
 import struct
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,12 +46,6 @@ ALLOWED, REFUSED, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x00050001, 0x00050
 NO_NETWORK = 0x00050065
 FLAGS = (0x01200011, 0x10000000, 0x40000000)
 """Of a plain fork, of a new user namespace, and of a new network."""
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        yield Path(os.path.realpath(folder))
 
 
 def answer(program: bytes, number: int, argument: int = 0, *, audit: int) -> int:

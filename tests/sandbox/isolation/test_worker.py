@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,16 +30,14 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home with a project in it, not in /tmp, which a confined process has for itself."""
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp")).resolve()
+def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a project in it."""
     for name in ("project/scratch", "project/src", ".ssh", ".forge"):
-        (folder / name).mkdir(parents=True)
-    (folder / ".ssh" / "id").write_text("secret")
-    (folder / "project" / "worker.yaml").write_text("name: w\n")
-    monkeypatch.setenv("HOME", str(folder))
-    yield folder
-    shutil.rmtree(folder)
+        (place / name).mkdir(parents=True)
+    (place / ".ssh" / "id").write_text("secret")
+    (place / "project" / "worker.yaml").write_text("name: w\n")
+    monkeypatch.setenv("HOME", str(place))
+    return place
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ Covers forge_cli.sandbox.network.proxy_bootstrap.
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -46,12 +45,9 @@ for url in sys.argv[1:]:
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """Not in /tmp, which a confined process has for itself."""
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp")).resolve()
-    (folder / "get.py").write_text(GET)
-    yield folder
-    shutil.rmtree(folder)
+def place(place: Path) -> Path:
+    (place / "get.py").write_text(GET)
+    return place
 
 
 async def hello(client: SocketStream) -> None:

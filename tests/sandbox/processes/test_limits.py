@@ -3,11 +3,8 @@
 Covers forge_cli.sandbox.zones.config.
 """
 
-import os
 import resource
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +30,6 @@ CONFINED = pytest.mark.parametrize(
     "confined", [None, *(pytest.param(name, marks=pytest.mark.needs(name)) for name in ("bwrap", "Landlock"))]
 )
 HOG = f"{sys.executable} -c 'x = []\nwhile True: x.append(bytearray(4 << 20))'"
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        yield Path(os.path.realpath(folder))
 
 
 async def run(

@@ -62,13 +62,6 @@ class TestGrep:
         found = search("x", "/scratch")
         assert found.text() == "No match for 'x' in '/scratch'."
 
-    def test_all_zones_are_searched_and_each_alone(self, search: Search, root: Path) -> None:
-        for zone in ("scratch", "output", "src", "outside"):
-            (root / zone / "x").write_text("hit")
-        assert search("hit", "/").lines == ("/output/x:1:hit", "/scratch/x:1:hit", "/src/x:1:hit")
-        assert search("hit", "/src").lines == ("/src/x:1:hit",)
-        assert search("hit", "/src/x").lines == ("/src/x:1:hit",)
-
     def test_more_than_the_limit_is_counted(self, search: Search, root: Path) -> None:
         write(root, a="x\n" * 5, b="x\n")
         found = search("x", limit=2)

@@ -13,10 +13,8 @@ from forge_cli.toolsets.executables.stats import FILE, Stats
 
 from ...rows import each_row
 
-BOTH = "name: w
-instructions: x
-toolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}
-"
+BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
+
 
 WRITE = """
 import sys
