@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from forge_cli.cli import lock_changes as lock_changes
     from forge_cli.cli import notices as notices
     from forge_cli.cli import overview as overview
+    from forge_cli.cli import trusted_workers as trusted_workers
     from forge_cli.cli import usage as usage
 
 

@@ -42,7 +42,7 @@ def _find(name: str, *, runs: bool, interactive: bool) -> str:
     if not found:
         if Path(name).is_dir():
             return name
-        raise cli.ask_trust.unknown_worker(name, known)
+        raise cli.trusted_workers.unknown_worker(name, known)
     if found[0].origin is not WorkerOrigin.PROJECT:
         return str(found[0].path)
-    return str(cli.ask_trust.first_trusted(found, runs=runs, interactive=interactive).path)
+    return str(cli.trusted_workers.first_trusted(found, runs=runs, interactive=interactive).path)

@@ -137,7 +137,7 @@ def run(
         report.worker, report.model = worker, options.model or ""
     interactive = is_interactive() and not print_only
     if task is None:
-        cli.ask_trust.refuse_sentence(worker)
+        cli.trusted_workers.refuse_sentence(worker)
     _check_output(output)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}

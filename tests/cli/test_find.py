@@ -1,6 +1,6 @@
 """Workers by name on the command line: which one is meant, and who has to be asked first.
 
-Covers forge_cli.cli.find_worker, forge_cli.cli.ask_trust.
+Covers forge_cli.cli.find_worker, forge_cli.cli.trusted_workers.
 """
 
 import shlex
