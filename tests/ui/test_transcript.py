@@ -1,6 +1,6 @@
 """A conversation told from its log: whatever was said stays words, on a terminal, in Markdown and on a page.
 
-Covers forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown, forge_cli.ui.transcript.page,
+Covers forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown, forge_cli.ui.html.entries,
 forge_cli.ui.transcript.terminal.
 """
 
@@ -41,9 +41,9 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.events import Attachment, Message, ToolCall, Usage
 from forge_cli.record.line import Line
 from forge_cli.results import DisplayHints, FileContent
+from forge_cli.ui.html.entries import page
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
-from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw
 
 from ..lines import CHILD, lines_of

@@ -270,10 +270,7 @@ def folder_name(key: str) -> str:
 
 
 def _quoted(char: str) -> str:
-    try:
-        return "".join(f"%{byte:02X}" for byte in os.fsencode(char))
-    except UnicodeEncodeError:  # half a character, which JSON can name
-        return f"%u{ord(char):04X}"
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True)

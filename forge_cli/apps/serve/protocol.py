@@ -7,10 +7,16 @@ import secrets
 from base64 import b64encode
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import anyio
+import mcp_types
+from mcp import MCPError
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
 from forge_cli import __version__
 from forge_cli.apps.serve.calls import PATIENCE, CallProgress, CallQuestion, ServedCall
@@ -29,11 +35,6 @@ from forge_cli.toolsets.mcp.transports import silence_sdk
 from forge_cli.ui.terminal.prompts import describe_in_text
 from forge_cli.ui.views import FindRenderer
 
-if TYPE_CHECKING:
-    import mcp_types
-    from mcp.server import Server, ServerRequestContext
-    from mcp.server.session import ServerSession
-
 LOOK = 2.0
 """Seconds between two looks at whether the tools are others by now."""
 MOST_CLIENTS = 100
@@ -44,7 +45,6 @@ class McpRequests:
     """Answers the requests of every client of one served worker."""
 
     def __init__(self, served: ServedWorker, find: FindRenderer) -> None:
-        from mcp.server.subscriptions import InMemorySubscriptionBus
 
         self._served, self._find = served, find
         self._waiting: dict[str, ServedCall] = {}
@@ -55,10 +55,6 @@ class McpRequests:
 
     def server(self) -> Server[Any]:
         """The server of the SDK that hands these requests over."""
-        from mcp.server import NotificationOptions, Server
-        from mcp.server.models import InitializationOptions
-        from mcp.server.subscriptions import ListenHandler
-        from mcp_types import NotificationParams
 
         class ToolServer(Server[Any]):
             def create_initialization_options(self, *args: Any, **options: Any) -> InitializationOptions:
@@ -75,12 +71,11 @@ class McpRequests:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=ListenHandler(self._listeners, max_subscriptions=MOST_CLIENTS),
         )
-        server.add_notification_handler("notifications/initialized", NotificationParams, self._greet)
+        server.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._greet)
         return server
 
     async def watch_tools(self) -> None:
         """Tell every client when the tools are others than before; it never ends by itself."""
-        from mcp.server.subscriptions import ToolsListChanged
 
         before = self._offered()
         while True:
@@ -100,10 +95,9 @@ class McpRequests:
     async def _list_tools(
         self, context: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        from mcp_types import ListToolsResult
 
         await self._served.refresh()
-        return ListToolsResult(tools=self._offered())
+        return mcp_types.ListToolsResult(tools=self._offered())
 
     def _offered(self) -> list[mcp_types.Tool]:
         """The tools as clients see them: a toolset may make others that look the same."""
@@ -128,7 +122,6 @@ class McpRequests:
 
     def _resumed(self, params: mcp_types.CallToolRequestParams) -> ServedCall:
         """The call that waits for the answers that come with this request."""
-        from mcp_types import ElicitResult
 
         call = self._waiting.pop(params.request_state or "", None)
         if call is None or (call.call.name, call.call.args) != (params.name, params.arguments or {}):
@@ -136,7 +129,7 @@ class McpRequests:
         for key, question in list(call.questions.items()):
             if question.heard:
                 answer = (params.input_responses or {}).get(key)
-                question.answer(decision_of(answer if isinstance(answer, ElicitResult) else None))
+                question.answer(decision_of(answer if isinstance(answer, mcp_types.ElicitResult) else None))
         return call
 
     async def _follow(
@@ -160,7 +153,6 @@ class McpRequests:
 
     async def _elicit(self, question: CallQuestion, context: ServerRequestContext[Any, Any]) -> ApprovalDecision:
         """Ask the user of a client of the older generation; one that fails has not said yes."""
-        from mcp import MCPError
 
         form = question_form(question.request, self._served.redactor, self._find)
         answer = None
@@ -170,14 +162,13 @@ class McpRequests:
 
     def _input_required(self, call: ServedCall, question: CallQuestion) -> mcp_types.InputRequiredResult:
         """Have the client ask, and send the same request once more with the answer."""
-        from mcp_types import ElicitRequest, InputRequiredResult
 
         state = secrets.token_urlsafe(24)
         self._waiting = {key: other for key, other in self._waiting.items() if not other.done}
         self._waiting[state] = call
         form = question_form(question.request, self._served.redactor, self._find)
-        return InputRequiredResult(
-            input_requests={question.request.request_id: ElicitRequest(params=form)}, request_state=state
+        return mcp_types.InputRequiredResult(
+            input_requests={question.request.request_id: mcp_types.ElicitRequest(params=form)}, request_state=state
         )
 
     def _schema(self, name: str) -> dict[str, Any] | None:
@@ -205,46 +196,38 @@ CANNOT_ASK = "this client cannot ask its user, for it does not support elicitati
 
 def offered_tool(tool: Tool) -> mcp_types.Tool:
     """A tool as a client sees it; the hints come from what the tool declares, and what is not declared is the worst."""
-    from mcp_types import Tool as McpTool
-    from mcp_types import ToolAnnotations
 
     effects = tool.effects if tool.effects is not None else frozenset(Effect)
     changes = bool(effects & {Effect.WRITE, Effect.EXECUTE})
-    hints = ToolAnnotations(
+    hints = mcp_types.ToolAnnotations(
         read_only_hint=tool.read_only,
         destructive_hint=changes,
         open_world_hint=bool(effects & {Effect.NETWORK, Effect.EXECUTE}),
     )
-    return McpTool(
+    return mcp_types.Tool(
         name=tool.name, description=tool.description, input_schema=tool.schema.json_schema, annotations=hints
     )
 
 
 def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolResult:
     """The outcome of a call: the text that a model reads, and the data where it is an object of a reasonable size."""
-    from mcp_types import (
-        BlobResourceContents,
-        CallToolResult,
-        ContentBlock,
-        EmbeddedResource,
-        ImageContent,
-        TextContent,
-    )
 
     text = redactor.redact_text(outcome.text())
     if outcome.by == "headless":
         text = text.replace(COULD_NOT_ASK, CANNOT_ASK)
-    content: list[ContentBlock] = [TextContent(text=text)]
+    content: list[mcp_types.ContentBlock] = [mcp_types.TextContent(text=text)]
     for file in shown_files(outcome.value) if outcome.ok else ():
         data = b64encode(file.data).decode()
         if isinstance(file, Image):
-            content.append(ImageContent(data=data, mime_type=file.media_type))
+            content.append(mcp_types.ImageContent(data=data, mime_type=file.media_type))
         elif decoded_text(file) is None:
             uri = f"forge:///{quote(file.name or outcome.call.id)}"
             content.append(
-                EmbeddedResource(resource=BlobResourceContents(uri=uri, mime_type=file.media_type, blob=data))
+                mcp_types.EmbeddedResource(
+                    resource=mcp_types.BlobResourceContents(uri=uri, mime_type=file.media_type, blob=data)
+                )
             )
-    return CallToolResult(
+    return mcp_types.CallToolResult(
         content=content,
         structured_content=redactor.redact(_data(outcome)),
         is_error=not outcome.ok,
@@ -253,9 +236,8 @@ def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolR
 
 def refusal(sentence: str) -> mcp_types.CallToolResult:
     """A call that was not even begun."""
-    from mcp_types import CallToolResult, TextContent
 
-    return CallToolResult(content=[TextContent(text=sentence)], is_error=True)
+    return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=sentence)], is_error=True)
 
 
 def _data(outcome: ToolOutcome) -> dict[str, Any] | None:
@@ -270,10 +252,9 @@ def question_form(
     request: ApprovalRequest, redactor: Redactor, find: FindRenderer
 ) -> mcp_types.ElicitRequestFormParams:
     """A form with the call, its effect and the reason why it asks, and one box to tick."""
-    from mcp_types import ElicitRequestFormParams
 
     text = redactor.redact_text(describe_in_text(request, find))
-    return ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
+    return mcp_types.ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
 
 
 def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:

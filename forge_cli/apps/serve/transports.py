@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from starlette.responses import PlainTextResponse
 
 from forge_cli import ui
-from forge_cli.core.errors import UsageError
-from forge_cli.process.client_lines import ClientLines, request_id
+from forge_cli.apps.serve.protocol import McpRequests
+from forge_cli.apps.serve.served import ServedWorker
+from forge_cli.cli.notices import warn
+from forge_cli.core.bounds import ForcedEnd
+from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.interrupt import Interrupted
+from forge_cli.engine.runtime.options import RunOptions
+from forge_cli.files.worker import Worker
+from forge_cli.process.client_lines import ClientLines, is_lost, own_input, request_id
+from forge_cli.process.signals import interruptible
+from forge_cli.process.watchdog import say_fault
+from forge_cli.record.changes import remove_session
 from forge_cli.ui.http import Headers, let_in, open_socket, read_headers
+from forge_cli.ui.warnings import warn_of_events
 
-if TYPE_CHECKING:
-    from mcp.shared.message import SessionMessage
-
-    Incoming = ObjectReceiveStream["SessionMessage | Exception"]
-    Outgoing = ObjectSendStream["SessionMessage"]
-    from mcp.server import Server
-
+Incoming = ObjectReceiveStream[SessionMessage | Exception]
+Outgoing = ObjectSendStream[SessionMessage]
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
 LAST_ANSWERS = 1.0
@@ -40,8 +60,8 @@ class Messages:
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Incoming, Outgoing]]:
         """The streams that the SDK reads and writes."""
-        arriving, incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-        outgoing, leaving = anyio.create_memory_object_stream["SessionMessage"](0)
+        arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, arriving)
             tasks.start_soon(self._write, leaving)
@@ -51,9 +71,6 @@ class Messages:
                 tasks.cancel_scope.cancel()
 
     async def _read(self, arriving: ObjectSendStream[SessionMessage | Exception]) -> None:
-        from mcp.shared.message import SessionMessage
-        from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCRequest, jsonrpc_message_adapter
-
         async with arriving:
             async for line in self._lines.read():
                 if len(line) > LINE_MAX:
@@ -74,8 +91,6 @@ class Messages:
                     self._answered = anyio.Event()
 
     async def _write(self, leaving: ObjectReceiveStream[SessionMessage]) -> None:
-        from mcp_types import JSONRPCError, JSONRPCResponse
-
         async with leaving:
             async for sent in leaving:
                 await self._put(sent.message)
@@ -84,8 +99,6 @@ class Messages:
                     self._answered.set()
 
     async def _complain(self, code: int, sentence: str, request: str | int | None = None) -> None:
-        from mcp_types import ErrorData, JSONRPCError
-
         await self._put(JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=sentence)))
 
     async def _put(self, message: Any) -> None:
@@ -132,8 +145,6 @@ class TokenGate:
         self._app, self._listener = app, listener
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        from starlette.responses import PlainTextResponse
-
         if scope["type"] != "http":
             return
         refused = self._listener.refuses(read_headers(scope))
@@ -148,8 +159,6 @@ class TokenGate:
 
 async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Event) -> None:
     """Serve until ``stop``; then connections have a moment to end."""
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
     manager = StreamableHTTPSessionManager(server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS)
     running = ui.server.new_server(TokenGate(manager.handle_request, listener))
 
@@ -161,3 +170,67 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
         tasks.start_soon(stop_server)
         await running.serve(sockets=[listener.socket])
         tasks.cancel_scope.cancel()
+
+
+async def serve(asked: RunOptions, worker: Worker, named: bool, http: int | None, out: TextIO) -> ExitCode:
+    """Serve until the client leaves, or until a signal comes; over HTTP on that port, where there is one."""
+    listener = HttpListener(http) if http is not None else None
+    stop, reasons = anyio.Event(), list[str]()
+
+    def end(reason: str) -> None:
+        reasons.append(reason)
+        served.end(reason)
+        stop.set()
+
+    with asked.open(warn, worker=worker) as opened:
+        served, session = ServedWorker(opened, takes_tasks=named), opened.session
+        warn_of_events(served.bus)
+
+        def leave(end: ForcedEnd) -> int:
+            """Third-party code holds the process: put everything in order without it."""
+            served.end_now(end)
+            opened.close_log()
+            return say_fault(end)
+
+        with interruptible(end, leave=leave):
+            async with served:
+                requests = McpRequests(served, opened.host.renderer)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(requests.watch_tools)
+                    if listener is None:
+                        await _serve_streams(requests, out, stop)
+                    else:
+                        _say_where(worker, listener)
+                        await serve_http(requests.server(), listener, stop)
+                    tasks.cancel_scope.cancel()
+    if session.log and not served.made:  # clients start servers that they never use
+        remove_session(session.log.path)
+    return Interrupted(reasons[0]).exit_code if reasons else ExitCode.DONE
+
+
+async def _serve_streams(requests: McpRequests, out: TextIO, stop: anyio.Event) -> None:
+    """Serve one client until it closes its end, or until ``stop``."""
+    server = requests.server()
+    try:
+        with own_input() as descriptor:
+            async with Messages(descriptor, out).streams() as streams, anyio.create_task_group() as tasks:
+
+                async def leave() -> None:
+                    await stop.wait()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(leave)
+                await server.run(*streams, server.create_initialization_options())
+                tasks.cancel_scope.cancel()
+    except BaseException as error:
+        if not is_lost(error):
+            raise
+
+
+def _say_where(worker: Worker, listener: HttpListener) -> None:
+    sys.stderr.write(
+        f"forge: {worker.name} is served at {listener.url}\n"
+        f"  every request needs the header  Authorization: Bearer {listener.token}\n"
+        f"  Ctrl+C ends it\n"
+    )
+    sys.stderr.flush()

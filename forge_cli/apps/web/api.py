@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
-from forge_cli.apps.web.view import TabStream
+from forge_cli.apps.web.tabs import TabStream
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
@@ -26,7 +26,6 @@ from forge_cli.sandbox.secrets import own_redactor
 if TYPE_CHECKING:
     from forge_cli.apps.web.sessions import WebSessions
 
-FindSessions = Callable[[], "WebSessions"]
 Handler = Callable[[Request], Awaitable[Any]]
 NARROWEST, WIDEST = 30, 100
 """Columns of the text that a command shows."""
@@ -38,22 +37,22 @@ NOTHING_HERE = {"error": "there is nothing here"}
 
 
 class PageRoutes:
-    """Answers the requests that got through; ``find`` loads what sessions need, when the first one asks."""
+    """Answers the requests that got through."""
 
-    def __init__(self, find: FindSessions) -> None:
-        self._find = find
+    def __init__(self, sessions: WebSessions) -> None:
+        self._sessions = sessions
 
     def router(self) -> Router:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/state", self.state),
-            ("GET", "/api/models", lambda _: self._find().models()),
-            ("GET", "/api/sessions", lambda request: self._find().listing(request.query_params.get("search", ""))),
+            ("GET", "/api/models", lambda _: self._sessions.models()),
+            ("GET", "/api/sessions", lambda request: self._sessions.listing(request.query_params.get("search", ""))),
             ("POST", "/api/sessions", self.start),
             ("POST", "/api/sessions/{id}/resume", self.resume),
             ("POST", "/api/sessions/{id}/fork", self.fork),
             ("POST", "/api/sessions/{id}/close", self.close),
             ("GET", "/api/sessions/{id}/export", self.export),
-            ("GET", "/api/sessions/{id}/verify", lambda request: self._find().verify(_id(request))),
+            ("GET", "/api/sessions/{id}/verify", lambda request: self._sessions.verify(_id(request))),
             ("POST", "/api/sessions/{id}/input", self.say),
             ("POST", "/api/sessions/{id}/answer", self.answer),
             ("POST", "/api/sessions/{id}/reply", self.reply),
@@ -62,7 +61,7 @@ class PageRoutes:
             ("POST", "/api/sessions/{id}/retry", self.retry),
             ("POST", "/api/sessions/{id}/interrupt", self.interrupt),
             ("GET", "/api/sessions/{id}/events", self.events),
-            ("GET", "/api/inbox", lambda _: self._find().inbox()),
+            ("GET", "/api/inbox", lambda _: self._sessions.inbox()),
             ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
         ]
         routes = [Route(path, _answering(handler), methods=[method]) for method, path, handler in table]
@@ -73,24 +72,24 @@ class PageRoutes:
         return Router(routes, default=_nothing_here, redirect_slashes=False)
 
     async def state(self, request: Request) -> Any:
-        return {"version": __version__, **await self._find().state()}
+        return {"version": __version__, **await self._sessions.state()}
 
     async def start(self, request: Request) -> Any:
         body = await _body(request)
-        return {"id": await self._find().start(_text(body, "worker"), _text(body, "model"))}
+        return {"id": await self._sessions.start(_text(body, "worker"), _text(body, "model"))}
 
     async def resume(self, request: Request) -> Any:
-        return {"id": await self._find().resume(_id(request))}
+        return {"id": await self._sessions.resume(_id(request))}
 
     async def fork(self, request: Request) -> Any:
-        return {"id": await self._find().resume(_id(request), fork=True)}
+        return {"id": await self._sessions.resume(_id(request), fork=True)}
 
     async def close(self, request: Request) -> Any:
-        await self._find().close(_id(request))
+        await self._sessions.close(_id(request))
         return {}
 
     async def export(self, request: Request) -> Any:
-        text, kind, name = await self._find().export(_id(request), request.query_params.get("format", "html"))
+        text, kind, name = await self._sessions.export(_id(request), request.query_params.get("format", "html"))
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(text.encode("utf-8", "replace"), media_type=kind, headers=headers)
 
@@ -134,18 +133,17 @@ class PageRoutes:
     async def answer_parked(self, request: Request) -> Any:
         body = await _body(request)
         wanted = str(request.path_params["request"])
-        await self._find().answer_parked(_id(request), wanted, _text(body, "choice"), _text(body, "feedback"))
+        await self._sessions.answer_parked(_id(request), wanted, _text(body, "choice"), _text(body, "feedback"))
         return {}
 
     async def events(self, request: Request) -> Any:
         """The stream of a session; it begins after the line that the tab has seen last."""
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
-        sessions = self._find()
-        view = await sessions.look(_id(request))
-        return TabStream(view, int(given) if given.isdecimal() else 0, sessions.keep_up)
+        view = await self._sessions.look(_id(request))
+        return TabStream(view, int(given) if given.isdecimal() else 0, self._sessions.keep_up)
 
     def _live(self, request: Request) -> Any:
-        return self._find().find_live(_id(request))
+        return self._sessions.find_live(_id(request))
 
 
 def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:

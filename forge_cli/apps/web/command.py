@@ -19,6 +19,7 @@ from forge_cli import ui
 from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.apps.web.api import PageRoutes
 from forge_cli.cli.ask_trust import offer_trust
+from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.run_options import WorkOptions
@@ -71,7 +72,8 @@ def web(
         raise UsageError(f"--host {host}: only this machine can reach {HOST}", hint=hint)
     interactive = is_interactive()
     offer_trust(options.workspace)
-    asked = options.chosen(_find(worker, interactive) if worker is not None else "", worker or "")
+    path = Path(find_trusted_worker(worker, interactive=interactive)).absolute() if worker is not None else ""
+    asked = options.chosen(str(path), worker or "")
     with open_socket(host, port) as listener, data_output():
         access = PageAccess(listener.getsockname()[1], host)
         if host != HOST:
@@ -83,39 +85,27 @@ def web(
     raise typer.Exit(code)
 
 
-def _find(worker: str, interactive: bool) -> str:
-    find = import_module("forge_cli.cli.find_worker").find_trusted_worker  # the page itself needs no worker
-    return str(Path(find(worker, interactive=interactive)).absolute())
-
-
 def _has_display() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 class Serving:
-    """Loads what sessions need when somebody wants one, for the page itself is there sooner."""
+    """The server and its sessions; what those need is loaded once the address is printed."""
 
     def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
         self._asked, self._tasks = asked, tasks
-        self.sessions: WebSessions | None = None
+        self.sessions: WebSessions = import_module("forge_cli.apps.web.sessions").WebSessions(asked, tasks)
         self._stop = anyio.Event()
         self.reason: str | None = None
 
-    def find(self) -> WebSessions:
-        if self.sessions is None:
-            make = import_module("forge_cli.apps.web.sessions").WebSessions
-            self.sessions = make(self._asked, self._tasks)
-        return self.sessions
-
     def end(self, reason: str) -> None:
         self.reason = self.reason or reason
-        if self.sessions:
-            self.sessions.stop(reason)
+        self.sessions.stop(reason)
         self._stop.set()
 
     def leave(self, end: ForcedEnd) -> int:
         """Third-party code holds the process: put everything in order without it."""
-        for live in self.sessions.live.values() if self.sessions else ():
+        for live in self.sessions.live.values():
             if live.opened:
                 live.opened.end_now(end)
         return say_fault(end) if end.fault else end.exit_code
@@ -124,7 +114,7 @@ class Serving:
         self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
     ) -> None:
         """Serve until the end; then the sessions end first, the tabs after them."""
-        server = ui.server.new_server(AccessGate(PageRoutes(self.find).router(), access))
+        server = ui.server.new_server(AccessGate(PageRoutes(self.sessions).router(), access))
         self._tasks.start_soon(self._end_server, server)
         if self._asked.worker:
             await self._start_first()
@@ -133,17 +123,15 @@ class Serving:
         await server.serve(sockets=[listener])
 
     async def _start_first(self) -> None:
-        sessions = self.find()
         try:
-            sessions.first = await sessions.start()
+            self.sessions.first = await self.sessions.start()
         except ForgeError:
             if self.reason is None:
                 raise
 
     async def _end_server(self, server: uvicorn.Server) -> None:
         await self._stop.wait()
-        if self.sessions:
-            await self.sessions.wait_until_ended()
+        await self.sessions.wait_until_ended()
         server.should_exit = True
 
 

@@ -37,10 +37,10 @@ from forge_cli.record.log import Log, find_kept, read_readable, session_files, v
 from forge_cli.record.overview import overview, session_index, session_row
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
 from forge_cli.record.search import find_hits
+from forge_cli.ui.html.entries import page
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
-from forge_cli.ui.transcript.page import page
 
 T = TypeVar("T")
 VIA = "forge web"

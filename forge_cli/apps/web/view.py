@@ -1,22 +1,19 @@
-"""A session that is looked at: its drawing, and the tabs, each with a queue, that are told of every change in it."""
+"""A session that is looked at: its drawing, and the tabs that are told of every change in it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
 
 import anyio
 import anyio.lowlevel
-from starlette.responses import StreamingResponse
 
 from forge_cli.apps.web.drawing import SessionDrawing
+from forge_cli.apps.web.tabs import Tab, encode_message
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 
@@ -112,88 +109,3 @@ class SessionView:
         self.flush()
         for tab in self.tabs:
             tab.close()
-
-
-QUEUED = 4 * 1024 * 1024
-"""Bytes that wait for a tab; one that is further behind is closed, and comes back for what it has missed."""
-PING = 15.0
-"""Seconds after which a quiet stream says that it is still there."""
-ALIVE = b":\n\n"
-
-
-class Tab:
-    """One open stream of events."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[bytes] = deque()
-        self._size = 0
-        self._news = anyio.Event()
-        self.closed = False
-        self.scope = anyio.CancelScope()
-        """Around all that serves this tab."""
-
-    def put(self, message: bytes) -> None:
-        if self.closed:
-            return
-        behind = bool(self._waiting)
-        self._waiting.append(message)
-        self._size += len(message)
-        if behind and self._size > QUEUED:
-            self._waiting.clear()
-            self.closed = True
-            self.scope.cancel()
-        self._news.set()
-
-    def close(self) -> None:
-        """End the stream once everything was sent."""
-        self.closed = True
-        self._news.set()
-
-    async def next(self) -> bytes | None:
-        """All that is to be sent now; None at the end of the stream."""
-        while not self._waiting:
-            if self.closed:
-                return None
-            self._news = anyio.Event()
-            with anyio.move_on_after(PING) as quiet:
-                await self._news.wait()
-            if quiet.cancelled_caught:
-                return ALIVE
-        message = b"".join(self._waiting)
-        self._waiting.clear()
-        self._size = 0
-        return message
-
-
-def encode_message(objects: Sequence[JsonObject], seq: int | None = None) -> bytes:
-    """Objects as one message of a stream; ``seq`` is where to start from after a break."""
-    data = json.dumps(objects, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    number = b"" if seq is None else f"id: {seq}\n".encode()
-    return b"%bdata: %b\n\n" % (number, data)
-
-
-class TabStream(StreamingResponse):
-    """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
-
-    def __init__(
-        self, view: SessionView, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
-    ) -> None:
-        self._view, self._tab, self._beside = view, Tab(), beside
-        kind, headers = "text/event-stream", {"X-Accel-Buffering": "no"}
-        super().__init__(self._messages(after), media_type=kind, headers=headers)
-
-    async def _messages(self, after: int) -> AsyncIterator[bytes]:
-        async for message in self._view.follow(self._tab, after):
-            yield message
-        while more := await self._tab.next():
-            yield more
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            with self._tab.scope:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._beside, self._view)
-                    await super().__call__(scope, receive, send)
-                    tasks.cancel_scope.cancel()
-        finally:
-            self._view.leave(self._tab)

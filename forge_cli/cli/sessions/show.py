@@ -17,10 +17,10 @@ from forge_cli.core.text import counted, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
 from forge_cli.record.log import LAST, session_files
+from forge_cli.ui.html.entries import page
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
-from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw
 
 app = new_app()

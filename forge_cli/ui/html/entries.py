@@ -1,9 +1,11 @@
-"""Entries of a transcript as HTML: what was said, calls as lines that open, and notes."""
+"""Entries of a transcript as HTML, each by itself or all on a page for a browser that loads and runs nothing."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from forge_cli.core.text import readable
-from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line
+from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line, style_sheet
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
 from forge_cli.ui.terminal.calls import short_args
 from forge_cli.ui.transcript.entries import (
@@ -11,6 +13,7 @@ from forge_cli.ui.transcript.entries import (
     Called,
     Noted,
     Said,
+    Transcript,
     TranscriptEntry,
     split_args,
     words_and_commands,
@@ -89,3 +92,33 @@ def draw_block(block: ArgumentBlock) -> str:
     text = block.text.strip("\n")
     drawn = draw_diff(text) if block.language == "diff" else draw_code(text, block.language)
     return name + fold_away(drawn, text.count("\n") + 1, View("text", text))
+
+
+FRAME = Path(__file__).with_name("page.html")
+
+
+def page(told: Transcript, find: FindRenderer = no_renderers) -> str:
+    about = f"{told.worker} with {told.model}, {told.started}, in {told.workspace}"
+    head = element("h1", one_line(told.session)) + element("p", one_line(about), "quiet")
+    body = [element("header", head), *(_indented(entry, find) for entry in told.entries)]
+    style = FRAME.with_suffix(".css").read_text("utf-8") + style_sheet()
+    title = one_line(f"{told.worker}: {told.session}")
+    return FRAME.read_text("utf-8").format(title=title, style=style, body="\n".join(body))
+
+
+def _indented(entry: TranscriptEntry, find: FindRenderer) -> str:
+    drawn = _draw(entry, find)
+    for _ in range(entry.depth):
+        drawn = element("div", drawn, "inside")
+    return drawn
+
+
+def _draw(entry: TranscriptEntry, find: FindRenderer) -> str:
+    match entry:
+        case Said():
+            return element("section", draw_entry(entry, find), "user" if entry.who == "user" else "other")
+        case Called():
+            name = element("p", element("code", element("b", one_line(entry.tool))))
+            return element("section", name + draw_call_body(entry, find), "call")
+        case Noted():
+            return draw_entry(entry, find)

@@ -1,8 +1,8 @@
 """Sessions in a browser: what every tab sees, what is done from one, and what stays of it in the log.
 
 Covers forge_cli.apps.web.api, forge_cli.apps.web.live, forge_cli.apps.web.sessions, forge_cli.apps.web.command,
-forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.view, forge_cli.ui.queue,
-forge_cli.engine.runtime.options and forge_cli.engine.runtime.conversation.
+forge_cli.apps.web.drawing, forge_cli.apps.web.objects, forge_cli.apps.web.tabs, forge_cli.apps.web.view,
+forge_cli.ui.queue, forge_cli.engine.runtime.options and forge_cli.engine.runtime.conversation.
 """
 
 import base64
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from forge_cli.apps.web import view
+from forge_cli.apps.web import tabs, view
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalDecision, OnAsk
@@ -212,7 +212,7 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
         await enter(f"/resume {other}")
         await tab.wait(lambda tab: "go" in tab.states)
         assert tab.states["go"]["id"] == other
-        assert list(browser.serving.find().live) == [other]
+        assert list(browser.serving.sessions.live) == [other]
         return session
 
     play(tester, story)
@@ -499,7 +499,7 @@ def test_a_question_is_answered_once(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
-        bus, heard = browser.serving.find().live[session].bus, list[str | None]()
+        bus, heard = browser.serving.sessions.live[session].bus, list[str | None]()
 
         async def ask() -> None:
             heard.append(await bus.ask_input("Who are <you>?", ("me", "you")))
@@ -524,7 +524,7 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
     async def story(browser: Browser) -> None:
         session = await browser.start()
         await browser.act(session, "input", text="go")
-        await eventually(lambda: not browser.serving.find().live)
+        await eventually(lambda: not browser.serving.sessions.live)
         rows = await browser.get("/api/inbox")
         assert (await browser.get("/api/state"))["parked"] == 1
         (row,) = rows
@@ -572,7 +572,7 @@ def test_the_inbox_answers_the_prompt_of_another_process(tester: Project, monkey
         tab = await browser.open(session)
         await browser.act(session, "input", text="go")
         request = (await tab.request())["request"]
-        monkeypatch.setattr(browser.serving.find(), "live", {})  # as another server sees it
+        monkeypatch.setattr(browser.serving.sessions, "live", {})  # as another server sees it
         (row,) = await browser.get("/api/inbox")
         assert (row["session"], row["request"], row["answer"]) == (session, request, None)
         await browser.post(f"/api/inbox/{session}/{request}", {"choice": "no", "feedback": "not yet"})
@@ -775,7 +775,7 @@ def test_a_worker_that_cannot_be_opened_is_a_sentence(tester: Project) -> None:
 def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
     tester: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "QUEUED", 20_000)
+    monkeypatch.setattr(tabs, "QUEUED", 20_000)
     script(tester, *("{task}" for _ in range(40)))
 
     async def story(browser: Browser) -> None:
@@ -786,7 +786,7 @@ def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
         slow.connect(("127.0.0.1", browser.access.port))
         head = f"GET /api/sessions/{session}/events HTTP/1.1\r\nHost: 127.0.0.1:{browser.access.port}\r\n"
         slow.sendall(f"{head}Authorization: Bearer {browser.access.secret}\r\n\r\n".encode())
-        shown = (await browser.serving.find().look(session)).tabs
+        shown = (await browser.serving.sessions.look(session)).tabs
         await eventually(lambda: len(shown) == 2)
         with slow:
             for number in range(40):
@@ -829,7 +829,7 @@ def test_a_session_that_loses_its_log_ends_alone(tester: Project) -> None:
         await other.until("Hello two")
         await tab.wait(lambda tab: tab.status == "ended")
         assert "removed" in tab.states["status"]["detail"]
-        assert list(browser.serving.find().live) == [sound]
+        assert list(browser.serving.sessions.live) == [sound]
 
     play(tester, story)
 

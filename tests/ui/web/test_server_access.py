@@ -145,7 +145,7 @@ def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
                 assert answer.json()["error"]
                 assert "set-cookie" not in answer.headers
             assert (await stranger.get("/api/state", headers=bearer)).status_code == 200
-        assert browser.serving.find().live == {}
+        assert browser.serving.sessions.live == {}
 
     play(project, story)
 
