@@ -43,9 +43,7 @@ def worker(project: Project) -> Project:
 
 
 def recorder_for(lines: list[JsonObject], environ: dict[str, str] | None = None) -> Recorder:
-    recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor(environ or {}))
-    recorder.add_sink(lambda line: lines.append(line.data))
-    return recorder
+    return Recorder(lambda line: lines.append(line.data), session="s1", worker="w", redactor=Redactor(environ or {}))
 
 
 def test_every_line_is_numbered_sealed_and_tied_to_the_one_before(worker: Project) -> None:
