@@ -71,8 +71,7 @@ def decided(call: str) -> ApprovalDecided:
 
 def write(session: str, count: int) -> Path:
     with SessionLog.create(session_file(session)) as log:
-        recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(os.environ))
-        recorder.add_sink(log)
+        recorder = Recorder(log, session=session, worker="w", redactor=Redactor(os.environ))
         for event in events(count):
             recorder(event)
     return log.path
@@ -95,8 +94,7 @@ def synced_write(folder: Path, name: str, count: int) -> None:
         if is_acted_upon(line):
             sync_data(file)
 
-    recorder = Recorder(session=name, worker="w", depth=0, redactor=Redactor(os.environ))
-    recorder.add_sink(sink)
+    recorder = Recorder(sink, session=name, worker="w", redactor=Redactor(os.environ))
     for event in events(count):
         recorder(event)
     os.close(file)

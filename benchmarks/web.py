@@ -65,8 +65,7 @@ async def deliver(count: int) -> None:
         client = await asyncio.create_subprocess_exec(sys.executable, *argv, stdout=subprocess.PIPE)
         assert client.stdout
         await client.stdout.readline()
-        recorder = Recorder(session="bench", worker="w", depth=0, redactor=Redactor(os.environ))
-        recorder.add_sink(view.take)
+        recorder = Recorder(view.take, session="bench", worker="w", redactor=Redactor(os.environ))
         for event in events(count):
             recorder(event)
             await asyncio.sleep(0)

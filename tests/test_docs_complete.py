@@ -203,8 +203,7 @@ def sample(cls: type[Any], *, sparse: bool = False) -> Any:
 def the_record() -> Iterator[Needed]:
     """What every line of the record carries beside its payload."""
     lines: list[Line] = []
-    recorder = Recorder(session="s", worker="w", depth=0, redactor=Redactor({}))
-    recorder.add_sink(lines.append)
+    recorder = Recorder(lines.append, session="s", worker="w", redactor=Redactor({}))
     recorder(StatusEvent("info", "x"))
     recorder(StatusEvent("info", "x", origin=Origin("v", 1, "task", ("w", "v"))))
     yield from (

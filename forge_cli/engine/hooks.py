@@ -9,7 +9,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,6 +34,7 @@ from forge_cli.record.line import Line
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 
 if TYPE_CHECKING:
+    from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.prepared import PreparedFolder
 
 SECONDS = 10.0
@@ -45,7 +46,6 @@ NOTE = 1000
 BLOCKS = 2
 """The exit code that blocks."""
 _SHAPE = '{"verdict": "ask"|"blocked", "note": "..."}'
-FindObserver = Callable[[str], Observer]
 
 
 class HookFailed(Exception):
@@ -159,26 +159,26 @@ def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
 class Hooks:
     """Told of the calls of one worker, and of its session where it is the root."""
 
-    all: tuple[Hook, ...]
+    folder: PreparedFolder
     session: str
-    worker: str
-    workspace: Path
-    store: TrustStore
     processes: WorkerProcesses
     bus: EventBus
-    find_observer: FindObserver
     heard: dict[str, list[tuple[Hook, Heard]]] = field(default_factory=dict)
     """By call, what its ``before_tool`` hooks have said: a call that is judged again runs them only once."""
 
-    def check(self, observers: Iterable[str]) -> None:
+    def __post_init__(self) -> None:
         """Refuse observers that no plugin offers, without loading one."""
-        known = list(observers)
+        known = self.folder.worker.host.observer_names()
         for hook in self.all:
             name = hook.config.observer
             if name is not None and name not in known:
                 hint = did_you_mean(name, known, f"installed are: {', '.join(known) or 'none'}")
                 where = hook.config.where("observer")
                 raise WorkerError(where, f"{hook.rule}: there is no observer '{visible(name)}'", hint=hint)
+
+    @cached_property
+    def all(self) -> list[Hook]:
+        return hooks_of(self.folder.settings.hooks, self.folder.worker.home)
 
     def matching(self, event: HookName, *names: str) -> list[Hook]:
         found = [hook for hook in self.all if hook.config.on == event]
@@ -260,7 +260,7 @@ class Hooks:
             self._warn_late(hook, await self._ask(hook, self._told("session_end")))
 
     def _told(self, event: HookName, **more: Any) -> HookCall:
-        return HookCall(event=event, session=self.session, worker=self.worker, **more)
+        return HookCall(event=event, session=self.session, worker=self.folder.worker.worker.name, **more)
 
     def _call(self, event: HookName, judged: Judged) -> HookCall:
         return self._told(event, tool=judged.call.name, args=judged.args, verdict=judged.verdict.approval.value)
@@ -277,9 +277,9 @@ class Hooks:
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
-        files = hook.config.files
+        files, trusted = hook.config.files, TrustStore(self.folder.worker.home)
         for file in files if hook.of_project else ():
-            if file.is_relative_to(self.workspace) and not self.store.holds_file(file):
+            if file.is_relative_to(self.folder.workspace) and not trusted.holds_file(file):
                 raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
         text = json.dumps(jsonable(told.wire()), ensure_ascii=False)
         try:
@@ -293,7 +293,7 @@ class Hooks:
 
     async def _observe(self, hook: Hook, told: HookCall) -> HookAnswer:
         try:
-            observer = self.find_observer(str(hook.config.observer))
+            observer = self.folder.worker.host.observer(str(hook.config.observer))
             what = f"the observer {hook.config.observer}"
             said = await perform_within(SECONDS, what, partial(_observe, observer, told))
         except ForgeError as error:
@@ -316,30 +316,13 @@ async def _observe(observer: Observer, told: HookCall) -> HookAnswer | None:
     return await said if inspect.isawaitable(said) else said
 
 
-def open_hooks(folder: PreparedFolder, session: str, processes: WorkerProcesses, bus: EventBus) -> Hooks:
-    """The hooks of a worker in its folder; an observer that no plugin offers is an error."""
-    worker = folder.worker
-    hooks = Hooks(
-        all=tuple(hooks_of(folder.settings.hooks, worker.home)),
-        session=session,
-        worker=worker.worker.name,
-        workspace=folder.workspace,
-        store=TrustStore(worker.home),
-        processes=processes,
-        bus=bus,
-        find_observer=worker.host.observer,
-    )
-    hooks.check(worker.host.observer_names())
-    return hooks
-
-
 class Follower:
     """A sink of the record for one ``record`` hook; one that fails is told nothing more in this session."""
 
     only_keeps: ClassVar[bool] = True
 
-    def __init__(self, hook: Hook, find_observer: FindObserver, bus: EventBus) -> None:
-        self._hook, self._find, self._bus = hook, find_observer, bus
+    def __init__(self, hook: Hook, host: PluginHost, bus: EventBus) -> None:
+        self._hook, self._host, self._bus = hook, host, bus
         self._observer: Observer | None = None
         self._over = False
 
@@ -357,7 +340,7 @@ class Follower:
     def _tell(self, line: Line) -> str | None:
         told = HookCall(event="record", session=line.session, worker=line.worker, line=line.data)
         try:
-            self._observer = self._observer or self._find(str(self._hook.config.observer))
+            self._observer = self._observer or self._host.observer(str(self._hook.config.observer))
             said = call_within(SECONDS, f"the observer {self._hook.title}", partial(self._observer.observe, told))
         except ForgeError as error:
             raise HookFailed(str(error)) from None
@@ -376,4 +359,4 @@ def followers(folder: PreparedFolder, bus: EventBus) -> Iterator[Follower]:
     """A sink for each ``record`` hook that holds in a folder."""
     for hook in hooks_of(folder.settings.hooks, folder.worker.home):
         if hook.config.on == "record":
-            yield Follower(hook, folder.worker.host.observer, bus)
+            yield Follower(hook, folder.worker.host, bus)

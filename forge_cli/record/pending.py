@@ -83,15 +83,8 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None
 
 
 def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
-    recorder = Recorder(
-        session=read.lines[-1].session,
-        worker=read.lines[0].worker,
-        depth=0,
-        redactor=own_redactor(),
-        after=read.lines[-1],
-    )
-    recorder.add_sink(log)
-    recorder(event)
+    last = read.lines[-1]
+    Recorder(log, session=last.session, worker=read.lines[0].worker, redactor=own_redactor(), after=last)(event)
 
 
 def _name_of(file: str) -> str:

@@ -14,7 +14,7 @@ from forge_cli.core.events import Event, SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import FileSpoilt, LineFile
 from forge_cli.files.replace import replace_file
-from forge_cli.record.line import Line, Prove
+from forge_cli.record.line import Line
 from forge_cli.record.places import SessionLost, lock, unlock
 from forge_cli.record.proof import Proofs
 from forge_cli.sandbox.secrets import Redactor
@@ -174,23 +174,18 @@ WAIT = 1.0
 class Recorder:
     """Turns the events of one session into lines and hands them to its sinks, in order."""
 
-    def __init__(self, *, session: str, worker: str, depth: int, redactor: Redactor, after: Line | None = None) -> None:
+    def __init__(
+        self, *sinks: Sink, session: str, worker: str, depth: int = 0, redactor: Redactor, after: Line | None = None
+    ) -> None:
         """``after`` is the last line of a session that is resumed."""
-        self._session, self._worker, self._depth = session, worker, depth
+        self._sinks, self._session, self._worker, self._depth = sinks, session, worker, depth
         self._redactor = redactor
-        self._sinks: list[Sink] = []
         self._last = after
-        self.shows = False
+        self.shows = not all(getattr(sink, "only_keeps", False) for sink in sinks)
         """Does a sink take what is sent only?"""
-        self._prove: Prove | None = None
+        self._prove = next((sink.proofs.prove for sink in sinks if isinstance(sink, RecordLog)), None)
         """Proves the consent in the log, where there is one."""
         self._busy = threading.RLock()
-
-    def add_sink(self, sink: Sink) -> None:
-        self._sinks.append(sink)
-        self.shows = self.shows or not getattr(sink, "only_keeps", False)
-        if isinstance(sink, RecordLog):
-            self._prove = sink.proofs.prove
 
     def __call__(self, event: Event) -> None:
         if not self._busy.acquire(timeout=WAIT):

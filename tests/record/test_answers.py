@@ -54,8 +54,7 @@ def asked(left: Leave, request: ApprovalRequest) -> tuple[ApprovalDecision, list
 
     async def main() -> ApprovalDecision:
         with SessionLog.create(session_file("s1")) as log, anyio.fail_after(60):
-            recorder = Recorder(session="s1", worker="w", depth=0, redactor=own_redactor())
-            recorder.add_sink(log)
+            recorder = Recorder(log, session="s1", worker="w", redactor=own_redactor())
             bus.subscribe(recorder)
             bus.subscribe(hear, answers=True)
             end = take_answers(bus, log.path)

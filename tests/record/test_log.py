@@ -52,8 +52,7 @@ START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/some
 def keep(*events: Event, session: str = "s1", **environ: str) -> Path:
     """A session of these events, written as a worker writes it."""
     with SessionLog.create(session_file(session)) as log:
-        recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(environ))
-        recorder.add_sink(log)
+        recorder = Recorder(log, session=session, worker="w", redactor=Redactor(environ))
         for event in events:
             recorder(event)
     return log.path
@@ -67,8 +66,7 @@ def go_on(path: Path, *events: Event) -> None:
     log, read = SessionLog.resume(path)
     with log:
         last = read.lines[-1]
-        recorder = Recorder(session=path.stem, worker="w", depth=0, redactor=Redactor({}), after=last)
-        recorder.add_sink(log)
+        recorder = Recorder(log, session=path.stem, worker="w", redactor=Redactor({}), after=last)
         for event in events:
             recorder(event)
 
@@ -245,8 +243,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch):
 def test_a_full_disk_stops_the_work_and_leaves_whole_lines(full_disk, room: int) -> None:
     path = keep(*said("a"))
     log, read = SessionLog.resume(path)
-    recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}), after=read.lines[-1])
-    recorder.add_sink(log)
+    recorder = Recorder(log, session="s1", worker="w", redactor=Redactor({}), after=read.lines[-1])
     with log:
         full_disk(path.stat().st_size + room)
         for _ in range(2):

@@ -74,9 +74,7 @@ def keeper(project: Project) -> Project:
 
 
 def recorder(log: RecordLog) -> Recorder:
-    found = Recorder(session=log.path.stem, worker="w", depth=0, redactor=Redactor({}))
-    found.add_sink(log)
-    return found
+    return Recorder(log, session=log.path.stem, worker="w", redactor=Redactor({}))
 
 
 def disk(place: Path) -> Callable[[int], None]:

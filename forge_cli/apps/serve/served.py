@@ -223,12 +223,8 @@ class ServedWorker:
         return await assembler.assemble()
 
     def _recorder(self) -> Recorder:
-        recorder = Recorder(session=self._session.id, worker=self.worker.name, depth=0, redactor=self.redactor)
-        for sink in self._session.sinks:
-            recorder.add_sink(sink)
-        for sink in self._folder(self.worker).sinks(self._session.id, self.bus):
-            recorder.add_sink(sink)
-        return recorder
+        sinks = (*self._session.sinks, *self._folder(self.worker).sinks(self._session.id, self.bus))
+        return Recorder(*sinks, session=self._session.id, worker=self.worker.name, redactor=self.redactor)
 
     def _folder(self, worker: Worker) -> PreparedFolder:
         return PreparedWorker(worker, self._opened.host, locked=self._asked.locked).within(self._asked.workspace)

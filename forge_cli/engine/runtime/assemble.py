@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -29,13 +29,11 @@ from forge_cli.schema.toolset import ToolsetEnv
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from forge_cli.core.calls import Denial
     from forge_cli.core.errors import Mark
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
-    from forge_cli.engine.gate.network import NetworkConsent
     from forge_cli.engine.hooks import Hooks
     from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
@@ -175,26 +173,34 @@ class Assembler:
             lock.check_child(self.worker)
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
-        places = self._open_zones()
-        setting = self.folder.setting(places.zones, places.isolation)
-        denials: list[Denial] = []
-        open_processes = self._open_processes(places, setting, denials)
-        processes = await self.stack.enter_async_context(LateProcesses(open_processes))
-        at_hand = TaskAtHand()
+        places, at_hand, home = self._open_zones(), TaskAtHand(), self.prepared.home
+        toolbox = Toolbox(
+            [], self.notify, parent=self.parent.toolbox if self.parent else None, read_only=self._only_reads
+        )
+        guard = Guard(
+            judge=self._judge(toolbox, places),
+            controller=self.controller,
+            bus=self.controller.bus,
+            interrupt=self.interrupt,
+            ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
+        )
 
         @cache
         def requests() -> WorkerRequests:
-            worker, controller, interrupt = self.worker.name, self.controller, self.interrupt
-            return engine.runtime.requests.WorkerRequests(
-                worker=worker, controller=controller, interrupt=interrupt, at_hand=at_hand
-            )
+            return engine.runtime.requests.WorkerRequests(guard, at_hand)
 
+        def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
+            network = engine.gate.network.NetworkConsent(guard)
+            there = self.workspace
+            return kind(places.opened, workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
+
+        processes = await self.stack.enter_async_context(LateProcesses(open_processes))
         make_env = partial(
             ToolsetEnv,
             worker=self.worker.name,
             worker_dir=self.worker.folder,
             workspace=self.workspace,
-            home=self.prepared.home,
+            home=home,
             open_sandbox=lambda: places.view,
             open_processes=processes,
             notify=self.notify,
@@ -202,18 +208,11 @@ class Assembler:
             open_session=requests,
             check_code=lock.check_code if lock else None,
         )
-        toolbox = await self._open_toolsets(make_env)
+        await self._open_toolsets(toolbox, make_env)
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
-        guard = Guard(
-            judge=self._judge(toolbox, places, setting, self._hooks(processes)),
-            controller=self.controller,
-            bus=self.controller.bus,
-            interrupt=self.interrupt,
-            network_denials=denials,
-            ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
-        )
-        return Assembly(toolbox, guard, at_hand, lock)
+        judge = replace(guard.judge, hooks=self._hooks(processes))
+        return Assembly(toolbox, replace(guard, judge=judge), at_hand, lock)
 
     def _open_zones(self) -> LateSandbox:
         """The zones that the worker declares, or the default one, and those that its toolsets bring.
@@ -293,11 +292,9 @@ class Assembler:
 
         return open_telling
 
-    async def _open_toolsets(self, make_env: Callable[..., ToolsetEnv]) -> Toolbox:
-        prepared, parent = self.prepared, self.parent.toolbox if self.parent else None
+    async def _open_toolsets(self, toolbox: Toolbox, make_env: Callable[..., ToolsetEnv]) -> None:
         policies = self.folder.policies
-        toolbox = Toolbox([], self.notify, parent=parent, read_only=self._only_reads)
-        for each in prepared.toolsets:
+        for each in self.prepared.toolsets:
             outer, policy = toolbox.parent_toolset(each.name), policies(each.name, each.cls)
             its_env = make_env(toolset=each.name, parent=outer, policy=policy)
             for config in each.configs:
@@ -306,53 +303,26 @@ class Assembler:
             make = partial(toolset.for_session, make_env(policy=policies(toolset.name, type(toolset))))
             toolbox.toolsets.append(await _enter(make, toolset.name, PYTHON, self.stack))
         await toolbox.refresh()
-        return toolbox
 
-    @property
-    def _policy_files(self) -> Mapping[str, str]:
-        """The files that rules may be written to; not that of a child, whose parent caps it."""
+    def _judge(self, toolbox: Toolbox, places: LateSandbox) -> Judge:
+        """The judge before hooks; rules are not written to the file of a child, whose parent caps it."""
         files = self.prepared.policy_files
-        return files if self.parent is None else {"user": files["user"]}
-
-    def _network(self, places: LateSandbox, setting: str, denials: list[Denial]) -> NetworkConsent:
-        return engine.gate.network.NetworkConsent(
-            worker=self.worker.name,
-            workspace=str(self.workspace),
-            setting=setting,
-            denials=denials,
-            where=places.isolation.network_where,
-            controller=self.controller,
-            interrupt=self.interrupt,
-            policy_files=self._policy_files,
-        )
-
-    def _judge(self, toolbox: Toolbox, places: LateSandbox, setting: str, hooks: Hooks | None) -> Judge:
         return Judge(
             offers=toolbox.offers,
             late_sandbox=places,
             worker=self.worker.name,
             workspace=self.workspace,
-            setting=setting,
+            setting=self.folder.setting(places.zones, places.isolation),
             parent=self.parent.guard.judge if self.parent else None,
             read_only=self._only_reads,
-            policy_files=self._policy_files,
-            hooks=hooks,
-        )
-
-    def _open_processes(self, places: LateSandbox, setting: str, denials: list[Denial]) -> OpenProcesses:
-        return lambda kind, tasks: kind(
-            places.opened,
-            workspace=self.workspace,
-            home=self.prepared.home,
-            notify=self.notify,
-            gate=self._network(places, setting, denials),
-            tasks=tasks,
+            policy_files={"user": files["user"]} if self.parent else files,
         )
 
     def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
         if not self.folder.settings.hooks:
             return None
-        return engine.hooks.open_hooks(self.folder, self.session, open_processes(), self.controller.bus)
+        folder, bus = self.folder, self.controller.bus
+        return engine.hooks.Hooks(folder=folder, session=self.session, processes=open_processes(), bus=bus)
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:

@@ -109,10 +109,9 @@ class Gate:
 def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
     """A session of calls that ``maker`` makes."""
     with open_session(worker, workspace=workspace) as session:
-        note = Recorder(session=session.id, worker=worker.name, depth=0, redactor=own_redactor())
         folder = PreparedWorker(worker, PluginHost(worker=worker)).within(workspace)
-        for sink in (*session.sinks, *folder.sinks(session.id, EventBus())):
-            note.add_sink(sink)
+        sinks = (*session.sinks, *folder.sinks(session.id, EventBus()))
+        note = Recorder(*sinks, session=session.id, worker=worker.name, redactor=own_redactor())
         mode = ApprovalMode.INTERACTIVE.value
         note(SessionStart(OTHER_TOOLS, str(workspace), mode, worker_file=str(worker.path)))
         note(SessionUpdate(title=maker))

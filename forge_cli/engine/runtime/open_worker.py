@@ -217,14 +217,13 @@ def _listen(spec: RuntimeSpec, folder: PreparedFolder, stack: AsyncExitStack) ->
     more = folder.sinks(spec.session_id, spec.bus, repeated=spec.replay is not None) if spec.is_root else ()
     if sinks := (*spec.sinks, *more):
         recorder = Recorder(
+            *sinks,
             session=spec.session_id,
             worker=spec.worker.name,
             depth=spec.depth,
             redactor=folder.worker.redactor,
             after=spec.resume.last if spec.resume else None,
         )
-        for sink in sinks:
-            recorder.add_sink(sink)
     open_calls = OpenCalls(recorder)
     if recorder or spec.is_root:
         stack.callback(spec.bus.subscribe(open_calls, transient=recorder is not None and recorder.shows))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
-from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, InvalidInput, SchemaError, ToolError
 from forge_cli.core.events import StatusEvent
-from forge_cli.core.interrupt import Ended, InterruptSignal
+from forge_cli.core.interrupt import Ended
 from forge_cli.core.messages import ModelProvider, ModelRequest, TurnEnd
 from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
-from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.turns.summary import listen
 from forge_cli.schema.forms import FormField, derive_fields
@@ -26,6 +24,7 @@ from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.problems import shown
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
+    from forge_cli.engine.gate.guard import Guard
     from forge_cli.engine.runtime.assemble import TaskAtHand
 
 SAMPLING = "sampling"
@@ -36,23 +35,16 @@ SHOWN = 2000
 """Characters of the messages that a person is shown before the model reads them."""
 
 
-@dataclass(kw_only=True)
 class WorkerRequests:
     """Serves one worker."""
 
-    worker: str
-    controller: ApprovalController
-    interrupt: InterruptSignal
-    at_hand: TaskAtHand
-    _allowed: set[str] = field(default_factory=set)
+    def __init__(self, guard: Guard, at_hand: TaskAtHand) -> None:
+        self._guard, self._bus, self._interrupt, self._at_hand = guard, guard.bus, guard.interrupt, at_hand
+        self._allowed: set[str] = set()
 
     @cached_property
     def _one_at_a_time(self) -> anyio.Lock:
         return anyio.Lock()
-
-    @property
-    def _bus(self) -> EventBus:
-        return self.controller.bus
 
     @property
     def attended(self) -> bool:
@@ -60,11 +52,11 @@ class WorkerRequests:
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
-        if self.at_hand.work is None:
+        if self._at_hand.work is None:
             raise ToolError("no worker is at work whose model could answer")
         async with self._one_at_a_time:
-            await self._get_consent(request, self.at_hand.work[0].name)
-        model, tally, budget = self.at_hand.work
+            await self._get_consent(request, self._at_hand.work[0].name)
+        model, tally, budget = self._at_hand.work
         try:
             budget.start_turn()
             text, end = await self._listen(model, request)
@@ -77,7 +69,7 @@ class WorkerRequests:
         return SampleReply(text, model.name, end.stop)
 
     async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
-        with self.interrupt.scope():
+        with self._interrupt.scope():
             try:
                 text, end = await listen(model, ModelRequest(request.system, request.messages, ()))
             except (Ended, ForgeError):
@@ -93,11 +85,11 @@ class WorkerRequests:
         if wanted.asker in self._allowed:
             return
         request = self._approval_request(wanted, model)
-        decision = self.controller.settled(AskedCall(None))
+        decision = self._guard.controller.settled(AskedCall(None))
         if decision is None:
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
-            with self.interrupt.scope():
-                decision = await self.controller.request_approval(request, may_park=False)
+            with self._interrupt.scope():
+                decision = await self._guard.controller.request_approval(request, may_park=False)
         self._bus.emit(settled_request(request, decision))
         if not decision.approved:
             raise ToolError(f"the model was not asked: {decision.note or 'the user said no'}")
@@ -107,6 +99,7 @@ class WorkerRequests:
         said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
         system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
         args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
+        worker = self._guard.judge.worker
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id(SAMPLING),
@@ -117,7 +110,7 @@ class WorkerRequests:
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule="toolsets.mcp.sampling",
             where=None,
-            fingerprint=fingerprint(worker=self.worker, source=wanted.asker, digest=None, tool=SAMPLING, args=args),
+            fingerprint=fingerprint(worker=worker, source=wanted.asker, digest=None, tool=SAMPLING, args=args),
             once=True,
         )
 
@@ -135,7 +128,7 @@ class WorkerRequests:
             form, fitting = derive_fields(schema), InputSchema.of(schema)
         except SchemaError as error:
             raise ToolError(f"its form is unsound: {error}") from None
-        with self.interrupt.scope():
+        with self._interrupt.scope():
             async with self._one_at_a_time:
                 question = f"{asker} asks: {visible(message)}"
                 if consent and not await self._wants_to_answer(question):

@@ -6,16 +6,17 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, EventBus
+from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, NetworkAccess, ToolResult
 from forge_cli.core.results import for_model
-from forge_cli.embedding import ApprovalController, InterruptSignal
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.events import GrantOffer, GrantRule, OnAsk
 from forge_cli.record.pending import requests_of
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.network.access import Destination
 from forge_cli.testing import Project, Seen, call, calls
+
+from ..conftest import OpenGate
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -203,13 +204,11 @@ WANTED = Destination("a.example", 443, "curl https://a.example")
 
 
 @pytest.mark.anyio
-async def test_an_interrupt_takes_the_question_back() -> None:
+async def test_an_interrupt_takes_the_question_back(gate: OpenGate) -> None:
     seen: list[Event] = []
-    bus, interrupt = EventBus(), InterruptSignal()
-    bus.subscribe(seen.append, answers=True)
-    consent = NetworkConsent(
-        worker="w", workspace="/w", setting="", where=None, controller=ApprovalController(bus=bus), interrupt=interrupt
-    )
+    opened = gate()
+    opened.bus.subscribe(seen.append, answers=True)
+    consent = NetworkConsent(opened.guard)
     answers: list[ApprovalDecision] = []
 
     async def ask() -> None:
@@ -219,6 +218,6 @@ async def test_an_interrupt_takes_the_question_back() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await anyio.wait_all_tasks_blocked()
-            interrupt.interrupt()
+            opened.interrupt.interrupt()
     assert [answer.approved for answer in answers] == [False]
     assert [type(event) for event in seen] == [ApprovalRequired, ApprovalDecided]

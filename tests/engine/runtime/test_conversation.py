@@ -52,15 +52,6 @@ def test_tasks_are_done_one_after_the_other_in_one_history(worker: Project) -> N
     assert result.response == "two 2"
 
 
-def test_a_tool_that_a_person_calls_is_called_once(worker: Project) -> None:
-    bus = EventBus()
-    ui = UI(bus, toolResult=lambda event: leave(bus))
-    converse(worker, bus, begin=lambda: bus.emit("manualToolInvoke", {"toolName": "add", "args": {"a": 2}}))
-    assert [(event.tool_name, event.status, event.value.text()) for event in ui.of("toolResult")] == [
-        ("add", "success", "3")
-    ]
-
-
 def test_invoke_is_the_same_and_not_answered_twice(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)

@@ -170,20 +170,6 @@ def test_the_command_line_parks_and_goes_on_inside(chain: Tree) -> None:
     assert chain.notes == ["before", "x"]
 
 
-@pytest.mark.long
-def test_forge_approvals_answers_what_a_called_worker_asked(chain: Tree) -> None:
-    forge = chain.project.forge
-    assert forge("run", "boss.yaml", "go", "--on-ask", "park", "-p").returncode == 10
-    (log,) = (chain.project.home / "sessions").glob("*.jsonl")
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    (request,) = [line["requestId"] for line in lines if line["type"] == "approvalRequired"]
-    listed = forge("approvals", "list", "--json")
-    assert request in listed.stdout
-    assert forge("approvals", "answer", log.stem, request, "yes").returncode == 0
-    done = forge("run", "boss.yaml", "-r", log.stem, "-p")
-    assert (done.returncode, done.stdout) == (0, "boss: helper: leaf: noted x\n")
-
-
 # Cut off
 
 

@@ -80,23 +80,6 @@ async def test_eight_calls_run_at_once_and_never_nine(gate: OpenGate) -> None:
     assert [outcome.text() for outcome in turn.outcomes] == [str(n) for n in range(32)]
 
 
-async def test_results_are_in_the_order_of_the_calls_whoever_ends_first(gate: OpenGate) -> None:
-    ended = [anyio.Event() for _ in range(6)]
-
-    async def wait_for_the_next(args: dict[str, Any], context: ToolContext) -> int:
-        n = args["n"]
-        if n < 5:
-            await ended[n + 1].wait()
-        ended[n].set()
-        return int(n)
-
-    opened = gate(reading(wait_for_the_next))
-    turn = await take(opened, numbered(6))
-    assert ids(turn) == [f"read{n}" for n in range(6)]
-    happened = [event.tool_call_id for event in opened.events if isinstance(event, ToolResult)]
-    assert happened == [f"read{n}" for n in reversed(range(6))]
-
-
 async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait_for_it(gate: OpenGate) -> None:
     log: list[str] = []
 

@@ -13,19 +13,11 @@ from forge_cli.testing import Project, Seen, call, calls
 from ...listener import Listener
 
 TOOLS = """
-import threading
 import anyio
 from forge_cli import ToolContext, tool
 from forge_cli.errors import BlockedError
 
-barrier = threading.Barrier(8)
 order = []
-
-@tool(read_only=True)
-def meet(n: int) -> int:
-    "Comes back only when eight are there."
-    barrier.wait(timeout=60)
-    return n
 
 @tool(read_only=True)
 async def look(n: int, context: ToolContext) -> str:
@@ -52,7 +44,7 @@ instructions: You look.
 toolsets:
   custom:
     module: ./tools.py
-    tools: [meet, look, write]
+    tools: [look, write]
     approval: {default: preApproved}
 """
 
@@ -80,12 +72,6 @@ def numbered(name: str, *numbers: int) -> list[ToolCall]:
 
 def lines(seen: Seen) -> list[Line]:
     return seen.record
-
-
-def test_eight_functions_wait_for_each_other(worker: Project) -> None:
-    model = told(*numbered("meet", *range(8)))
-    assert worker.run(model=model).result.status == "completed"
-    assert [result.text for result in read_by(model).results] == [str(n) for n in range(8)]
 
 
 def test_two_hundred_calls_in_one_turn(worker: Project) -> None:

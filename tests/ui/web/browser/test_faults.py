@@ -65,8 +65,9 @@ def many_events(count: int) -> list[Event]:
 def write_session(site: Site, session: str, count: int) -> None:
     """The lines of a log, without waiting for the disk after each."""
     lines: list[str] = []
-    recorder = Recorder(session=session, worker="clerk", depth=0, redactor=Redactor(os.environ))
-    recorder.add_sink(lambda line: lines.append(line.text()))
+    recorder = Recorder(
+        lambda line: lines.append(line.text()), session=session, worker="clerk", redactor=Redactor(os.environ)
+    )
     for event in many_events(count):
         recorder(event)
     path = site.project.home / "sessions" / f"{session}.jsonl"
