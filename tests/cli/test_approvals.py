@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.overview import INDEX
 from forge_cli.testing import Project, call, calls
 
 from .logs import script
@@ -147,7 +148,7 @@ def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     assert pending(cli)[0]["answer"] == {"approved": False, "note": "Bob, not Ana"}
     assert "  answered: no: Bob, not Ana\n" in cli("approvals", "list").out
     assert json.loads(cli("sessions", "list", "--json").out)[0]["status"] == "parked"
-    assert sorted(os.listdir(log(clerk).parent)) == [log(clerk).name]
+    assert sorted(os.listdir(log(clerk).parent)) == [INDEX, log(clerk).name]
 
 
 def test_a_later_answer_replaces_an_earlier_one(clerk, cli, parked) -> None:

@@ -117,11 +117,19 @@ class Registry:
 def _folders(root: Path) -> list[str]:
     try:
         with os.scandir(root) as entries:
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and _is_folder(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise WorkerError(None, f"{root} cannot be read: {error.strerror}") from None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it leads to a folder; what cannot be followed is taken for one, so that it says what is wrong with it."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
 
 
 def _files(folder: Path) -> list[str]:
