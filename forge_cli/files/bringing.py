@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.locking import files_below, hash_of
@@ -14,13 +15,14 @@ from forge_cli.core.text import counted
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.mcp import McpServer
-from forge_cli.files.mcp_project import ProjectServers, project_servers
+from forge_cli.files.mcp_project import project_servers
 from forge_cli.files.project import hook_files, read_project
 from forge_cli.files.repository import guidance_files
 from forge_cli.files.settings import HookConfig, Settings, project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 SKILL = "SKILL.md"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _is_at(each: Brought, place: Path, folder: Path) -> bool:
 
 def _find(folder: Path, strict: bool) -> Iterator[Brought]:
     root = _root(folder)
-    for servers in _read_servers(folder, strict):
+    for servers in _read(lambda: project_servers(folder), strict) or ():
         yield Brought("servers", servers.file, {servers.file: servers.content}, servers=servers.servers)
     for guidance in guidance_files(folder) if root == folder else ():
         if guidance.is_file():
@@ -90,7 +92,7 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
         yield Brought("skill", skill, files, instructions=len(files.get(skill / SKILL, b"").splitlines()))
     settings = project_file(root)
     if settings.is_file():
-        read, content = _read_settings(settings, strict), settings.read_bytes()
+        read, content = _read(lambda: read_project(settings), strict), settings.read_bytes()
         hooks = read.hooks if read else []
         yield Brought("settings", settings, {settings: content}, settings=read, hooks=hooks)
         for program in hook_files(read, root) if read else ():
@@ -101,18 +103,10 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
             yield Brought("worker", worker.path, worker=worker, digests=file_digests(worker))
 
 
-def _read_servers(folder: Path, strict: bool) -> list[ProjectServers]:
+def _read(what: Callable[[], T], strict: bool) -> T | None:
+    """Read something; None for one with a mistake, unless that is an error."""
     try:
-        return project_servers(folder)
-    except ForgeError:
-        if strict:
-            raise
-        return []
-
-
-def _read_settings(file: Path, strict: bool) -> Settings | None:
-    try:
-        return read_project(file)
+        return what()
     except ForgeError:
         if strict:
             raise
