@@ -121,7 +121,6 @@ class McpToolset(Toolset):
         self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
         self._offered: dict[str, tuple[ServerTool, Tool]] = {}
-        self._pinned: dict[str, ServerTool] = {}
         self._left_out: dict[str, tuple[Source, str]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -273,10 +272,8 @@ class McpToolset(Toolset):
     async def _call(
         self, name: str, connection: Connection, tool: ServerTool, args: Args, context: ToolContext
     ) -> ResultValue:
-        if tool != self._pinned.get(name):
-            self._pinned[name] = tool
-            if self._pins[connection.name].keep(tool):
-                self._offered.pop(name, None)
+        if self._pins[connection.name].keep(tool):
+            self._offered.pop(name, None)
         return convert_result(await connection.call(tool.name, args, context.report))
 
     def _connection(self, name: str, server: McpServer) -> Connection:

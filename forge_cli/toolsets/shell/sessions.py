@@ -20,7 +20,7 @@ from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.values import Redirect, Simple
-from forge_cli.toolsets.shell.block.bare import bare_words
+from forge_cli.toolsets.shell.block.quoting import bare_words
 from forge_cli.toolsets.shell.programs.git import GitWords, git_is, git_rows
 from forge_cli.toolsets.shell.programs.table import program, program_named
 

@@ -6,6 +6,7 @@ forge_cli.engine.runtime.requests, forge_cli.toolsets.mcp.results.
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ def test_links_are_not_followed(project: Project) -> None:
     assert (answered(seen), prompts) == ({"action": "decline"}, [])
 
 
-def converse(project: Project, *commands: CommandEvent, turns: tuple[str, ...] = ("done",)) -> list[Event]:
+def converse(project: Project, *commands: Event, turns: Sequence[Any] = ("done",)) -> list[Event]:
     events: list[Event] = []
 
     async def go() -> None:

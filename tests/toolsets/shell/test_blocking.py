@@ -1,9 +1,8 @@
 """The block side: a blocked command is found wherever it hides, and text that is no command is left alone.
 
-Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.expansions,
-forge_cli.toolsets.shell.block.frames, forge_cli.toolsets.shell.block.patterns,
-forge_cli.toolsets.shell.block.quoting, forge_cli.toolsets.shell.block.scanner, forge_cli.toolsets.shell.block.search,
-forge_cli.toolsets.shell.block.unwrap.
+Covers forge_cli.toolsets.shell.block.expansions, forge_cli.toolsets.shell.block.frames,
+forge_cli.toolsets.shell.block.patterns, forge_cli.toolsets.shell.block.quoting,
+forge_cli.toolsets.shell.block.scanner, forge_cli.toolsets.shell.block.search, forge_cli.toolsets.shell.block.unwrap.
 """
 
 import pytest

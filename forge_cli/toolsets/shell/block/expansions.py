@@ -9,7 +9,7 @@ from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
-from forge_cli.toolsets.shell.block.quoting import ansi_characters, could_be, protect, restore
+from forge_cli.toolsets.shell.block.quoting import ANSI_QUOTED, QUOTES, ansi_characters, could_be, protect, restore
 
 _FIRST_MARK, _MARKS_MAX = 0xF0000, 0xFFF0
 _MARK = re.compile("[\U000f0000-\U000ffffd]")
@@ -18,8 +18,6 @@ _VARIANTS_MAX = 64
 _DEPTH_MAX = 4
 _DEFAULT_LENGTH = 512
 _NESTED_DEFAULT = re.compile(r"\$\{\w+(?:\[[^]]*\])?:?[-=+?]([^${}]*)\}")
-_ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
-_QUOTES = re.compile(r"[\"'\\]")
 _SEPARATORS = re.compile(r"[^\w./+%@-]+")
 
 
@@ -96,9 +94,9 @@ def defaults(raw: str | None) -> Iterator[str]:
     """The word behind ``:-``, as far as it is text."""
     if raw is None or len(raw) > _DEFAULT_LENGTH:
         return
-    text = _ANSI_QUOTED.sub(lambda quoted: ansi_characters(quoted[1]), raw.replace("\\\n", ""))
+    text = ANSI_QUOTED.sub(lambda quoted: ansi_characters(quoted[1]), raw.replace("\\\n", ""))
     for _ in range(_DEPTH_MAX):
-        yield _QUOTES.sub("", text)
+        yield QUOTES.sub("", text)
         text, found = _NESTED_DEFAULT.subn(r"\1", text)
         if not found:
             return

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 
-from forge_cli.toolsets.shell.block.bare import expands, may_become
 from forge_cli.toolsets.shell.block.expansions import Scattered
-from forge_cli.toolsets.shell.block.quoting import could_be, is_glob, restore
+from forge_cli.toolsets.shell.block.quoting import could_be, expands, is_glob, may_become, restore
 from forge_cli.toolsets.shell.programs.git import GitWords
 from forge_cli.toolsets.shell.programs.options import KnownOptions
 from forge_cli.toolsets.shell.programs.subcommands import starts_commands

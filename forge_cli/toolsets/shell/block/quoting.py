@@ -1,8 +1,9 @@
-"""Quoting as the generous scan undoes it, brace expansion, and whether a word with globs could become another one."""
+"""Quoting as the generous scan undoes it, words of bare text, and whether a word could become another one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 BRACE_LIMIT = 64
@@ -26,6 +27,15 @@ _EXPANDS = re.compile(r"[*?]|\[.|(?:\A|[=:])~")
 _PARTS = re.compile(r"(\*+)|(\?)|(\[[!^]?\]?(?:\[[:.=][^]]*\]|[^]])*\])|((?:(?<=[=:])|\A)~[^/]*)|(.)", re.DOTALL)
 _LONGEST = 256
 """A longer glob is taken for one that could be anything."""
+
+_JOINED_LINES = re.compile(r"\\\n")
+ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
+QUOTES = re.compile(r"[\"'\\]")
+_BETWEEN_WORDS = re.compile(r"(?:\$\{\w+:?[-+?]|[\s;&|()<>{}`$=,!*?\[\]])+")
+_BETWEEN_EXPANDING = re.compile(r"[\s;&|()<>`=!]+")
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_MAY_EXPAND = re.compile(r"[*?\[{$]")
+_ADDS_LETTERS = re.compile(r"[*?\[]|\.\.")
 
 
 def protect(text: str) -> str:
@@ -177,3 +187,48 @@ def _fits(parts: tuple[str | re.Pattern[str], ...], token: str) -> bool:
         else:
             return False
     return all(isinstance(rest, str) for rest in parts[part:])
+
+
+def bare_words(text: str) -> Iterator[list[str]]:
+    """The words of a text, with its quotes taken out or a gap where they were, split at ``=`` or not."""
+    decoded = _decoded(text)
+    joined = QUOTES.sub("", decoded)
+    yield _split(_BETWEEN_WORDS, joined)
+    if joined != decoded:
+        yield _split(_BETWEEN_WORDS, QUOTES.sub(" ", decoded))
+    if "=" in joined:
+        yield _split(_BETWEEN_WORDS, joined.replace("=", "_"))
+
+
+def expanding_words(text: str) -> list[str]:
+    """The words of a text with what the shell would expand left in them."""
+    text = _SUBSTITUTION.sub("$", QUOTES.sub("", _decoded(text)))
+    return _split(_BETWEEN_EXPANDING, text)
+
+
+def _split(between: re.Pattern[str], text: str) -> list[str]:
+    return [word for word in between.split(text) if word]
+
+
+def expands(word: str) -> bool:
+    return _MAY_EXPAND.search(word) is not None
+
+
+def may_become(word: str, name: str) -> bool:
+    """Whether a word is this name, or could be once it is expanded; a mere ``*`` is taken for names of files."""
+    first = _MAY_EXPAND.search(word)
+    if first is None:
+        return word == name
+    end = "" if "$" in word else word[max(map(word.rfind, "*?]}")) + 1 :]
+    if not name.startswith(word[: first.start()]) or not name.endswith(end):
+        return False
+    if _ADDS_LETTERS.search(word):
+        return not set(name).isdisjoint(word)
+    letters = iter(word)
+    return all(letter in letters for letter in name)
+
+
+def _decoded(text: str) -> str:
+    """The text with ``$'...'`` decoded; whether a quote opens there is not known, so what follows a NUL is kept."""
+    joined = _JOINED_LINES.sub("", text)
+    return ANSI_QUOTED.sub(lambda quoted: ansi_characters(quoted[1]).replace("\0", " "), joined)

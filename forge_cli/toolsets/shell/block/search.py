@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from forge_cli.toolsets.shell.block.bare import bare_words, expanding_words, expands
 from forge_cli.toolsets.shell.block.expansions import Marks, Scattered, TooMany, Values
 from forge_cli.toolsets.shell.block.frames import FoundCommand, ScanBudget, Scanned
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
-from forge_cli.toolsets.shell.block.quoting import ansi_characters, restore
+from forge_cli.toolsets.shell.block.quoting import ansi_characters, bare_words, expanding_words, expands, restore
 from forge_cli.toolsets.shell.block.scanner import scan
 from forge_cli.toolsets.shell.block.unwrap import Fed, makefile_script, unwrap
 
