@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from forge_cli.core.approval import GrantOffer, GrantRule
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
@@ -52,6 +53,14 @@ class MadeCall:
     yes: int = 0
     no: int = 0
     granted: bool = False
+    offers: Sequence[GrantOffer] = ()
+    """Offers of a prompt, where it asks today."""
+
+    @property
+    def rules(self) -> tuple[GrantRule, ...]:
+        """The narrowest rules of the user's own that would allow it; a wider one would allow what was not asked."""
+        fitting = (offer.rules for offer in self.offers if offer.rules and all(rule.user_at for rule in offer.rules))
+        return next(fitting, ())
 
 
 @dataclass

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forge_cli.core.approval import GrantOffer, GrantRule
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
@@ -24,30 +23,12 @@ from forge_cli.record.calls import PastCall
 
 
 @dataclass(frozen=True)
-class PastQuestion:
-    """A call of the past that asks today: how often a person said yes to it and no, and what a prompt would offer."""
-
-    call: ToolCall
-    yes: int
-    no: int
-    offers: Sequence[GrantOffer]
-    granted: bool = False
-    """Did something that a person allowed for a session cover it?"""
-
-    @property
-    def rules(self) -> tuple[GrantRule, ...]:
-        """The narrowest rules of the user's own that would allow it; a wider one would allow what was not asked."""
-        fitting = (offer.rules for offer in self.offers if offer.rules and all(rule.user_at for rule in offer.rules))
-        return next(fitting, ())
-
-
-@dataclass(frozen=True)
 class Suggestion:
     """Rules that belong together: how many questions they save, and what else they would have allowed."""
 
     rules: tuple[GrantRule, ...]
     saves: int
-    also: tuple[PastQuestion, ...]
+    also: tuple[MadeCall, ...]
     """Calls without a yes of a person."""
 
 
@@ -56,7 +37,7 @@ class LeftOut:
     """Rules that would have allowed a call that a person denied."""
 
     rules: tuple[GrantRule, ...]
-    denied: PastQuestion
+    denied: MadeCall
 
 
 NewlyAllowed = Callable[[Sequence[GrantRule], Set[int]], Awaitable[Set[int]]]
@@ -66,7 +47,7 @@ MOST = 0.9
 
 
 async def suggest_rules(
-    questions: Sequence[PastQuestion], newly_allowed: NewlyAllowed
+    questions: Sequence[MadeCall], newly_allowed: NewlyAllowed
 ) -> tuple[list[Suggestion], list[LeftOut]]:
     """Choose rules one after the other, each time those that save most for each rule that is to be written."""
     candidates: dict[frozenset[str], tuple[GrantRule, ...]] = {}
@@ -110,20 +91,20 @@ def _worth(rules: frozenset[str], given: frozenset[str], wanted: Mapping[frozens
 _BY_NAME = ".approval.tools."
 
 
-async def suggest_from_past(since: str, warn: Warn) -> tuple[list[PastQuestion], list[Suggestion], list[LeftOut]]:
+async def suggest_from_past(since: str, warn: Warn) -> tuple[list[MadeCall], list[Suggestion], list[LeftOut]]:
     """The questions that would come up again, and what would answer them.
 
     What was denied to a worker that cannot be opened any more must not be allowed to another.
     """
     judged, lost = await judge_gates(past_gates(warn, since), warn)
     denied = [MadeCall(made.past, no=made.no) for made in lost if made.no]
-    questions: list[PastQuestion] = []
+    questions: list[MadeCall] = []
     asking: list[tuple[PastGate, dict[int, PastCall]]] = []
     for gate, calls in judged:
         elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
         found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
         asking.append((gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)}))
-        questions += [PastQuestion(made.past.call, made.yes, made.no, now.offers, made.granted) for made, now in found]
+        questions += [replace(made, offers=now.offers) for made, now in found]
 
     async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
         text, allowed = _planned(rules).after.decode(), set[int]()

@@ -107,20 +107,6 @@ class Resumed:
     read_only: bool = False
     """Was it begun, or resumed, as one in which nothing can be changed? Then it stays so."""
 
-    @classmethod
-    def of(cls, state: SessionState, last: Line) -> Resumed:
-        """Take from the record which model it was, what the answer has to fit, and that it only reads."""
-        start = state.start
-        return cls(
-            past_of(state),
-            last,
-            model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
-            chosen_model=state.chosen_model,
-            output_schema=dict(start.output_schema) if start and start.output_schema is not None else None,
-            title=state.title,
-            read_only=bool(start and start.read_only),
-        )
-
     @property
     def session_id(self) -> str | None:
         return self.last.session if self.last else None
@@ -199,9 +185,19 @@ def _waiting(past: Past) -> Iterator[tuple[str, str]]:
 
 
 def resume_of(read: Log, log: RecordLog | None) -> Resumed:
-    """A yes counts where it is proven; in a copy, and without a log, none does.
+    """The session of a log; a yes counts where it is proven; in a copy, and without a log, none does.
 
     It holds once, and its use in work that is not kept would not be known later.
     """
     void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
-    return Resumed.of(fold(read.lines, void), read.lines[-1])
+    state = fold(read.lines, void)
+    start = state.start
+    return Resumed(
+        past_of(state),
+        read.lines[-1],
+        model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
+        chosen_model=state.chosen_model,
+        output_schema=dict(start.output_schema) if start and start.output_schema is not None else None,
+        title=state.title,
+        read_only=bool(start and start.read_only),
+    )

@@ -19,7 +19,8 @@ from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.edit import FileEdit, for_user, lines_to_paste
-from forge_cli.inspection.past_rules import LeftOut, PastQuestion, Suggestion, suggest_from_past, write_rules
+from forge_cli.inspection.past import MadeCall
+from forge_cli.inspection.past_rules import LeftOut, Suggestion, suggest_from_past, write_rules
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console
@@ -82,8 +83,8 @@ def _object(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut]
     }
 
 
-def _call(question: PastQuestion) -> JsonObject:
-    return {"tool": question.call.name, "input": question.call.args}
+def _call(made: MadeCall) -> JsonObject:
+    return {"tool": made.past.call.name, "input": made.past.call.args}
 
 
 def _texts(rules: Sequence[GrantRule]) -> list[str]:
@@ -95,12 +96,12 @@ def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut])
     for each in found:
         yield from _texts(each.rules)
         yield f"  saves {each.saves} of {counted(asked, 'question')}"
-        yield from (f"  would also have allowed: {described(also.call)}" for also in each.also[:SHOWN])
+        yield from (f"  would also have allowed: {described(also.past.call)}" for also in each.also[:SHOWN])
         if len(each.also) > SHOWN:
             yield f"  and {len(each.also) - SHOWN} more"
     for left in left_out:
         yield from (f"left out: {text}" for text in _texts(left.rules))
-        yield f"  you said no to: {described(left.denied.call)}"
+        yield f"  you said no to: {described(left.denied.past.call)}"
     if not asked:
         yield "nothing to suggest: no call that you said yes to would ask again"
     elif not found:
