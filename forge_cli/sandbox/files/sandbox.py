@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.files.virtual import ParsedPath
     from forge_cli.schema.toolset import ToolsetEnv
 
+T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
 _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
 
@@ -42,6 +43,14 @@ class JudgedPath:
     state: FileState | None
     """The content on disk; None where there was none."""
     verdict: Verdict
+
+
+class ListedName(NamedTuple):
+    """A name in a folder, and what it leads to; ``enters`` for a folder that is there itself, not by a link."""
+
+    name: str
+    kind: FileKind
+    enters: bool = False
 
 
 class Sandbox:
@@ -157,13 +166,21 @@ class Sandbox:
         """The entries of a folder, sorted; ``/`` holds the zones."""
         if self.parse(path).base is None:
             return sorted(FolderEntry(zone.name, "directory") for zone in self._zones)
+        return sorted(self._entries(path, self._entry), key=attrgetter("name", "kind"))
+
+    def list_names(self, path: str) -> Sequence[ListedName]:
+        """The same without sizes, for many folders: no file is looked at where the folder says what it is."""
+        if self.parse(path).base is None:
+            return sorted(ListedName(zone.name, "directory", enters=True) for zone in self._zones)
+        return sorted(self._entries(path, self._name))
+
+    def _entries(self, path: str, make: Callable[[Place, os.DirEntry[str]], T | None]) -> Sequence[T]:
         with self.hold(path, Access.LIST) as held:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
             listing = files.place.open_for_listing(held.place.folder, held.place.name)
             with listing as folder, os.scandir(folder) as found:
-                entries = [made for entry in found if (made := self._entry(held.place, entry)) is not None]
-        return sorted(entries, key=attrgetter("name", "kind"))
+                return [made for entry in found if (made := make(held.place, entry)) is not None]
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
         """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
@@ -248,6 +265,16 @@ class Sandbox:
             kind, size = self._link_target(place, entry.name)
         name = visible(entry.name) if unusable(entry.name) else entry.name
         return FolderEntry(name, kind, size if kind == "file" else 0)
+
+    def _name(self, place: Place, entry: os.DirEntry[str]) -> ListedName | None:
+        name, usable = entry.name, not unusable(entry.name)
+        shown_name = name if usable else visible(name)
+        if entry.is_file(follow_symlinks=False):
+            return ListedName(shown_name, "file")
+        if entry.is_dir(follow_symlinks=False):
+            return ListedName(shown_name, "directory", enters=usable)
+        found = self._entry(place, entry)
+        return ListedName(found.name, found.kind) if found else None
 
     def _link_target(self, place: Place, name: str) -> tuple[FileKind, int]:
         try:

@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -14,8 +13,7 @@ from pathlib import Path
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import FileList
-from forge_cli.core.sandbox import FolderEntry
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.sandbox import ListedName, Sandbox
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search.glob import BadGlob, expand_braces, glob_expression, match_any
@@ -161,42 +159,28 @@ def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> F
     seen: list[tuple[tuple[str, ...], bool]] = []
     folders: list[tuple[str, ...]] = [()]
     count = 0
-    for level in range(1, depth + 1):
+    for _ in range(depth):
         below: list[tuple[str, ...]] = []
         for names in folders:
-            found = _entries(sandbox, path, names)
+            found = _names(sandbox, path, names)
             count += len(found)
             room = min(limit - len(seen), SEEN_MAX)
             seen += [((*names, entry.name), entry.kind == "directory") for entry in found[: max(room, 0)]]
             if count >= SEEN_MAX:
                 break
-            if level < depth:
-                below += [(*names, entry.name) for entry in found if _enters(sandbox, path, names, entry)]
+            below += [(*names, entry.name) for entry in found if entry.enters and entry.name not in _CLOSED]
         folders = below if count < SEEN_MAX else []
     files = ("/".join(names) + ("/" if is_folder else "") for names, is_folder in sorted(seen))
     return FileList(sandbox.spell(path), tuple(files), count, DisplayHints(preferred_view="tree"))
 
 
-def _entries(sandbox: Sandbox, path: str, names: tuple[str, ...]) -> Sequence[FolderEntry]:
+def _names(sandbox: Sandbox, path: str, names: tuple[str, ...]) -> Sequence[ListedName]:
     try:
-        return sandbox.list(_below(path, names))
+        return sandbox.list_names("/".join((path.rstrip("/"), *names)) if names else path)
     except ToolError:
         if not names:
             raise
         return []
-
-
-def _enters(sandbox: Sandbox, path: str, names: tuple[str, ...], entry: FolderEntry) -> bool:
-    """Is it a folder that is there itself, not by a link, and under a name that can be used?"""
-    if entry.kind != "directory" or entry.name in _CLOSED:
-        return False
-    with suppress(ToolError):
-        return sandbox.stat(_below(path, (*names, entry.name)), follow=False).kind == "directory"
-    return False
-
-
-def _below(path: str, names: tuple[str, ...]) -> str:
-    return "/".join((path.rstrip("/"), *names)) if names else path
 
 
 @dataclass(frozen=True)

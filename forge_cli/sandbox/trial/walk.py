@@ -33,6 +33,7 @@ class ZoneWalk:
         ``roots`` has the numbers of the zones' own folders on disk, as far as somebody knows them.
         """
         self._zones: dict[str, int] = {}
+        self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
         self._id = sha256(os.fsencode(folder)).hexdigest()[:12]
         try:
             for zone in zones:
@@ -48,6 +49,7 @@ class ZoneWalk:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.leave()
         for descriptor in self._zones.values():
             os.close(descriptor)
 
@@ -59,16 +61,28 @@ class ZoneWalk:
 
     @contextmanager
     def parent(self, change: PathChange) -> Iterator[int]:
-        """The folder that a path lies in."""
+        """The folder that a path lies in; the last one stays open, since its neighbours come next."""
+        key = change.zone, change.parts[:-1]
+        if self._last is None or self._last[0] != key:
+            self.leave()
+            self._last = key, self._open(change)
+        yield self._last[1]
+
+    def leave(self) -> None:
+        """Close the last folder: another one may take its place."""
+        if self._last is not None:
+            os.close(self._last[1])
+            self._last = None
+
+    def _open(self, change: PathChange) -> int:
         descriptor = os.dup(self._zones[change.zone])
-        try:
-            for name in change.parts[:-1]:
+        for name in change.parts[:-1]:
+            try:
                 below = os.open(name, FOLDER, dir_fd=descriptor)
+            finally:
                 os.close(descriptor)
-                descriptor = below
-            yield descriptor
-        finally:
-            os.close(descriptor)
+            descriptor = below
+        return descriptor
 
     def look(self, change: PathChange, *, content: bool = False) -> Entry | None:
         """The state of now."""
@@ -122,15 +136,21 @@ class ZoneWalk:
     def remove(self, change: PathChange, now: Entry) -> None:
         with self.parent(change) as parent:
             (os.rmdir if now.kind == "folder" else os.unlink)(_name(change), dir_fd=parent)
+        if now.kind == "folder":
+            self.leave()
 
     def link(self, first: PathChange, change: PathChange) -> None:
         """Another name for a file that was made just now."""
-        with self.parent(first) as source, self.parent(change) as target:
-            temporary = self._temporary(target, change)
-            os.link(_name(first), temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
-            os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
-            with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
-                os.unlink(temporary, dir_fd=target)
+        source = self._open(first)
+        try:
+            with self.parent(change) as target:
+                temporary = self._temporary(target, change)
+                os.link(_name(first), temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+                os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
+                with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
+                    os.unlink(temporary, dir_fd=target)
+        finally:
+            os.close(source)
 
     def make(self, change: PathChange, wanted: Entry, source: Path) -> None:
         name, now = _name(change), self.look(change, content=wanted.kind == "file")
