@@ -18,8 +18,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
-from forge_cli.engine.lock.checking import LockDiffers
-from forge_cli.engine.lock.lockfile import Difference, differences, lock_file, read_lock, write_lock
+from forge_cli.engine.lock.checking import Difference, LockDiffers, differences, lock_file, read_lock, write_lock
 from forge_cli.engine.lock.making import lockable, pip_lines
 from forge_cli.files.worker import Worker
 from forge_cli.process.stdin import is_interactive

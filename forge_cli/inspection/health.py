@@ -10,8 +10,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
-from forge_cli.engine.lock.checking import stale_parts
-from forge_cli.engine.lock.lockfile import lock_file
+from forge_cli.engine.lock.checking import lock_file, stale_parts
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.lookup import SUFFIXES, named_workers

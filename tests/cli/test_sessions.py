@@ -507,6 +507,7 @@ def test_sessions_are_removed_without_asking(writer, cli) -> None:
         cli("run", "worker.yaml", word)
     third, second, first = sessions(writer)
     (first.parent / f".{first.name}.lock").write_text("999999999")
+    (first.parent / ".index.json").write_text("one")
     assert cli("sessions", "rm", first.stem, "nothing").code == 3
     assert len(sessions(writer)) == 3
     done = cli("sessions", "rm", first.stem, second.stem, first.stem)
