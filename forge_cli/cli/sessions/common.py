@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from forge_cli.cli.notices import warn
 from forge_cli.record.log import Log, damage_of, find_session, random_end, read_readable, session_files
 
 NAMED = "by its id, the beginning or the random end of it, or 'last'"
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help=f"A session, {NAMED}.")]
 
 
 def read_log(name: str) -> Log:
