@@ -60,7 +60,6 @@ def remove_session(path: Path) -> None:
         changes.remove()
         shutil.rmtree(changes.trials, ignore_errors=True)
         path.unlink()
-        path.with_name(".index.json").unlink(missing_ok=True)  # an earlier forge kept what was said there, too
     except OSError as error:
         raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
     finally:

@@ -12,7 +12,7 @@ from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
 from forge_cli.record.changes import remove_session
 from forge_cli.record.log import find_kept
-from forge_cli.record.overview import session_index
+from forge_cli.record.overview import INDEX
 
 app = new_app()
 
@@ -23,10 +23,7 @@ def rm(
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)
-    try:
-        for path in paths:
-            remove_session(path)
-            sys.stdout.write(visible(f"removed {path.stem}") + "\n")
-    finally:
-        with session_index():  # it forgets what is gone
-            pass
+    for path in paths:
+        remove_session(path)
+        path.with_name(INDEX).unlink(missing_ok=True)  # it has the task, and is made again
+        sys.stdout.write(visible(f"removed {path.stem}") + "\n")
