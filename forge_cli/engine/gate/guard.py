@@ -12,25 +12,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
-from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
-from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
-from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
+from forge_cli.core.errors import Stale
+from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import as_result, bounded, is_misfit
-from forge_cli.core.text import counted
-from forge_cli.core.thirdparty import is_inspecting
-from forge_cli.core.wire import JsonObject, error_text
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
-from forge_cli.engine.gate.execution import TOOL, CallClock, Consented, consult, perform_tool
+from forge_cli.engine.gate.execution import CallClock, Consented, perform_tool
 from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusal
+from forge_cli.engine.gate.outcome import conclude, outcome_of
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.context import Delegation
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.engine.gate.controller import ApprovalController
-    from forge_cli.engine.gate.execution import Performed
     from forge_cli.engine.replay.replay import Replay
 
 ASK_AGAIN = 3
@@ -203,80 +200,3 @@ class Guard:
             )
         )
         return outcome
-
-
-def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus) -> ToolOutcome:
-    """The outcome of a call that was performed; Parked leaves it open."""
-    if performed.late:
-        sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
-        return _with_value(ToolOutcome.failed(call, "timeout", sentence), clock.kept)
-    match error := performed.error:
-        case None:
-            return _success(call, performed.value, bus)
-        case Parked() | Refusal():
-            raise error
-        case BlockedError():
-            return ToolOutcome.failed(call, "blocked", str(error), by="tool")
-        case ToolError():
-            with suppress(Exception):  # third-party code: it may have nothing to say
-                sentence = str(error) or f"{call.name} failed without a message"
-                status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
-                return _with_value(ToolOutcome.failed(call, status, sentence, by="tool"), error.value)
-    trace, place = gate.debugging.tell_traceback(error), gate.debugging.place_of(error)
-    sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
-    return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
-
-
-async def conclude(
-    guard: Guard, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
-) -> ToolOutcome:
-    """Put the one outcome of a call on record, and tell it to its tool and to hooks.
-
-    One that was performed, refused or cut short; with what its tool still gave back by then.
-    """
-    outcome, call = ended or Refusal("interrupted", INTERRUPTED_CALL), requested.call
-    if isinstance(outcome, Refusal):
-        outcome = ToolOutcome.failed(call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule)
-    if outcome.status == "interrupted":
-        outcome = _with_value(outcome, requested.clock and requested.clock.kept)
-    outcome = replace(outcome, denials=(*requested.denials, *guard.network_denials))
-    guard.network_denials.clear()
-    if guard.repeated:
-        outcome = guard.repeated.compared(outcome)
-    elif (offer := guard.judge.offers.get(call.name)) and offer.tool.on_outcome:
-        try:
-            consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
-        except Exception as error:  # third-party code, and nothing depends on it
-            gate.debugging.tell_traceback(error)
-    seconds = time.monotonic() - requested.started - requested.waited
-    outcome = replace(outcome, duration_ms=round(seconds * 1000))
-    if guard.before_result:
-        await guard.before_result(outcome.value.wire())
-    guard.finish(outcome)
-    if guard.judge.hooks:
-        with guard.interrupt.scope():
-            await guard.judge.hooks.after(outcome, judged)
-    return outcome
-
-
-def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
-    def warn(problem: str) -> None:
-        bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
-
-    try:
-        value = bounded(as_result(returned))
-    except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
-        return ToolOutcome.failed(call, "error", error_text(error))
-    if is_misfit(value):
-        warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
-    if is_inspecting() and (part := gate.debugging.find_unwritable(returned)):
-        warn(f"its result has {part} in it, which JSON cannot carry")
-    return ToolOutcome(call, "success", value)
-
-
-def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
-    """The outcome of a call that failed or was stopped, with what its tool still gave back."""
-    with suppress(Exception):  # third-party code: a value may not be what it seems
-        if value is not None:
-            return replace(outcome, value=bounded(as_result(value)))
-    return outcome

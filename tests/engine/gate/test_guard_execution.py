@@ -1,6 +1,6 @@
 """Execution at the gate: whatever a tool does, returns or raises, the call has one result and the work goes on.
 
-Covers forge_cli.engine.gate.guard.
+Covers forge_cli.engine.gate.guard, forge_cli.engine.gate.outcome.
 """
 
 import asyncio
