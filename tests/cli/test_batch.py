@@ -456,6 +456,17 @@ def test_the_status_of_what_is_not_a_batch_is_one_sentence(cli, project: Project
     assert (done.code, done.err.splitlines()[0]) == (3, f"forge: {name}:1:1: there is no batch of this name")
 
 
+@pytest.mark.parametrize("edited", [{"usage": [1]}, {"usage": {"input_tokens": "many"}}, {"cost": "free"}])
+def test_the_status_of_results_that_somebody_edited_is_one_sentence(cli, project: Project, edited: dict) -> None:
+    write_items(project, {"a": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    line = json.loads(project.read("items.results.jsonl"))
+    line["result"] |= edited
+    project.write("items.results.jsonl", json.dumps(line) + "\n")
+    done = cli("batch", "status", "items.results.jsonl")
+    assert (done.code, done.err) == (3, "forge: items.results.jsonl:1:1: this is not a results file of forge batch\n")
+
+
 def test_the_folder_of_sessions_is_not_listed_for_every_item(cli, project: Project, monkeypatch) -> None:
     def count(path: str | Path = ".") -> list[str]:
         listed.append(str(path))

@@ -217,15 +217,22 @@ def read_record(results: Path) -> BatchRecord:
                 record.exit_code = line.get("exit_code")
     for line, offset in _lines(results):
         key, result = line.get("key"), line.get("result")
-        if not isinstance(key, str) or not isinstance(result, dict):
+        if not isinstance(key, str) or not isinstance(result, dict) or not _is_counted(record.spending, result):
             raise WorkerError(Mark(str(results)), "this is not a results file of forge batch")
-        record.spending.add(result)
         item = record.items.get(key)
         if offset < max(all_from, key_from.get(key, 0)) or item is None or item.session != result.get("session_id"):
             continue
         item.state, item.resumes = item_state(result, cut=key in cut), is_resumed(result)
         item.error = result.get("error")
     return record
+
+
+def _is_counted(spending: Spending, result: JsonObject) -> bool:
+    try:
+        spending.add(result)
+    except (AttributeError, TypeError):
+        return False
+    return True
 
 
 def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
