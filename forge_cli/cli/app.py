@@ -25,7 +25,7 @@ LAST_WAIT = 0.5
 def main(mask: set[int | signal.Signals] | None = None) -> int:
     """Carry out ``sys.argv`` and return the exit code; ``mask`` is to be set again where signals are held already."""
     if sys.platform not in ("linux", "darwin"):
-        say("only Linux and macOS are supported; on Windows, use WSL")
+        sys.stderr.write("forge: only Linux and macOS are supported; on Windows, use WSL\n")
         return 2
     # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
     gc.set_threshold(200_000)
@@ -90,6 +90,7 @@ def attempt(args: list[str], *, debug: bool = False, report: "ResultReport | Non
     """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
     if debug:
+        from forge_cli.cli.failure import say_traceback
         from forge_cli.engine.gate.debugging import listen_to_tracebacks
 
         listen_to_tracebacks(say_traceback)
@@ -97,6 +98,8 @@ def attempt(args: list[str], *, debug: bool = False, report: "ResultReport | Non
         code = carry_out(args, report)
         sys.stdout.flush()
     except BaseException as error:
+        from forge_cli.cli.failure import explain
+
         failure = explain(error, debug=debug, report=report)
         code = code or failure
     return code
@@ -136,98 +139,6 @@ def carry_out(args: list[str], report: "ResultReport | None" = None) -> int:
     from forge_cli.cli.commands import dispatch
 
     return dispatch(args, report)
-
-
-def explain(error: BaseException, *, debug: bool = False, report: "ResultReport | None" = None) -> int:
-    """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
-    code, sentence, shown = describe(error, debug=debug)
-    if sentence is not None:
-        if debug:
-            import traceback
-
-            traceback.print_exception(error)
-        sentence = redacted(sentence)
-        say(sentence, shown and redacted(shown))
-    if report is not None:
-        try:  # noqa: SIM105 - contextlib takes a tenth of the time of --version
-            report.fail(code, sentence)
-        except OutputLost:
-            pass
-    return code
-
-
-def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str | None]:
-    """The exit code, the sentence if there is something to say, and how it looks where that is more."""
-    cause = error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    if isinstance(cause, SystemExit) and isinstance(cause.code, int | None):
-        return cause.code or 0, None, None
-    stop = None if is_told(cause) else find_stop(cause)
-    if stop is not None:
-        return getattr(stop, "exit_code", 130), None, None
-    if isinstance(cause, OutputLost):
-        return 1, None if cause.reader_left else str(cause), None
-    from forge_cli.core.errors import ForgeError
-
-    if isinstance(cause, ForgeError):
-        return cause.exit_code, str(cause), getattr(cause, "shown", None)
-    more = "" if debug else "; --debug shows the traceback"
-    if isinstance(cause, FileNotFoundError) and not has_working_directory():
-        return 1, "the working directory is gone\n  cd to one that is there", None
-    if isinstance(cause, OSError):
-        place = f": {os.fsdecode(cause.filename)}" if isinstance(cause.filename, (str, bytes)) else ""
-        return 1, f"{cause.strerror or cause}{place}{more}", None
-    import traceback
-
-    return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
-
-
-def is_told(error: BaseException) -> bool:
-    """Is it a sentence for the user already, even where a module that was imported raised KeyboardInterrupt?"""
-    from forge_cli.core.errors import ForgeError
-
-    return isinstance(error, ForgeError)
-
-
-def find_stop(error: BaseException | None) -> BaseException | None:
-    """The signal behind an error: Python itself wraps what is raised while it makes a class."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def has_working_directory() -> bool:
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def redacted(sentence: str) -> str:
-    from forge_cli.sandbox.secrets import own_redactor
-
-    return own_redactor().redact_text(sentence)
-
-
-def say(sentence: str, shown: str | None = None) -> None:
-    """Write one error to stderr, without control characters, and in the width of a terminal."""
-    from forge_cli.core.text import visible
-
-    text = visible(shown or f"forge: {sentence}", keep="\n\t")
-    if sys.stderr.isatty():
-        from forge_cli.ui.wrap import wrap_for
-
-        text = wrap_for(sys.stderr, text)
-    sys.stderr.write(f"{text}\n")
-
-
-def say_traceback(text: str) -> None:
-    """Write the traceback of third-party code to stderr, without secrets and control characters."""
-    from forge_cli.core.text import visible
-
-    sys.stderr.write(visible(redacted(text), keep="\n"))
 
 
 def leave(code: int) -> int:

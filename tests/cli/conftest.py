@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.app import carry_out, explain, find_report
+from forge_cli.cli.app import carry_out, find_report
+from forge_cli.cli.failure import explain
 from forge_cli.testing import Project
 
 from ..deadline import deadline

@@ -1,0 +1,87 @@
+"""The end of a command by an exception: a sentence for the user, the result object, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import visible
+from forge_cli.process.streams import OutputLost
+from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.ui.wrap import wrap_for
+
+if TYPE_CHECKING:
+    from forge_cli.process.report import ResultReport
+
+
+def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:
+    """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
+    code, sentence, shown = describe(error, debug=debug)
+    if sentence is not None:
+        if debug:
+            traceback.print_exception(error)
+        sentence = redacted(sentence)
+        say(sentence, shown and redacted(shown))
+    if report is not None:
+        with suppress(OutputLost):
+            report.fail(code, sentence)
+    return code
+
+
+def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str | None]:
+    """The exit code, the sentence if there is something to say, and how it looks where that is more."""
+    cause = error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, SystemExit) and isinstance(cause.code, int | None):
+        return cause.code or 0, None, None
+    stop = None if isinstance(cause, ForgeError) else find_stop(cause)
+    if stop is not None:
+        return getattr(stop, "exit_code", 130), None, None
+    if isinstance(cause, OutputLost):
+        return 1, None if cause.reader_left else str(cause), None
+    if isinstance(cause, ForgeError):
+        return cause.exit_code, str(cause), getattr(cause, "shown", None)
+    more = "" if debug else "; --debug shows the traceback"
+    if isinstance(cause, FileNotFoundError) and not has_working_directory():
+        return 1, "the working directory is gone\n  cd to one that is there", None
+    if isinstance(cause, OSError):
+        place = f": {os.fsdecode(cause.filename)}" if isinstance(cause.filename, (str, bytes)) else ""
+        return 1, f"{cause.strerror or cause}{place}{more}", None
+    return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
+
+
+def find_stop(error: BaseException | None) -> BaseException | None:
+    """The signal behind an error: Python itself wraps what is raised while it makes a class."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def redacted(sentence: str) -> str:
+    return own_redactor().redact_text(sentence)
+
+
+def say(sentence: str, shown: str | None = None) -> None:
+    """Write one error to stderr, without control characters, and in the width of a terminal."""
+    text = visible(shown or f"forge: {sentence}", keep="\n\t")
+    if sys.stderr.isatty():
+        text = wrap_for(sys.stderr, text)
+    sys.stderr.write(f"{text}\n")
+
+
+def say_traceback(text: str) -> None:
+    """Write the traceback of third-party code to stderr, without secrets and control characters."""
+    sys.stderr.write(visible(redacted(text), keep="\n"))
