@@ -270,8 +270,8 @@ class SseReader:
     """Collects lines into events; an event is the text of its data lines."""
 
     def __init__(self) -> None:
-        self._line: list[bytes] = []
-        """The pieces of the line that has not ended."""
+        self._rest = bytearray()
+        """The line that has not ended."""
         self._data: list[str] = []
         self._size = 0
         self._after_cr = False
@@ -281,25 +281,21 @@ class SseReader:
         if self._after_cr:
             piece = piece.removeprefix(b"\n")
         self._after_cr = piece.endswith(b"\r")
-        *lines, rest = _LINE_END.split(piece)
-        events: list[str] = []
+        self._rest += piece
+        lines, events = list[bytes](), list[str]()
+        if _LINE_END.search(piece):
+            *lines, rest = _LINE_END.split(bytes(self._rest))
+            self._rest = bytearray(rest)
         for line in lines:
-            self._grow(line)
-            whole = b"".join(self._line).removeprefix(BOM_UTF8)
-            self._line.clear()
-            if whole:
-                self._take(whole)
+            self._size += len(line)
+            if line := line.removeprefix(BOM_UTF8):
+                self._take(line)
             else:
                 self._size = 0
                 events += self.close()
-        self._grow(rest)
-        return events
-
-    def _grow(self, piece: bytes) -> None:
-        self._line.append(piece)
-        self._size += len(piece)
-        if self._size > LONGEST:
+        if self._size + len(self._rest) > LONGEST:
             raise TooLong(_TOO_LONG)
+        return events
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""
@@ -308,11 +304,10 @@ class SseReader:
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
-        text = value.removeprefix(b" ").decode("utf-8", "replace")
         if name == b"data":
-            self._data.append(text)
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
         elif name == b"error":  # llama.cpp has sent its errors in a field of their own
-            self._data.append(f'{{"error":{text}}}')
+            self._data.append(f'{{"error":{value.removeprefix(b" ").decode("utf-8", "replace")}}}')
 
 
 class IdleTimeout:

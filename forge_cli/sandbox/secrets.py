@@ -82,7 +82,7 @@ class Redactor:
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, dict):
-            return {self.redact(key): self.redact(item) for key, item in value.items()}
+            return {self.redact_text(key): self.redact(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.redact(item) for item in value]
         return value
