@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from functools import lru_cache
 
@@ -22,28 +22,13 @@ from forge_cli.toolsets.shell.allow.lexer import (
 from forge_cli.toolsets.shell.allow.values import (
     COMMANDS_AT_MOST,
     Binding,
+    Nesting,
     Redirect,
     Simple,
     prints_elsewhere,
     resolved,
 )
 from forge_cli.toolsets.shell.programs.table import names
-
-
-@dataclass
-class _Nesting:
-    """A group or the line itself: where its current list and its current pipeline began."""
-
-    first: int
-    pipeline: int
-    piped: bool = False
-    outside: int | None = None
-    """The beginning of the outermost pipeline around this group, if there is one."""
-
-    @property
-    def beside(self) -> int | None:
-        """The beginning of the outermost pipeline around a command in it."""
-        return self.outside if self.outside is not None else self.pipeline if self.piped else None
 
 
 class _Expect(Enum):
@@ -108,7 +93,7 @@ class _Parser:
         self._background: list[tuple[int, int]] = []
         """The first of some commands that the shell does not wait for, and the first behind them."""
         self._open: list[str] = []
-        self._nestings = [_Nesting(0, 0)]
+        self._nestings = [Nesting(0, 0)]
         self._expect = _Expect.COMMAND_OR_END
         self._piped = False
         self._tokens = 0
@@ -260,7 +245,7 @@ class _Parser:
         elif after := _NEXT.get((before, word)):
             self._open[-1] = after
             count = len(self._commands)
-            self._nestings[-1] = _Nesting(count, count, outside=self._nestings[-1].outside)
+            self._nestings[-1] = Nesting(count, count, outside=self._nestings[-1].outside)
             self._expect = _Expect.COMMAND
         elif f"{before}-{word}" in _LAST:
             self._leave(word, token.at)
@@ -272,7 +257,7 @@ class _Parser:
         if loop:
             self._loops.append(len(self._commands))
             self._tangled = True
-        self._nestings.append(_Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside))
+        self._nestings.append(Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside))
         self._expect, self._piped = _Expect.COMMAND, False
 
     def _leave(self, word: str, at: int) -> None:
@@ -364,7 +349,7 @@ class _Parser:
                 self._commands[self._at] = replace(self._commands[self._at], sure=False)
         else:
             first = here.first if token.kind in ("&&", "||") else count
-            self._nestings[-1] = _Nesting(first, count, outside=here.outside)
+            self._nestings[-1] = Nesting(first, count, outside=here.outside)
 
     def _beside(self) -> int:
         beside = self._nestings[-1].beside

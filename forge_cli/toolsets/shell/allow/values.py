@@ -39,6 +39,22 @@ class Redirect(NamedTuple):
     """The number in front of it, if there is one."""
 
 
+@dataclass
+class Nesting:
+    """A group or the line itself: where its current list and its current pipeline began."""
+
+    first: int
+    pipeline: int
+    piped: bool = False
+    outside: int | None = None
+    """The beginning of the outermost pipeline around this group, if there is one."""
+
+    @property
+    def beside(self) -> int | None:
+        """The beginning of the outermost pipeline around a command in it."""
+        return self.outside if self.outside is not None else self.pipeline if self.piped else None
+
+
 @dataclass(frozen=True)
 class Simple:
     """One simple command, with its own redirections and those of a group that ends with it."""
