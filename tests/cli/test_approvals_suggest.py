@@ -1,8 +1,7 @@
 """``forge approvals suggest``: rules that would have answered past questions.
 
-Covers forge_cli.cli.approvals.suggest, forge_cli.inspection.past, forge_cli.inspection.past_rules,
-forge_cli.record.calls,
-forge_cli.inspection.past_rules.
+Covers forge_cli.cli.approvals.suggest, forge_cli.inspection.past, forge_cli.inspection.past_rules and
+forge_cli.record.calls.
 """
 
 import json

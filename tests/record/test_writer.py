@@ -1,7 +1,6 @@
 """Writing a log: what is acted upon is on the disk first, a file is there whole or not, and nobody works without it.
 
-Covers forge_cli.files.regular, forge_cli.files.lock, forge_cli.files.regular, forge_cli.record.open,
-forge_cli.record.batch.
+Covers forge_cli.files.regular, forge_cli.files.lock, forge_cli.record.open and forge_cli.record.batch.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What authors write for the fields of a tool: read into one form, or a sentence that names tool and field.
 
-Covers forge_cli.schema.tool_fields, forge_cli.schema.tool_fields.
+Covers forge_cli.schema.tool_fields.
 """
 
 import functools

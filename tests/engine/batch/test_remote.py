@@ -1,7 +1,6 @@
 """Items that run in the process of a host keep the contract of all executors, and their sessions come back.
 
-Covers forge_cli.engine.batch.perform, forge_cli.engine.batch.parcel, forge_cli.engine.batch.parcel,
-forge_cli.apps.batch.child.
+Covers forge_cli.engine.batch.perform, forge_cli.engine.batch.parcel and forge_cli.apps.batch.child.
 """
 
 from collections.abc import AsyncIterator, Sequence

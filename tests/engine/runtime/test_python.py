@@ -1,7 +1,6 @@
 """Workers that a program makes without a file: functions, toolsets and zones of its own, behind the same gate.
 
-Covers forge_cli.core.bounds, forge_cli.engine.runtime.conversation, forge_cli.engine.runtime.conversation,
-forge_cli.engine.sync.
+Covers forge_cli.core.bounds, forge_cli.engine.runtime.conversation and forge_cli.engine.sync.
 """
 
 from collections.abc import Callable

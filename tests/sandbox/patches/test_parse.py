@@ -1,7 +1,6 @@
 """Both grammars of patches: what they mean, and at which line they are wrong.
 
-Covers forge_cli.sandbox.patches.parse, forge_cli.sandbox.patches.unified, forge_cli.sandbox.patches.model,
-forge_cli.sandbox.patches.model.
+Covers forge_cli.sandbox.patches.parse, forge_cli.sandbox.patches.unified and forge_cli.sandbox.patches.model.
 """
 
 from pathlib import Path

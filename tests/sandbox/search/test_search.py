@@ -1,7 +1,6 @@
 """Searching and listing: what is found, what is left out, and how much of it is told.
 
-Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.grep, forge_cli.sandbox.search.program,
-forge_cli.sandbox.search.files.
+Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.program and forge_cli.sandbox.search.files.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Tools of MCP servers: through the gate, and whatever a server does, one result a call.
 
 Covers forge_cli.files.mcp, forge_cli.files.mcp_project, forge_cli.toolsets.mcp.connection,
-forge_cli.toolsets.mcp.offer, forge_cli.toolsets.mcp.offer, forge_cli.toolsets.mcp.results,
-forge_cli.toolsets.mcp.results, forge_cli.toolsets.mcp.transports, forge_cli.toolsets.mcp.toolset.
+forge_cli.toolsets.mcp.offer, forge_cli.toolsets.mcp.results, forge_cli.toolsets.mcp.transports and
+forge_cli.toolsets.mcp.toolset.
 """
 
 import json
