@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 from table import Row, main
 
 from forge_cli.core.zones import Zone, ZoneMode
@@ -49,7 +50,9 @@ class Bench:
     def copies(self) -> Copies:
         drop(self.trial)
         return Copies(
-            self.trial, replace(self.confined, confinement=replace(self._confinement, network=True)), network=False
+            self.trial,
+            replace(self.confined, confinement=dataclasses.replace(self._confinement, network=True)),
+            network=False,
         )
 
     async def run(self, line: str, wrap: Wrap) -> float:

@@ -1,8 +1,9 @@
 """A model that keeps what it is told, and says the turns that it is given, or one word."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from forge_cli.core.messages import Delta
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd

@@ -14,6 +14,8 @@ from types import FunctionType
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields as struct_fields
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -186,14 +188,14 @@ def _value(hint: Any) -> Any:
         return Message("user", "x")
     if hint == float | None:
         return 0.5
-    return sample(hint) if dataclasses.is_dataclass(hint) else "x"
+    return sample(hint) if isinstance(hint, type) and issubclass(hint, Struct) else "x"
 
 
 def sample(cls: type[Any], *, sparse: bool = False) -> Any:
     """An instance with something in every field; sparse leaves out what may be absent."""
     hints = typing.get_type_hints(cls)
     values = {}
-    for entry in dataclasses.fields(cls):
+    for entry in struct_fields(cls):
         absent = sparse and entry.default is None
         hint = hints[entry.name]
         values[entry.name] = None if absent else _value(hint)
@@ -240,7 +242,7 @@ def results() -> Iterator[Needed]:
     kinds += [results_api.Image, results_api.Blob]
     assert {kind.kind for kind in kinds} == WELL_KNOWN_KINDS
     for kind in [*kinds, forge_cli.Custom]:
-        names = [camel_case(entry.name) for entry in dataclasses.fields(kind)]
+        names = [camel_case(entry.name) for entry in struct_fields(kind)]
         yield from (Needed(word, "Results") for word in [kind.__name__, *names])
     yield from (Needed(kind, "Results") for kind in WELL_KNOWN_KINDS)
     hints = typing.get_type_hints(DisplayHints)

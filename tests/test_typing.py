@@ -140,7 +140,7 @@ def methods_of(kind: type) -> Iterator[tuple[str, Any]]:
         found = inspect.getattr_static(kind, name)
         function = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
         own = inspect.isfunction(function) and function.__module__.startswith("forge_cli")
-        if own and not name.startswith("_") and name not in getattr(kind, "__dataclass_fields__", {}):
+        if own and not name.startswith("_") and name not in inspect.signature(kind).parameters:
             yield name, found if isinstance(found, property) else getattr(kind, name)
 
 

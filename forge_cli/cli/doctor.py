@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 
 import typer
+from msgspec.structs import asdict
 
 from forge_cli import __version__
 from forge_cli.cli.options import JsonOption, new_app

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
+from msgspec.structs import replace
 
 from forge_cli import cli, engine, ui
 from forge_cli.cli.commands import app_module
@@ -165,7 +167,7 @@ def run(
         schema=_schema(output_schema),
     )
     if first and not asked.attachments:
-        asked = replace(asked, attachments=first.task.attachments)
+        asked = dataclasses.replace(asked, attachments=first.task.attachments)
     plan = TaskOptions(
         **vars(asked),
         task=_task(task, stay, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),

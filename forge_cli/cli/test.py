@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+from msgspec import Struct
 
 from forge_cli.cli.courses import HomeOption, counts, home_folder, summary
 from forge_cli.cli.find_worker import find_trusted_worker
@@ -39,8 +39,7 @@ from forge_cli.ui.wrap import wrap_for
 app = new_app()
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of one record."""
 
     file: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from forge_cli.core.approval import ApprovalDecision
@@ -12,8 +11,7 @@ from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject, read, wire
 
 
-@dataclass(frozen=True)
-class UserInput(Event):
+class UserInput(Event, frozen=True):
     """Somebody has typed: a task, or the answer to an InputPrompt."""
 
     type: ClassVar[str] = "userInput"
@@ -28,8 +26,7 @@ class UserInput(Event):
         return found if self.attachments else {key: value for key, value in found.items() if key != "attachments"}
 
 
-@dataclass(frozen=True)
-class ApprovalResponse(Event):
+class ApprovalResponse(Event, frozen=True):
     """Somebody has answered a request for approval."""
 
     type: ClassVar[str] = "approvalResponse"
@@ -47,16 +44,14 @@ class ApprovalResponse(Event):
         return read(cls, {"requestId": payload.get("requestId"), "decision": payload})
 
 
-@dataclass(frozen=True)
-class Interrupt(Event):
+class Interrupt(Event, frozen=True):
     """Somebody wants the work at hand to stop."""
 
     type: ClassVar[str] = "interrupt"
     reason: str
 
 
-@dataclass(frozen=True)
-class ManualToolInvoke(Event):
+class ManualToolInvoke(Event, frozen=True):
     """A person wants a tool to be called."""
 
     type: ClassVar[str] = "manualToolInvoke"
@@ -68,8 +63,7 @@ class ManualToolInvoke(Event):
     """True for a command line that the person typed: it runs unless it is blocked, and the model is told of it."""
 
 
-@dataclass(frozen=True)
-class CommandEvent(Event):
+class CommandEvent(Event, frozen=True):
     """The request of a slash command to the runtime, such as ``clear``."""
 
     type: ClassVar[str] = "command"

@@ -6,9 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
 
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
@@ -23,26 +24,30 @@ _AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nu
 """Words that some reader of YAML takes for something else than text."""
 
 
-@dataclass(frozen=True)
-class GrantRule(OnWire):
+class GrantRule(OnWire, frozen=True):
     """One rule: where it would stand in a policy, and what it says there.
 
     A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
     """
 
+    off_wire: ClassVar = ("key",)
+
     at: tuple[str, ...]
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
-    title: str = field(compare=False)
+    title: str
     """The calls that it allows, in a few words."""
-    user_at: tuple[str, ...] | None = field(default=None, compare=False)
+    user_at: tuple[str, ...] | None = None
     """The place in the user's own config.yaml, where such a rule works there, too."""
-    user_says: Any = field(default=None, compare=False)
+    user_says: Any = None
     """The value that it has there, where that is another one."""
-    entry: Mapping[str, Any] | None = field(default=None, compare=False)
+    entry: Mapping[str, Any] | None = None
     """The whole entry that ``at`` leads through, for a file that does not have it yet."""
-    key: str = field(default="", compare=False, repr=False, metadata={"wire": False})
+    key: str = ""
     """The key by which a grant of it is remembered; the gate sets it."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GrantRule) and (self.at, self.says) == (other.at, other.says)
 
     def __str__(self) -> str:
         if self.at[-1:] == (NEW_ENTRY,):
@@ -54,18 +59,22 @@ Needs = Sequence[Sequence[GrantRule]]
 """For each thing about a call that asks, the rules that would allow it, the narrowest first."""
 
 
-@dataclass(frozen=True)
-class GrantOffer(OnWire):
+class GrantOffer(OnWire, frozen=True):
     """Something that a person may allow for the rest of a session; without rules and a folder it is this exact call."""
 
     text: str
     rules: tuple[GrantRule, ...] = ()
     below: str | None = None
     """The folder below which commands may change files that were tried first, in place of rules."""
-    covers: int | None = field(default=None, compare=False)
+    covers: int | None = None
     """How many calls of this session it would have allowed so far."""
-    written: str | None = field(default=None, compare=False)
+    written: str | None = None
     """The file that the rules were written to."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GrantOffer):
+            return False
+        return (self.text, self.rules, self.below) == (other.text, other.rules, other.below)
 
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
@@ -187,21 +196,21 @@ def risk_of(effects: frozenset[Effect] | None) -> Risk:
 DecidedBy = Literal["rule", "tool", "memory", "user", "mode", "headless"]
 
 
-@dataclass(frozen=True)
-class JudgedPart(OnWire):
+class JudgedPart(OnWire, frozen=True):
     """One part of a call that is judged by itself, such as a simple command of a command line."""
+
+    off_wire: ClassVar = ("met",)
 
     text: str
     approval: str
     reason: str
     rule: str | None = None
     where: Mark | None = None
-    met: tuple[Mark, ...] = field(default=(), compare=False, repr=False, metadata={"wire": False})
+    met: tuple[Mark, ...] = ()
     """The places of all rules that match it, also of those that another one is stricter than."""
 
 
-@dataclass(frozen=True)
-class CommandRun(OnWire):
+class CommandRun(OnWire, frozen=True):
     """The place where a call would run a command, and whether it is confined there."""
 
     folder: str
@@ -210,8 +219,7 @@ class CommandRun(OnWire):
     """The arg that holds the command line, where there is one: a prompt shows it as it was written."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The decision of the policy on one call, and the reason."""
 
     approval: Approval
@@ -225,17 +233,16 @@ class Verdict:
     """Parts that were judged by themselves, for the prompt; with one part the reason says it all."""
     risk: Risk | None = None
     """Of this exact call, where that is known; else that of the tool counts."""
-    basis: Any = field(default=None, compare=False, repr=False)
+    basis: Any = None
     """Findings of a tool's own check, handed to its ``execute`` as ``context.basis``."""
-    grants: Needs = field(default=(), compare=False, repr=False)
+    grants: Needs = ()
     """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
     unruled: bool = False
     """It asks because nothing has been said of it: where a trial shows no effect, no person need be asked."""
-    tried_first: bool = field(default=False, compare=False, repr=False)
+    tried_first: bool = False
 
 
-@dataclass(frozen=True)
-class ApprovalRequest:
+class ApprovalRequest(Struct, frozen=True):
     """A question to a person: the call, why it asks, and what it would do."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
@@ -250,9 +257,9 @@ class ApprovalRequest:
     where: Mark | None
     preview: ResultValue | None = None
     details: tuple[str, ...] | None = None
-    fingerprint: str | None = field(default=None, compare=False)
+    fingerprint: str | None = None
     """The identity of the call, that an answer is bound to."""
-    stamp: str | None = field(default=None, compare=False)
+    stamp: str | None = None
     """The state of what the preview showed, that an answer is bound to as well."""
     caller: str | None = None
     """``tool:NAME`` where a tool makes the call."""
@@ -267,16 +274,15 @@ class ApprovalRequest:
     """Args that the preview shows whole."""
     defaults: tuple[str, ...] | None = None
     """Args that are as they would be if they were not given."""
-    distribution: str | None = field(default=None, compare=False)
+    distribution: str | None = None
     """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
-    offers: tuple[GrantOffer, ...] | None = field(default=None, compare=False)
+    offers: tuple[GrantOffer, ...] | None = None
     """Grants that a yes may be remembered as, the narrowest first."""
-    policy_files: Mapping[str, str] | None = field(default=None, compare=False)
+    policy_files: Mapping[str, str] | None = None
     """The files that a rule may be written to: of the ``user``, and of the ``worker``."""
 
 
-@dataclass(frozen=True)
-class ApprovalDecision:
+class ApprovalDecision(Struct, frozen=True):
     """The answer to a request, true when it is yes; ``note`` is feedback that the model gets to read."""
 
     approved: bool

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import counted
@@ -55,8 +56,7 @@ class Section:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class ForcedEnd:
+class ForcedEnd(Struct, frozen=True):
     """The end of a process that third-party code holds."""
 
     exit_code: ExitCode

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from forge_cli import core
 from forge_cli.core.actions import ApprovalResponse, UserInput

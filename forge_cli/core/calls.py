@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.text import cut
@@ -17,21 +19,21 @@ _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 
 
-@dataclass(frozen=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call that a model or a person asks for; ``unreadable`` is the text of its args where they could not be read."""
 
-    id: str = field(metadata={"wire": "toolCallId"})
-    name: str = field(metadata={"wire": "toolName"})
+    off_wire: ClassVar = ("parent",)
+    id: str = field(name="toolCallId")
+    name: str = field(name="toolName")
     args: JsonObject
     unreadable: str | None = None
-    parent: str | None = field(default=None, metadata={"wire": False})
+    parent: str | None = None
     """The call whose tool makes this one; None where the model or a person does."""
 
     def __post_init__(self) -> None:
         if is_too_deep(self.args):  # no record could hold them
-            object.__setattr__(self, "args", {})
-            object.__setattr__(self, "unreadable", _NESTED)
+            force_setattr(self, "args", {})
+            force_setattr(self, "unreadable", _NESTED)
 
 
 def is_legal_id(call_id: str) -> bool:
@@ -79,16 +81,14 @@ def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
 _decode = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode
 
 
-@dataclass(frozen=True)
-class Denial:
+class Denial(Struct, frozen=True):
     """Something that a call wanted while it ran, such as a connection, and why it did not get it."""
 
     reason: str
     by: str
 
 
-@dataclass(frozen=True)
-class ToolOutcome:
+class ToolOutcome(Struct, frozen=True):
     """The one result that every call gets."""
 
     call: ToolCall
@@ -99,9 +99,9 @@ class ToolOutcome:
     by: str | None = None
     denials: tuple[Denial, ...] = ()
     """Denials of what the call itself reached for while it ran."""
-    rule: str = field(default="", repr=False, compare=False)
+    rule: str = ""
     """Of a refusal, the rule behind it and its place in a file, for people; the model does not read it."""
-    traceback: str | None = field(default=None, repr=False, compare=False)
+    traceback: str | None = None
     """Of an exception that is not a ToolError, from the tool's own code on; the model does not read it."""
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
+
+from msgspec import Struct
 
 StatusLevel = Literal["debug", "info", "warning", "error"]
 """Of what a person is told while a worker runs."""
@@ -32,8 +33,7 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A place in a file that somebody wrote; line and column count from 1."""
 
     file: str

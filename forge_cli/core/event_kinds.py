@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import get_args
 
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
@@ -33,8 +32,7 @@ from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject
 
 
-@dataclass(frozen=True)
-class OtherEvent(Event):
+class OtherEvent(Event, frozen=True):
     """An event that a newer forge recorded; this one does not know what it means."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
+
+from msgspec import Struct
 
 from forge_cli.core.approval import ApprovalRequest, DecidedBy, GrantOffer, SessionMode
 from forge_cli.core.calls import OutcomeStatus
@@ -18,8 +19,7 @@ CLIENTS, OTHER_TOOLS = "MCP clients", "other tools"
 """Take the place of the model where calls come from clients of ``forge serve``, or are only judged for a program."""
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The worker that an event comes from, where it is not the root: its place in the tree of delegation."""
 
     worker: str
@@ -30,14 +30,14 @@ class Origin:
     """The names of the workers from the root down to this one."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """Something that happened; ``type`` is its name on the wire."""
 
+    off_wire: ClassVar[tuple[str, ...]] = ("origin",)
     type: ClassVar[str]
     transient: ClassVar[bool] = False
     """Sent, but never recorded."""
-    origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False, metadata={"wire": False})
+    origin: Origin | None = None
     """None for the root; on the wire it is part of the envelope, not of the payload."""
 
     def payload(self) -> JsonObject:
@@ -50,37 +50,36 @@ class Event:
         return read(cls, payload)
 
 
-@dataclass(frozen=True)
-class SessionStart(Event):
+class SessionStart(Event, frozen=True):
     """A session starts, or is resumed: then ``resumed`` is the number of lines that were there already."""
 
+    off_wire: ClassVar = ("origin", "session", "worker")
     type: ClassVar[str] = "sessionStart"
     model: str
     workspace: str
     approval_mode: str
-    worker_file: str | None = field(default=None, compare=False)
+    worker_file: str | None = None
     resumed: int | None = None
     forked_from: str | None = None
-    output_schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    output_schema: Mapping[str, Any] | None = None
     """The schema that the answer has to fit, where the person or the program gave it, and not the worker."""
-    title: str | None = field(default=None, compare=False)
+    title: str | None = None
     """The name of the session, where it is resumed."""
-    batch: str | None = field(default=None, compare=False)
-    zones: tuple[Mapping[str, Any], ...] | None = field(default=None, compare=False, repr=False)
+    batch: str | None = None
+    zones: tuple[Mapping[str, Any], ...] | None = None
     """Zones whose files can be used: ``{name, path, mode, write, delete}`` each."""
-    isolation: str | None = field(default=None, compare=False)
+    isolation: str | None = None
     """How commands are confined."""
-    read_only: bool | None = field(default=None, compare=False)
+    read_only: bool | None = None
     """True where no tool can be called that does more than read."""
-    guidance: tuple[str, ...] | None = field(default=None, compare=False)
+    guidance: tuple[str, ...] | None = None
     """The files AGENTS.md that the model is told, from the top of the repository down."""
-    session: str = field(default="", compare=False, metadata={"wire": False})
-    worker: str = field(default="", compare=False, metadata={"wire": False})
+    session: str = ""
+    worker: str = ""
     """On the wire these two are part of the envelope."""
 
 
-@dataclass(frozen=True)
-class SessionUpdate(Event):
+class SessionUpdate(Event, frozen=True):
     """Something that the session says of itself is another from now on; what is absent stays as it was."""
 
     type: ClassVar[str] = "sessionUpdate"
@@ -93,28 +92,26 @@ class SessionUpdate(Event):
     """The usage of the model to find the title."""
 
 
-@dataclass(frozen=True)
-class TurnStart(Event):
+class TurnStart(Event, frozen=True):
     """A request goes to the model; the digest is the hash of everything in it."""
 
     type: ClassVar[str] = "turnStart"
     turn: int
     request_digest: str
     tools: tuple[str, ...]
-    system: str | None = field(default=None, compare=False, repr=False)
+    system: str | None = None
     """The system prompt; absent when it is the same as in the turn before."""
-    environment: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    environment: str | None = None
     """The part of the system prompt that tells where the worker is; absent like it."""
-    specs: tuple[ToolSpec, ...] | None = field(default=None, compare=False, repr=False)
+    specs: tuple[ToolSpec, ...] | None = None
     """The tools as the model sees them; absent when they are the same as in the turn before."""
-    model: str | None = field(default=None, compare=False, repr=False)
+    model: str | None = None
     """The model that is asked; absent like them."""
-    refresh_ms: float | None = field(default=None, compare=False, repr=False)
+    refresh_ms: float | None = None
     """How long it took to ask every toolset for its tools, the folder of executables included."""
 
 
-@dataclass(frozen=True)
-class MessageEvent(Event):
+class MessageEvent(Event, frozen=True):
     """Something was said, with what goes along with it."""
 
     type: ClassVar[str] = "message"
@@ -123,7 +120,7 @@ class MessageEvent(Event):
     """Was the model stopped while it spoke?"""
     summary_of: int | None = None
     """How many messages, from the first on, this one stands for from now on."""
-    environment: str | None = field(default=None, compare=False, repr=False)
+    environment: str | None = None
     """The place of the worker now, where the message tells how that differs from what the model was told before."""
 
     def payload(self) -> JsonObject:
@@ -143,8 +140,7 @@ class MessageEvent(Event):
         return read(cls, {**(said if isinstance(said, dict) else {}), "message": said})
 
 
-@dataclass(frozen=True)
-class Streaming(Event):
+class Streaming(Event, frozen=True):
     """A piece of the answer; ``done`` closes the stream of one turn."""
 
     type: ClassVar[str] = "streaming"
@@ -154,8 +150,7 @@ class Streaming(Event):
     done: bool
 
 
-@dataclass(frozen=True)
-class StatusEvent(Event):
+class StatusEvent(Event, frozen=True):
     """Progress, warnings, and what else a person should know while it happens."""
 
     type: ClassVar[str] = "status"
@@ -165,8 +160,7 @@ class StatusEvent(Event):
     progress: float | None = None
 
 
-@dataclass(frozen=True)
-class ToolStarted(Event):
+class ToolStarted(Event, frozen=True):
     """A call is taken up; whether it may be executed is not decided yet."""
 
     type: ClassVar[str] = "toolStarted"
@@ -177,8 +171,7 @@ class ToolStarted(Event):
     """The call whose tool makes this one."""
 
 
-@dataclass(frozen=True)
-class ToolOutput(Event):
+class ToolOutput(Event, frozen=True):
     """The last output of the command of a call, while it runs."""
 
     type: ClassVar[str] = "toolOutput"
@@ -187,8 +180,7 @@ class ToolOutput(Event):
     text: str
 
 
-@dataclass(frozen=True)
-class ToolResult(Event):
+class ToolResult(Event, frozen=True):
     """A call has ended; every call has exactly one result."""
 
     type: ClassVar[str] = "toolResult"
@@ -198,15 +190,14 @@ class ToolResult(Event):
     value: ResultValue
     duration_ms: int
     error: str | None = None
-    distribution: str | None = field(default=None, compare=False)
+    distribution: str | None = None
     """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
     parent_call_id: str | None = None
-    traceback: str | None = field(default=None, repr=False, compare=False)
+    traceback: str | None = None
     """Of an exception inside the tool, for its author."""
 
 
-@dataclass(frozen=True)
-class ApprovalRequired(Event):
+class ApprovalRequired(Event, frozen=True):
     """A call waits for an answer: approved or not."""
 
     type: ClassVar[str] = "approvalRequired"
@@ -221,8 +212,7 @@ class ApprovalRequired(Event):
         return cls(read(ApprovalRequest, payload))
 
 
-@dataclass(frozen=True)
-class ApprovalDecided(Event):
+class ApprovalDecided(Event, frozen=True):
     """How a call's verdict was settled, and by whom; comes for every call that reaches a verdict."""
 
     type: ClassVar[str] = "approvalDecided"
@@ -241,12 +231,11 @@ class ApprovalDecided(Event):
     """The grant for the session that came with this answer, or, where it is ``cached``, that allows this call."""
     via: str | None = None
     """The origin of the answer, if that is not where it was asked."""
-    fingerprint: str | None = field(default=None, compare=False, repr=False)
+    fingerprint: str | None = None
     """The identity of the call, as in a request."""
 
 
-@dataclass(frozen=True)
-class SessionGrant(OnWire):
+class SessionGrant(OnWire, frozen=True):
     """Something that is allowed for the rest of a session."""
 
     tool_name: str
@@ -256,8 +245,7 @@ class SessionGrant(OnWire):
     """The rules, as they could stand in a policy; none for one very call."""
 
 
-@dataclass(frozen=True)
-class GrantsEvent(Event):
+class GrantsEvent(Event, frozen=True):
     """All that the person has allowed for the rest of the session, since there was a change; counted from 1."""
 
     type: ClassVar[str] = "grants"
@@ -265,16 +253,14 @@ class GrantsEvent(Event):
     grants: tuple[SessionGrant, ...]
 
 
-@dataclass(frozen=True)
-class ModeChanged(Event):
+class ModeChanged(Event, frozen=True):
     """The person lets the worker do more or less from now on; a session starts, and is resumed, with ``ask``."""
 
     type: ClassVar[str] = "modeChanged"
     mode: SessionMode
 
 
-@dataclass(frozen=True)
-class NetworkAccess(Event):
+class NetworkAccess(Event, frozen=True):
     """A command wanted to connect to a host; only where ``sandbox.network`` is a list of names."""
 
     type: ClassVar[str] = "networkAccess"
@@ -294,8 +280,7 @@ class NetworkAccess(Event):
         return f"network: {host}:{self.port} {'allowed' if self.allowed else 'refused'} by {self.by}{why}"
 
 
-@dataclass(frozen=True)
-class WorkerUpdate(Event):
+class WorkerUpdate(Event, frozen=True):
     """A child worker has started or ended; the envelope says which one, and how deep."""
 
     type: ClassVar[str] = "workerUpdate"
@@ -313,8 +298,7 @@ class WorkerUpdate(Event):
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class ContextUsage(Event):
+class ContextUsage(Event, frozen=True):
     """How full the model's window is; with what was taken out of the history to make room, where something was."""
 
     type: ClassVar[str] = "contextUsage"
@@ -330,8 +314,7 @@ class ContextUsage(Event):
     """The number of the line that the conversation goes back to: the model reads nothing from that one on."""
 
 
-@dataclass(frozen=True)
-class ManualToolsAvailable(Event):
+class ManualToolsAvailable(Event, frozen=True):
     """Tools and prompts that people may call or send by a command now."""
 
     type: ClassVar[str] = "manualToolsAvailable"
@@ -340,8 +323,7 @@ class ManualToolsAvailable(Event):
     """Messages that a command of their name sends: each with name, description and arguments."""
 
 
-@dataclass(frozen=True)
-class InputPrompt(Event):
+class InputPrompt(Event, frozen=True):
     """Somebody is asked for a line of text, which is one of the ``options`` where there are some."""
 
     type: ClassVar[str] = "inputPrompt"
@@ -350,20 +332,18 @@ class InputPrompt(Event):
     options: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class TurnEndEvent(Event):
+class TurnEndEvent(Event, frozen=True):
     """A turn of the model has ended."""
 
     type: ClassVar[str] = "turnEnd"
     turn: int
     stop: StopReason
     usage: Usage
-    cost: float | None = field(default=None, compare=False)
+    cost: float | None = None
     """In dollars, where the price of the model is known."""
 
 
-@dataclass(frozen=True)
-class SessionEnd(Event):
+class SessionEnd(Event, frozen=True):
     """The last event of a session; ``result`` is the object that ``--output-format json`` prints."""
 
     type: ClassVar[str] = "sessionEnd"

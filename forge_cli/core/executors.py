@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.wire import JsonObject
 
 
-@dataclass(frozen=True)
-class BatchItem:
+class BatchItem(Struct, frozen=True):
     """One item of a batch, for an executor; it can be pickled."""
 
     key: str
@@ -23,8 +23,7 @@ class BatchItem:
     """The working directory of its tools."""
 
 
-@dataclass(frozen=True)
-class ItemEnd:
+class ItemEnd(Struct, frozen=True):
     """How an item ended."""
 
     key: str
@@ -56,8 +55,7 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """The effect of a message from another machine."""
 
     end: ItemEnd | None = None
@@ -101,8 +99,7 @@ class RemoteWork(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ExecutorEnv:
+class ExecutorEnv(Struct, frozen=True):
     """The things that an executor gets."""
 
     perform: Perform
@@ -113,8 +110,7 @@ class ExecutorEnv:
     """For items that run on other machines."""
 
 
-@dataclass(frozen=True)
-class ExecutorFactory:
+class ExecutorFactory(Struct, frozen=True):
     """How ``--executor NAME[:ADDRESS]`` is made: ``make`` gets the address, which may be empty.
 
     What it gives is entered before the first item, and left when no item runs any more.

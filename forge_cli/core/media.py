@@ -7,15 +7,15 @@ import binascii
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
+
+from msgspec import Struct
 
 from forge_cli import core
 from forge_cli.core.wire import OnWire, Unreadable, clean_text, own_reader, reader, snake_case, wire
 
 
-@dataclass(frozen=True)
-class DisplayHints(OnWire):
+class DisplayHints(OnWire, frozen=True):
     """How a UI may show a result; never what the model reads."""
 
     preferred_view: Literal["text", "markdown", "code", "table", "tree", "hidden"] | None = None
@@ -24,8 +24,7 @@ class DisplayHints(OnWire):
     max_height: int | None = None
 
 
-@dataclass(frozen=True)
-class KnownResult:
+class KnownResult(Struct, frozen=True):
     """The part that the well-known kinds share; a result on the wire starts with its kind."""
 
     kind: ClassVar[str]
@@ -60,12 +59,11 @@ _MEDIA_TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+_-]+(;.*)?")
 MediaT = TypeVar("MediaT", "Image", "Blob")
 
 
-@dataclass(frozen=True)
-class Image(KnownResult):
+class Image(KnownResult, frozen=True):
     """A picture: a model that sees is shown it, any other reads ``alt`` and what kind of picture it is."""
 
     kind: ClassVar[str] = "image"
-    data: bytes = field(repr=False)
+    data: bytes
     media_type: str
     """Such as ``image/png``."""
     alt: str = ""
@@ -94,12 +92,11 @@ class Image(KnownResult):
         return "\n".join(filter(None, (self.alt, f"[image: {self.about()}]")))
 
 
-@dataclass(frozen=True)
-class Blob(KnownResult):
+class Blob(KnownResult, frozen=True):
     """A file: its text is read by the model, a PDF is shown to one that can read it, anything else is described."""
 
     kind: ClassVar[str] = "blob"
-    data: bytes = field(repr=False)
+    data: bytes
     media_type: str = "application/octet-stream"
     name: str = ""
     display: DisplayHints | None = None

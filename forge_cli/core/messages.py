@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
@@ -22,8 +26,7 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
 
 
-@dataclass(frozen=True)
-class Usage(OnWire):
+class Usage(OnWire, frozen=True):
     """Tokens of one turn, or of many added up."""
 
     input_tokens: int = 0
@@ -32,15 +35,14 @@ class Usage(OnWire):
     cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(**{name: tokens + getattr(other, name) for name, tokens in vars(self).items()})
+        return Usage(**{name: tokens + getattr(other, name) for name, tokens in asdict(self).items()})
 
     @property
     def sent_tokens(self) -> int:
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-@dataclass(frozen=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """The result of one call, as the model reads it."""
 
     call_id: str
@@ -56,13 +58,12 @@ class CallResult:
         return cls(call_id, tool, for_model(value), is_error, shown_files(value))
 
 
-@dataclass(frozen=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """A file that goes along with what the user says."""
 
     name: str
     media_type: str
-    data: bytes = field(repr=False)
+    data: bytes
 
     def wire(self) -> JsonObject:
         """Text as text, so that secrets in it are seen and redacted; anything else in base64."""
@@ -72,8 +73,7 @@ class Attachment:
         return {**found, "data": base64.b64encode(self.data).decode()}
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The parts of what stands for the beginning of a conversation; the text of its message has all of them."""
 
     text: str
@@ -84,20 +84,20 @@ class Summary:
     """By tool: the last call of each one that lasts, verbatim."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """One entry of the history: what the user said, what the model said and called, or what the calls gave.
 
     ``native`` is what a provider wants back as it was (thinking blocks, say); no other code looks inside.
     """
 
+    off_wire: ClassVar = ("results",)
     role: Literal["user", "assistant", "tool"]
-    text: str = field(default="", metadata={"wire": "content"})
+    text: str = field(default="", name="content")
     calls: tuple[ToolCall, ...] = ()
-    results: tuple[CallResult, ...] = field(default=(), metadata={"wire": False})
+    results: tuple[CallResult, ...] = ()
     attachments: tuple[Attachment, ...] = ()
-    native: Any = field(default=None, compare=False, repr=False)
-    summary: Summary | None = field(default=None, repr=False)
+    native: Any = None
+    summary: Summary | None = None
     """There when this message stands for others that were taken out."""
 
     def wire(self) -> JsonObject:
@@ -114,8 +114,7 @@ class Message:
         return found
 
 
-@dataclass(frozen=True)
-class _WireFile:
+class _WireFile(Struct, frozen=True):
     name: str
     media_type: str
     text: str | None = None
@@ -134,8 +133,7 @@ def _read_attachment(data: Any) -> Attachment:
 own_reader(Attachment, _read_attachment)
 
 
-@dataclass(frozen=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A tool as the model sees it."""
 
     name: str
@@ -147,8 +145,7 @@ class ToolSpec:
         return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
 
 
-@dataclass(frozen=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """Everything a model is told for one turn."""
 
     system: str
@@ -156,15 +153,13 @@ class ModelRequest:
     tools: Sequence[ToolSpec]
 
 
-@dataclass(frozen=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """A piece of the answer, as it arrives."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """The turn starts again, after the connection was cut: what has arrived of it is void."""
 
     reason: str
@@ -173,8 +168,7 @@ class Restart:
 StopReason = Literal["end", "tool_use", "max_tokens", "refusal"]
 
 
-@dataclass(frozen=True)
-class TurnEnd:
+class TurnEnd(Struct, frozen=True):
     """The model has finished its turn; ``stop`` says why."""
 
     stop: StopReason = "end"
@@ -213,7 +207,7 @@ class ModelEnv:
 
     folders: tuple[Path, ...]
     notify: Notify
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The user's config of this very model under ``models:``, in keys that hold for every provider."""
     settings: Any = None
     """The same in keys of the provider's own, read by the factory's ``Options``; None where it has none."""
@@ -224,8 +218,7 @@ class ModelEnv:
         return next((path for path in paths if path.exists()), paths[0])
 
 
-@dataclass(frozen=True)
-class ListedModel:
+class ListedModel(Struct, frozen=True):
     """A model that a provider offers: what stands behind ``PROVIDER:``, and its window where that is known."""
 
     name: str

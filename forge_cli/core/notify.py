@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from forge_cli.core.errors import StatusLevel
 
@@ -21,8 +22,7 @@ READING = "the model reads the prompt: "
 _RETRY = re.compile(r"(.*); trying again(?: in ([\d.]+) s)? \((\d+) of (\d+)\)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class RetryNotice:
+class RetryNotice(Struct, frozen=True):
     """A notice before something is tried again."""
 
     problem: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from forge_cli.core.source import HookName
 from forge_cli.core.wire import JsonObject
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookCall:
+class HookCall(Struct, frozen=True, kw_only=True):
     """The facts that a hook is told; a command reads them as JSON."""
 
     event: HookName
@@ -36,16 +36,14 @@ class HookCall:
         return told | {key: value for key, value in more.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class HookAnswer:
+class HookAnswer(Struct, frozen=True):
     """The answer of a hook: it may tighten a verdict, never loosen it, and add a note."""
 
     verdict: Literal["ask", "blocked"] | None = None
     note: str | None = None
 
 
-@dataclass(frozen=True)
-class Observer:
+class Observer(Struct, frozen=True):
     """A hook in Python, which ``observer: NAME`` in the config names; it may be async.
 
     For ``record`` it is called where the line is written, and not awaited: it returns at once, leaves slow work to a

@@ -6,10 +6,11 @@ import errno
 import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
+
+from msgspec import Struct
 
 from forge_cli.core.text import cut, visible
 
@@ -19,8 +20,7 @@ LISTED = 1000
 OutputName = Literal["stdout", "stderr"]
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """How a command ended: by itself, by a signal, or because its time was up.
 
     Of a confined command that dies of signal N nothing comes through but 128 + N, so that is taken for the signal, as
@@ -72,8 +72,7 @@ def _says(output: str, number: int) -> bool:
     return text in output or text.lower() in output
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of the output of a command, as soon as it is written."""
 
     stream: OutputName

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.messages import Message, StopReason
 from forge_cli.core.wire import JsonObject
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampleRequest:
+class SampleRequest(Struct, frozen=True, kw_only=True):
     """Somebody wants the worker's model to answer messages that are not part of the conversation."""
 
     asker: str
@@ -21,8 +21,7 @@ class SampleRequest:
     system: str = ""
 
 
-@dataclass(frozen=True)
-class SampleReply:
+class SampleReply(Struct, frozen=True):
     """The answer of the model."""
 
     text: str
@@ -58,8 +57,7 @@ class NoSession:
         return None
 
 
-@dataclass(frozen=True)
-class PromptArgument:
+class PromptArgument(Struct, frozen=True):
     """An argument of a prompt."""
 
     name: str
@@ -67,8 +65,7 @@ class PromptArgument:
     required: bool = False
 
 
-@dataclass(frozen=True)
-class PromptSpec:
+class PromptSpec(Struct, frozen=True):
     """The part of a prompt that a person sees before it is filled in."""
 
     name: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from forge_cli import core
 from forge_cli.core.media import MEDIA_LIMIT, KnownResult
@@ -39,8 +40,7 @@ def is_well_known_kind(kind: object) -> bool:
     return isinstance(kind, str) and kind in WELL_KNOWN_KINDS
 
 
-@dataclass(frozen=True)
-class Text(KnownResult):
+class Text(KnownResult, frozen=True):
     """Plain text."""
 
     kind: ClassVar[str] = "text"
@@ -52,8 +52,7 @@ class Text(KnownResult):
         return self.content
 
 
-@dataclass(frozen=True)
-class Diff(KnownResult):
+class Diff(KnownResult, frozen=True):
     """A file that was written; ``original`` is None for a new file and where it is too large to repeat."""
 
     kind: ClassVar[str] = "diff"
@@ -81,8 +80,7 @@ class Diff(KnownResult):
         return f"{'Created' if self.is_new else 'Changed'} {self.path} ({self.bytes_written} bytes)."
 
 
-@dataclass(frozen=True)
-class FileContent(KnownResult):
+class FileContent(KnownResult, frozen=True):
     """A file, or some lines of it from ``first_line`` on, of ``total_lines`` where that is known."""
 
     kind: ClassVar[str] = "file_content"
@@ -113,8 +111,7 @@ class FileContent(KnownResult):
         return "\n".join([f"[{self.path}, lines {self.first_line}-{last}{total}]", *lines])
 
 
-@dataclass(frozen=True)
-class FileList(KnownResult):
+class FileList(KnownResult, frozen=True):
     """The entries of a folder, as names; a folder's name ends with a slash."""
 
     kind: ClassVar[str] = "file_list"
@@ -134,8 +131,7 @@ class FileList(KnownResult):
         return "\n".join([*self.files, *more]) or f"{self.path} is empty."
 
 
-@dataclass(frozen=True)
-class Json(KnownResult):
+class Json(KnownResult, frozen=True, dict=True):
     """Data of any shape that JSON has."""
 
     kind: ClassVar[str] = "json"
@@ -158,8 +154,7 @@ class Json(KnownResult):
         return _json_text(jsonable(self.data))
 
 
-@dataclass(frozen=True)
-class Custom(OnWire):
+class Custom(OnWire, frozen=True):
     """A result of a kind of your own, such as ``git.status``; a renderer can turn it into a well-known one."""
 
     kind: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from forge_cli.core.approval import Verdict
 from forge_cli.core.zones import Access, Zone
@@ -13,8 +14,7 @@ from forge_cli.core.zones import Access, Zone
 FileKind = Literal["file", "directory", "link", "special"]
 
 
-@dataclass(frozen=True)
-class FileInfo:
+class FileInfo(Struct, frozen=True):
     """The kind and facts of a file or folder, by the path it really has."""
 
     name: str
@@ -24,8 +24,7 @@ class FileInfo:
     mtime: float
 
 
-@dataclass(frozen=True, order=True)
-class FolderEntry:
+class FolderEntry(Struct, frozen=True, order=True):
     """One line of a listing; ``link`` is one that leads nowhere or outside, an unusable name is shown escaped."""
 
     name: str

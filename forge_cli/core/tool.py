@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from forge_cli.core.approval import Approval, CommandRun, Verdict
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.results import ResultValue
@@ -30,8 +32,7 @@ LONGEST = 3600.0
 """The most that makes sense, and what a tool says that bounds its calls itself."""
 
 
-@dataclass(frozen=True)
-class RefusesOnly:
+class RefusesOnly(Struct, frozen=True):
     """A ``needs_approval`` that refuses some calls before anybody is asked, and leaves consent to the zones."""
 
     check: Callable[[Args, CallContext], None]
@@ -69,8 +70,7 @@ MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Validated:
+class Validated(Struct, frozen=True, kw_only=True):
     """The result of checking an input: ``args`` that fit, or an ``error`` that names each wrong field."""
 
     ok: bool

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from forge_cli.core.events import Event
 from forge_cli.core.wire import OnWire
 
 
-@dataclass(frozen=True)
-class TriedChange(OnWire):
+class TriedChange(OnWire, frozen=True):
     """A path that a trial changed, as it is from the working directory, or whole where it lies elsewhere."""
 
     path: str
@@ -21,8 +19,7 @@ class TriedChange(OnWire):
     renamed_from: str | None = None
 
 
-@dataclass(frozen=True)
-class TriedWant(OnWire):
+class TriedWant(OnWire, frozen=True):
     """Something that a trial reached for in vain."""
 
     kind: Literal["network", "read", "write"]
@@ -44,8 +41,7 @@ def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
     return [*(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]), *paths]
 
 
-@dataclass(frozen=True)
-class CommandTried(Event):
+class CommandTried(Event, frozen=True):
     """A command was done on copies of the zones, before anybody was asked."""
 
     type: ClassVar[str] = "trial"

@@ -12,7 +12,10 @@ from enum import Enum
 from functools import cache, partial, reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
 
 from forge_cli.core.errors import Mark
 
@@ -48,7 +51,7 @@ class Unreadable(ValueError):
 
 
 def wire(value: Any) -> dict[str, Any]:
-    """A frozen dataclass as a JSON object; a field that may be absent (its default is None) is left out when it is."""
+    """A struct as a JSON object; a field that may be absent (its default is None) is left out when it is."""
     found: dict[str, Any] = {}
     kind: Any = type(value)
     for name, key, optional in _written(kind):
@@ -58,8 +61,11 @@ def wire(value: Any) -> dict[str, Any]:
     return found
 
 
-class OnWire:
-    """A frozen dataclass that stands in events as a JSON object."""
+class OnWire(Struct, frozen=True):
+    """A value that stands in events as a JSON object."""
+
+    off_wire: ClassVar[tuple[str, ...]] = ()
+    """The fields that no event has."""
 
     def wire(self) -> JsonObject:
         """As a JSON object."""
@@ -82,17 +88,16 @@ OWN_READERS: dict[Any, Callable[[Any], Any]] = {}
 @cache
 def _written(kind: type) -> tuple[tuple[str, str, bool], ...]:
     """Of each field: its name, its key, and whether it is left out when it is None."""
-    return tuple((field.name, _key(field), field.default is None) for field, _ in wire_fields(kind))
+    return tuple((field.name, _key(field), field.default is None) for field in wire_fields(kind))
 
 
-def wire_fields(kind: type) -> list[tuple[dataclasses.Field[Any], Any]]:
-    """The fields that stand on the wire, with their types; ``wire`` in the metadata is another key there, or False."""
-    hints = get_type_hints(kind)
-    return [(field, hints[field.name]) for field in dataclasses.fields(kind) if field.metadata.get("wire", True)]
+def wire_fields(kind: Any) -> list[FieldInfo]:
+    """The fields that stand on the wire; those in ``off_wire`` do not."""
+    return [field for field in fields(kind) if field.name not in getattr(kind, "off_wire", ())]
 
 
-def _key(field: dataclasses.Field[Any]) -> str:
-    return str(field.metadata.get("wire") or camel_case(field.name))
+def _key(field: FieldInfo) -> str:
+    return field.encode_name if field.encode_name != field.name else camel_case(field.name)
 
 
 def _field(item: Any) -> Any:
@@ -130,6 +135,8 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         return [jsonable(item, depth) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        return {name: jsonable(getattr(value, name), depth) for name in value.__struct_fields__}
     if hasattr(value, "model_dump"):
         return jsonable(value.model_dump(), depth)
     return _shown(value)
@@ -181,7 +188,7 @@ def _shown(value: Any) -> str:
 
 
 def read(kind: type[T], data: Any) -> T:
-    """A value of a frozen dataclass as ``wire`` wrote it; keys that are not known come from a newer forge."""
+    """A struct as ``wire`` wrote it; keys that are not known come from a newer forge."""
     made: Any = kind
     return cast(T, reader(made)(data))
 
@@ -202,7 +209,7 @@ def reader(kind: Any) -> Callable[[Any], Any]:
         return partial(_read_items, reader(inner[0]))
     if origin in (dict, Mapping):
         return partial(_read_mapping, reader(inner[1]))
-    if dataclasses.is_dataclass(kind):
+    if issubclass(kind, Struct):
         return partial(_read_object, kind)
     raise TypeError(f"{kind} has no form on the wire")
 
@@ -210,18 +217,18 @@ def reader(kind: Any) -> Callable[[Any], Any]:
 @cache
 def _expected(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], Any], ...]:
     """Of each field: its name, its key, its reader, and what it is if it is missing."""
-    return tuple((field.name, _key(field), reader(hint), _absent(field, hint)) for field, hint in wire_fields(kind))
+    return tuple((field.name, _key(field), reader(field.type), _absent(field)) for field in wire_fields(kind))
 
 
-def _absent(field: dataclasses.Field[Any], hint: Any) -> Any:
+def _absent(field: FieldInfo) -> Any:
     """``...`` for what must not be missing, such as a field with a key of its own, which is always written."""
-    if field.metadata.get("wire"):
+    if field.encode_name != field.name:
         return ...
-    if field.default is not dataclasses.MISSING:
+    if field.default is not NODEFAULT:
         return field.default
-    if field.default_factory is not dataclasses.MISSING:
+    if field.default_factory is not NODEFAULT:
         return field.default_factory()
-    return None if NoneType in get_args(hint) else ...
+    return None if NoneType in get_args(field.type) else ...
 
 
 def _read_object(kind: Any, data: Any) -> Any:

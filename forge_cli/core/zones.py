@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark
@@ -33,16 +35,14 @@ class Access(Enum):
         return self in (Access.WRITE, Access.DELETE)
 
 
-@dataclass(frozen=True)
-class ZoneApproval:
+class ZoneApproval(Struct, frozen=True):
     """Consent in a zone; reading needs none."""
 
     write: Approval = Approval.ASK
     delete: Approval = Approval.ASK
 
 
-@dataclass(frozen=True)
-class Zone:
+class Zone(Struct, frozen=True):
     """A folder that tools see as ``/NAME``: ``Zone("notes", path, "rw", {"write": "preApproved"})``, as in YAML.
 
     Once a worker is open, ``path`` is the real folder, without links.
@@ -52,7 +52,6 @@ class Zone:
     path: Path
     mode: ZoneMode = ZoneMode.RO
     approval: ZoneApproval = ZoneApproval()
-    _: KW_ONLY
     where: Mark | None = None
     write_where: Mark | None = None
     delete_where: Mark | None = None
@@ -88,7 +87,7 @@ class Zone:
         if isinstance(given, Mapping):
             given = ZoneApproval(**{name: Approval(value) for name, value in given.items()})
         for name, value in {"path": Path(self.path), "mode": ZoneMode(self.mode), "approval": given}.items():
-            object.__setattr__(self, name, value)
+            force_setattr(self, name, value)
 
     @property
     def write(self) -> Approval:

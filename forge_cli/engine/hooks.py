@@ -8,12 +8,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.bounds import call_within, fault_text
@@ -52,8 +53,7 @@ class HookFailed(Exception):
     """A hook has not said anything that could be understood; the sentence says why."""
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """The result of one hook: an answer, or why there is none."""
 
     answer: HookAnswer
@@ -120,8 +120,7 @@ class SessionRefused(ForgeError):
     exit_code = ExitCode.DENIED
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """One hook that holds here."""
 
     config: HookConfig
@@ -155,8 +154,7 @@ def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hooks:
+class Hooks(Struct, frozen=True, kw_only=True, dict=True):
     """Told of the calls of one worker, and of its session where it is the root."""
 
     folder: PreparedFolder

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import Mark, WorkerError
@@ -28,8 +31,7 @@ from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 from forge_cli.schema.config import parse_config
 
 
-@dataclass(frozen=True)
-class Organisation:
+class Organisation(Struct, frozen=True):
     """The policy of an organisation, as it is about workers."""
 
     policy: OrganisationPolicy
@@ -111,7 +113,7 @@ class Organisation:
     def applied(self, spec: RuntimeSpec) -> RuntimeSpec:
         """A session as the organisation wants it."""
         read_only = spec.read_only or self.policy.require.read_only
-        return replace(spec, on_ask=required_on_ask(self.policy, spec.on_ask), read_only=read_only)
+        return dataclasses.replace(spec, on_ask=required_on_ask(self.policy, spec.on_ask), read_only=read_only)
 
     def sinks(self, session: str) -> tuple[RequiredLog, ...]:
         """The other sinks of a session's lines."""
@@ -124,8 +126,7 @@ class Organisation:
         return (RequiredLog(folder / f"{session}.jsonl"),)
 
 
-@dataclass(frozen=True)
-class RequiredLog:
+class RequiredLog(Struct, frozen=True):
     """A sink of the record that adds each line to a file of the organisation's; without it no session continues."""
 
     path: Path

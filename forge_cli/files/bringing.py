@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.locking import files_below, hash_of
@@ -25,8 +26,7 @@ SKILL = "SKILL.md"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Brought:
+class Brought(Struct, frozen=True):
     """One thing that a folder brings, with its files as they were read."""
 
     kind: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
@@ -25,8 +26,7 @@ _INVISIBLE = r"[\u2028\u2029\ufeff]"
 _EMPTY = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?[ \t\r]*(?:\n|\Z))*+"
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Struct, frozen=True):
     """A file that somebody wrote: its data with marks and, below front matter, its body."""
 
     data: MarkedDict

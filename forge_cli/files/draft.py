@@ -6,15 +6,15 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.approval import Approval
 from forge_cli.files.home import user_home
 
 
-@dataclass(frozen=True, kw_only=True)
-class Draft:
+class Draft(Struct, frozen=True, kw_only=True):
     """The content of a new worker file."""
 
     name: str

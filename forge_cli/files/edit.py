@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import NEW_ENTRY, GrantRule, flow
 from forge_cli.core.errors import WorkerError
@@ -26,8 +27,7 @@ class CannotEditError(Exception):
     """The file cannot be changed safely; the sentence says why."""
 
 
-@dataclass(frozen=True)
-class FileEdit:
+class FileEdit(Struct, frozen=True):
     """A file as it is, and as it would be with the rules."""
 
     file: Path

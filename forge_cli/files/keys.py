@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, make_private
@@ -75,8 +77,7 @@ def variable_for(name: str) -> str:
     return variable
 
 
-@dataclass(frozen=True)
-class KeyStore:
+class KeyStore(Struct, frozen=True):
     """``keys.json`` in forge's home, for this user alone; values lie in the system's keyring where there is one.
 
     The file then has the names only: forge does not wait for a keyring that holds nothing of its own.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 SHIPPED = Path(__file__).parent.parent / "workers"
@@ -23,8 +24,7 @@ class WorkerOrigin(StrEnum):
     SHIPPED = "shipped"
 
 
-@dataclass(frozen=True)
-class NamedWorker:
+class NamedWorker(Struct, frozen=True):
     """A file that a name leads to; nothing of it has been read."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.mcp import McpServer, McpServers
@@ -22,8 +23,7 @@ PROJECT_FILES = (".mcp.json", "mcp.json")
 PROJECT_KEYS = ("command", "args", "env", "url", "headers")
 
 
-@dataclass(frozen=True)
-class ProjectServers:
+class ProjectServers(Struct, frozen=True):
     """The servers that a file of the working directory defines, for all programs."""
 
     file: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.files.regular import read_regular
 
@@ -15,8 +16,7 @@ _LONGEST = 4096
 _REF, _LINK = "ref: refs/heads/", "gitdir: "
 
 
-@dataclass(frozen=True)
-class Guidance:
+class Guidance(Struct, frozen=True):
     """The text for the model, the files it comes from, and those that are not trusted."""
 
     text: str = ""

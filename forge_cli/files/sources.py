@@ -7,10 +7,11 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.places import cannot_read
@@ -22,8 +23,7 @@ _LISTED = -1
 """In place of a number of dots: a name in ``__all__`` of a package, which ``from package import *`` imports."""
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """One file as it was read; None is the content of one that cannot be read."""
 
     path: Path
@@ -38,8 +38,7 @@ class SourceFile:
             return cls(path, None, is_package)
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(Struct, frozen=True, dict=True):
     """Modules that can be imported from a folder: the files that import statements name, from one module on.
 
     A library of the same name is found first. A file that came later, and one that no statement names, is none of them.

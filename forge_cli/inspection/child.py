@@ -8,12 +8,11 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from typing import Any, get_type_hints
 
+import msgspec
 from anyio import to_thread
-from pydantic import TypeAdapter
 
 from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import ForgeError
@@ -32,10 +31,9 @@ def main() -> None:
         os._exit(1)
 
 
-@cache
-def result_type(function: Function) -> TypeAdapter[Any]:
-    """The type that a function returns, by which the reply is written here and read by the parent."""
-    return TypeAdapter(get_type_hints(function)["return"])
+def result_type(function: Function) -> Any:
+    """The type that a function returns, by which the parent reads the reply."""
+    return get_type_hints(function)["return"]
 
 
 def _take_streams() -> tuple[int, int]:
@@ -67,7 +65,7 @@ async def _answer(request: JsonObject) -> JsonObject:
     try:
         function = find_function(request["function"])
         value = await function(*request["args"])
-        return {"value": result_type(function).dump_python(value, mode="json")}
+        return {"value": msgspec.to_builtins(value, enc_hook=os.fspath)}
     except ForgeError as error:
         where = [error.where.file, error.where.line, error.where.column] if error.where else None
         told = {"message": error.message, "where": where, "hint": error.hint, "exit_code": int(error.exit_code)}

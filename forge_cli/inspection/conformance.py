@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
@@ -33,8 +33,7 @@ _WRONG: tuple[Any, ...] = ({_UNKNOWN: True}, [[_UNKNOWN]], _UNKNOWN)
 _MANY = 10
 
 
-@dataclass(frozen=True)
-class ConformanceCheck:
+class ConformanceCheck(Struct, frozen=True):
     """One thing that was looked at in one tool; ``detail`` says what is wrong with it, or what was done."""
 
     tool: str

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from msgspec.structs import asdict
+
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
@@ -92,7 +94,7 @@ def _toolsets(assembly: Assembly) -> dict[str, list[str]]:
 def _manual(assembly: Assembly) -> list[Facts]:
     """The tools that a person may call, as a menu would have them."""
     tools = manual_tools([offer.tool for offer in assembly.toolbox.offers.values()])
-    return [{"name": tool.name, **vars(tool.manual)} for tool in tools]
+    return [{"name": tool.name, **asdict(tool.manual)} for tool in tools if tool.manual]
 
 
 def policy_of(assembly: Assembly) -> Facts:

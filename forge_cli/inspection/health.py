@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
@@ -26,8 +27,7 @@ from forge_cli.toolsets.executables.manage import ExecutableManager
 OLDEST = (3, 11)
 
 
-@dataclass(frozen=True)
-class DoctorCheck:
+class DoctorCheck(Struct, frozen=True):
     """One thing that was looked at. ``essential`` ones make the command fail; the others are for information."""
 
     id: str

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import anyio
-from pydantic import ValidationError
+import msgspec
 
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.text import counted, cut, visible
@@ -198,10 +198,10 @@ class _Conversation:
     def _value(self, reply: JsonObject, function: Callable[..., Awaitable[T]]) -> T:
         try:
             if "value" in reply:
-                value: T = result_type(function).validate_python(reply["value"])
+                value: T = msgspec.convert(reply["value"], result_type(function), dec_hook=_read_path)
                 return value
             error = _error_of(reply) if "error" in reply else self._blame(str(reply["failed"]))
-        except (KeyError, TypeError, ValueError, ValidationError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             error = self._blame("its answer makes no sense")
         if trace := reply.get("traceback"):
             error.add_note(visible(str(trace), keep="\n"))
@@ -214,6 +214,10 @@ class _Conversation:
     def _forward_errors(self) -> None:
         """Pass on what was printed; a stranger's text does not get to steer the terminal."""
         sys.stderr.write(visible(cut(self._child.stderr.take(), LONGEST_PRINT), keep="\n\t"))
+
+
+def _read_path(kind: Any, text: Any) -> Any:
+    return kind(text)
 
 
 def _read_message(line: str) -> JsonObject:

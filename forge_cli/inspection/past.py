@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import GrantOffer, GrantRule
 from forge_cli.core.calls import ToolCall
@@ -136,8 +139,7 @@ async def judge_gates(gates: Sequence[PastGate], warn: Warn) -> tuple[Judged, li
     return judged, lost
 
 
-@dataclass(frozen=True)
-class Rejudged:
+class Rejudged(Struct, frozen=True):
     """A call of the past with the verdict that it had, and the one that it would have now."""
 
     call: ToolCall

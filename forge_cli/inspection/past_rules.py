@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct
 
 from forge_cli.core.approval import GrantRule
 from forge_cli.core.errors import ForgeError
@@ -22,8 +24,7 @@ from forge_cli.inspection.past import MadeCall, PastGate, Warn, judge_gates, pas
 from forge_cli.record.calls import PastCall
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """Rules that belong together: how many questions they save, and what else they would have allowed."""
 
     rules: tuple[GrantRule, ...]
@@ -32,8 +33,7 @@ class Suggestion:
     """Calls without a yes of a person."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Rules that would have allowed a call that a person denied."""
 
     rules: tuple[GrantRule, ...]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
+
+from msgspec.structs import replace
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import new_id
@@ -197,7 +199,7 @@ async def check_program(program: Program, tools: ExecutableManager, assembly: As
     offer = assembly.toolbox.offers.get(program.name)
     if offer is None:
         return [ConformanceCheck.of(program.name, LOADS, "it was changed while it was tested; try again")]
-    checks = examine(replace(offer.tool, timeout=program.manifest.timeout))
+    checks = examine(dataclasses.replace(offer.tool, timeout=program.manifest.timeout))
     try:
         checks.append(ConformanceCheck(program.name, "build", True, await tools.build(program)))
     except ToolError as error:

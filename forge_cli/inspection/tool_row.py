@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from forge_cli import __version__
 from forge_cli.core.source import OWN
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from forge_cli.core.source import Source
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One line of the list: a tool, or something that is broken and why."""
 
     name: str
@@ -54,7 +55,7 @@ class Row:
     def wire(self, *, tokens: bool = False) -> dict[str, Any]:
         """The facts known of it; what most tools do not have is left out where it is missing."""
         left_out = () if tokens else ("tokens", "deferred")
-        return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
+        return {key: value for key, value in asdict(self).items() if value is not None and key not in left_out}
 
 
 def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
@@ -68,7 +69,7 @@ def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
             if rows is None:
                 rows = read(plugin)
                 if not any(row.error for row in rows):
-                    cache.put(name, stamp, [vars(row) for row in rows])
+                    cache.put(name, stamp, [asdict(row) for row in rows])
             found += rows
     return found
 
@@ -81,7 +82,7 @@ def plugin_stamp(plugin: Plugin, known: dict[str, str]) -> str:
     package = plugin.value.partition(":")[0].partition(".")[0]
     if package not in known:
         known[package] = _digest([(file, file_stamp(file)) for file in _files_of(package)])
-    return _digest([vars(plugin), __version__, known[package]])
+    return _digest([asdict(plugin), __version__, known[package]])
 
 
 def _files_of(package: str) -> list[str]:
@@ -109,7 +110,7 @@ def _stamp_of(folder: Path) -> str:
 def _cached_rows(value: Any) -> list[Row] | None:
     """Rows from the cache; None where nothing was, or nothing that this version of forge would write."""
     try:
-        complete = all(row.keys() == Row.__dataclass_fields__.keys() for row in value)
+        complete = all(row.keys() == set(Row.__struct_fields__) for row in value)
         return [Row(**row) for row in value] if complete else None
     except (TypeError, AttributeError):
         return None

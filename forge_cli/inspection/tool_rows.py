@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec.structs import replace
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import cut, visible

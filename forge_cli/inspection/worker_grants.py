@@ -10,9 +10,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark
@@ -37,16 +39,14 @@ ALLOWED = Approval.PRE_APPROVED.value
 STARTS_COMMANDS = ("shell", "executables")
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """One thing that is allowed, and by what it is known."""
 
     kind: str
     detail: str
 
 
-@dataclass(frozen=True)
-class NamedServer:
+class NamedServer(Struct, frozen=True):
     """An MCP server that a worker names, and where it is defined."""
 
     name: str
@@ -175,7 +175,7 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
         said: Any = sandbox.network
         yield Grant("network", f"commands reach {', '.join(said) if isinstance(said, list) else 'the network'}")
     yield from (Grant("read", f"commands can read {path}") for path in sandbox.read)
-    for name, value in vars(sandbox.limits.limits()).items():
+    for name, value in asdict(sandbox.limits.limits()).items():
         usual = getattr(DEFAULT_LIMITS, name)
         if value is not None and value > usual:
             shown = (str if name == "processes" else spelled)(value)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import anyio
+from msgspec import Struct
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import current_pace
@@ -62,8 +63,7 @@ class ProviderFailure(Exception):
     """The key or the model is refused, so that others need not even ask."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True, kw_only=True):
     """The server that is asked, as people may see it; every failure names the real address."""
 
     address: str
@@ -179,8 +179,7 @@ def _is_passing(status: int, code: str, said: str, headers: Mapping[str, str]) -
     return again and not final
 
 
-@dataclass(frozen=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Waits between two attempts and says so, or gives up with the last failure."""
 
     model: str

@@ -9,11 +9,14 @@ import time
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli import __version__
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
@@ -39,8 +42,7 @@ class RedirectRefused(Exception):
     """A redirect that is not followed; its text is the target."""
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Seconds to connect, and seconds without anything new; an answer as a whole may take as long as it likes.
 
     A local server may read a long prompt for minutes before it says the first word.
@@ -124,7 +126,7 @@ class HttpClient:
     url: str = field(repr=False)
     endpoint: Endpoint
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeouts: Timeouts = Timeouts()
+    timeouts: Timeouts = field(default_factory=Timeouts)
     trust_env: bool = False
     """Are the proxies that the environment names used?"""
     _pool: _Pool | None = field(default=None, repr=False)

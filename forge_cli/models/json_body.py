@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from forge_cli.core.calls import is_legal_id
 from forge_cli.core.messages import Message

@@ -12,8 +12,9 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -36,8 +37,7 @@ PATIENCE = 5.0
 LARGEST = 256 * 1024
 
 
-@dataclass(frozen=True)
-class LeftAnswer:
+class LeftAnswer(Struct, frozen=True):
     """The answer of another process to one request, and which call it was shown."""
 
     session: str

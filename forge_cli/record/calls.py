@@ -7,7 +7,8 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from forge_cli.core.approval import DecidedBy
 from forge_cli.core.calls import ToolCall
@@ -61,8 +62,7 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-@dataclass(frozen=True)
-class PastVerdict:
+class PastVerdict(Struct, frozen=True):
     """The verdict on a call; ``refused`` where it could not run at all."""
 
     verdict: str
@@ -81,8 +81,7 @@ class PastVerdict:
                 return cls("ask", request.reason, request.rule, request.where)
 
 
-@dataclass(frozen=True)
-class PastCall:
+class PastCall(Struct, frozen=True):
     """A call that was made by the model, by a tool, or by a person; without a verdict where it came to none."""
 
     call: ToolCall
@@ -120,8 +119,7 @@ def _verdict(state: CallState) -> PastVerdict | None:
     return PastVerdict("blocked" if result.status == "blocked" else "refused", result.error or "")
 
 
-@dataclass(frozen=True)
-class PastWork:
+class PastWork(Struct, frozen=True):
     """The calls of one worker in a session: the root, or a child worker, which has no file on record."""
 
     worker: str

@@ -8,13 +8,16 @@ import shutil
 import threading
 from collections.abc import Container, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import ForgeError
@@ -66,8 +69,7 @@ def remove_session(path: Path) -> None:
         unlock(path, held)
 
 
-@dataclass(frozen=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     """One path that a session changed: what was there before its first change, and what its last one left."""
 
     zone: str
@@ -350,7 +352,7 @@ def _lines(file: Path) -> list[bytes]:
 
 
 def _dump(entry: ChangedFile) -> str:
-    return json.dumps({name: value for name, value in vars(entry).items() if value not in (None, 0, False)}) + "\n"
+    return json.dumps({name: value for name, value in asdict(entry).items() if value not in (None, 0, False)}) + "\n"
 
 
 def _parse(line: bytes) -> ChangedFile:

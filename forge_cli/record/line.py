@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -200,7 +200,7 @@ class Line:
 
 def beginning(kind: type[Event]) -> bytes:
     """The part that every line of an event has in a file, and no text can have: from its type to its first key."""
-    first = camel_case(next(field.name for field in fields(kind) if field.name != "origin"))
+    first = camel_case(next(name for name in kind.__struct_fields__ if name != "origin"))
     return f', "type": "{kind.type}", "{first}": '.encode()
 
 

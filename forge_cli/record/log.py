@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.events import VERSION
@@ -18,8 +19,7 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.record.places import SUFFIX, sessions_folder
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(Struct, frozen=True):
     """The readable part of a session: its whole lines, and whether an unfinished one at the end was dropped."""
 
     path: Path

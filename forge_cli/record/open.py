@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from forge_cli import record
 from forge_cli.core.errors import UsageError
@@ -125,4 +128,4 @@ def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
     lines = read.copied(session.id)
     if session.log:
         session.log.copy(lines)
-    return replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)
+    return dataclasses.replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
@@ -47,8 +49,7 @@ TEXT_MAX = 10_000
 """Characters of a task that are kept; a session with a longer one is read each time."""
 
 
-@dataclass(frozen=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """The row of a session in ``forge sessions list``; ``status`` is that of its result, or ``running``."""
 
     session: str
@@ -185,7 +186,7 @@ def readable_sessions() -> Iterator[tuple[Path, Overview]]:
 def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] | None:
     """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
     try:
-        seen = {**vars(look(path))}
+        seen = {**asdict(look(path))}
     except WorkerError as error:
         return {"session": path.stem, "error": error.message} if path.exists() else None
     del seen["waits"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -105,8 +107,7 @@ def resume_command(read: Log) -> str:
     return shlex.join(argv)
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A request of a session that is still to be decided."""
 
     request: ApprovalRequest

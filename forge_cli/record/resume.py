@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from forge_cli.record.recorder import RecordLog
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A request that is not decided, or that was answered while no process worked on the session."""
 
     request_id: str
@@ -29,8 +30,7 @@ class Pending:
     answer: ApprovalDecision | None = None
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(Struct, frozen=True):
     """A session so far. ``calls`` of the last turn that are open come first when it is resumed."""
 
     messages: tuple[Message, ...] = ()
@@ -69,8 +69,7 @@ class Past:
         return bool(self.calls) or open_end or self.reply is not None
 
 
-@dataclass(frozen=True)
-class PastChild:
+class PastChild(Struct, frozen=True):
     """A worker that was called: the id of its task, and its state."""
 
     delegation: str
@@ -88,8 +87,7 @@ class PastChild:
         return self.past.messages[0].text if self.past.messages else ""
 
 
-@dataclass(frozen=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """A session to be resumed: its state, and the last line of its log."""
 
     past: Past

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.files.regular import read_regular
@@ -38,8 +40,7 @@ _ADJACENT = re.compile(r"<(?:text|path)>(?:<(?:text|path|number)>)+")
 _BEGINS_COMMAND = re.compile(r"(?:^|[;|&(]|\bsudo)\s*\Z")
 
 
-@dataclass(frozen=True)
-class RepeatedSequence:
+class RepeatedSequence(Struct, frozen=True):
     """Commands that were called one after another, again and again; what differed stands as ``<path>`` and the like."""
 
     commands: tuple[str, ...]

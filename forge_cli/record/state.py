@@ -6,8 +6,11 @@ Resuming, transcripts, the page, audits, replays and going back are views of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -36,8 +39,7 @@ from forge_cli.sandbox.secrets import has_mark
 E = TypeVar("E", bound=Event)
 
 
-@dataclass(frozen=True)
-class Recorded(Generic[E]):
+class Recorded(Struct, Generic[E], frozen=True):
     """An event, and the line that it stands in."""
 
     event: E

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
@@ -28,8 +30,7 @@ Confirm = Callable[[ChangedFile, str], bool]
 Action = Literal["restore", "remove", "nothing"]
 
 
-@dataclass(frozen=True)
-class Undoing:
+class Undoing(Struct, frozen=True):
     """One file: what would be done to it, or was, and why not."""
 
     file: ChangedFile
@@ -173,8 +174,7 @@ _OF_COMMANDS = frozenset({"shell.result", "shell.session", "executable.run"})
 """Kinds of results."""
 
 
-@dataclass(frozen=True)
-class SaidMessage:
+class SaidMessage(Struct, frozen=True):
     """A message of the person, and the number of the line with which it begins."""
 
     seq: int
@@ -197,8 +197,7 @@ def said_messages(lines: Iterable[Line]) -> list[SaidMessage]:
     return found
 
 
-@dataclass(frozen=True)
-class CallsSince:
+class CallsSince(Struct, frozen=True):
     """The calls that were taken up from a line on, child workers and calls of tools included."""
 
     ids: frozenset[str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from forge_cli.sandbox.names import folded
 
@@ -14,8 +15,7 @@ TOOLS, WORKER_SUFFIX = "tools.py", ".worker"
 WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
 
 
-@dataclass(frozen=True)
-class ProtectedNames:
+class ProtectedNames(Struct, frozen=True):
     """Names with the reason why they ask; a slash at the end marks a folder, protected with all that lies in it."""
 
     why: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.wire import JsonObject
@@ -13,8 +14,7 @@ from forge_cli.schema.signature import is_model, model_schema
 FieldType = Literal["text", "number", "boolean", "select", "json"]
 
 
-@dataclass(frozen=True)
-class FormField:
+class FormField(Struct, frozen=True):
     """One field of the form that a person fills in to call a tool by hand; ``default`` counts with ``has_default``."""
 
     name: str

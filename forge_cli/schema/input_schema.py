@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from forge_cli import schema as room
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
@@ -24,8 +25,7 @@ _COMBINED = ("allOf", "anyOf", "oneOf")
 _OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
-@dataclass(frozen=True, eq=False)
-class InputSchema:
+class InputSchema(Struct, frozen=True, eq=False, dict=True):
     """The input of a tool: the JSON Schema shown to the model, and the validation derived from the same thing."""
 
     json_schema: JsonObject

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli.core.text import cut
 from forge_cli.core.wire import JsonObject
@@ -21,8 +22,7 @@ SENTENCE = 200
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-@dataclass(frozen=True)
-class SchemaProblem:
+class SchemaProblem(Struct, frozen=True):
     """A problem of a schema, and its place there; no place where the whole cannot be checked."""
 
     sentence: str

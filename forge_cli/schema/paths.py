@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Struct
+
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
 from forge_cli.schema.fields import subschemas
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
 FORMAT, ACCESS, KIND = "path", "x-forge-access", "x-forge-kind"
 
 
-@dataclass(frozen=True)
-class PathArgument:
+class PathArgument(Struct, frozen=True):
     """Marks a string argument as a path, and says what the call does there: the gate judges it before the call.
 
     A path to be read may be a folder too, unless ``kind`` says ``file``.

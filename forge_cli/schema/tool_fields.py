@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, get_args
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from forge_cli import core
 from forge_cli import schema as room
@@ -30,8 +32,7 @@ Reader = Callable[[Any], Any]
 """Gives the value as the field has it; the problem of a SchemaError continues after the name of the field."""
 
 
-@dataclass(frozen=True)
-class ManualExecution:
+class ManualExecution(Struct, frozen=True):
     """The callers of a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
 
     mode: ToolMode = "llm"
@@ -39,7 +40,7 @@ class ManualExecution:
     category: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mode", _read_one("mode", self.mode, _mode))
+        force_setattr(self, "mode", _read_one("mode", self.mode, _mode))
 
 
 def approval_named(word: str) -> Approval | None:
@@ -197,8 +198,7 @@ def positional_count(function: Callable[..., Any]) -> int | None:
     return None
 
 
-@dataclass(frozen=True)
-class FunctionCall:
+class FunctionCall(Struct, frozen=True):
     """How a tool made from a function is executed; a function that takes no context can do without one."""
 
     function: Callable[..., Any]
@@ -224,8 +224,7 @@ class FunctionCall:
         return self.context_name is not None
 
 
-@dataclass(frozen=True)
-class PlainCall:
+class PlainCall(Struct, frozen=True):
     """A function that is not async, or wants no context, as the async one of ``(args, context)`` that a tool has."""
 
     function: Callable[..., Any]

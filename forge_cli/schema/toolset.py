@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import Field
 from typing_extensions import TypeVar
 
@@ -106,8 +107,7 @@ class ToolsetEnv:
         return folder
 
 
-@dataclass(frozen=True)
-class ToolsetPlaces:
+class ToolsetPlaces(Struct, frozen=True):
     """The places where a toolset is going to work."""
 
     worker_dir: Path

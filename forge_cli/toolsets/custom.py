@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from forge_cli.core.errors import Mark, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
@@ -29,8 +31,7 @@ class CustomConfig(ToolsetConfig):
     """The names in it that are offered."""
 
 
-@dataclass(frozen=True)
-class _Loaded:
+class _Loaded(Struct, frozen=True):
     """A module at one state of its files, and the tools that the worker wants of it."""
 
     tools: tuple[Tool, ...]

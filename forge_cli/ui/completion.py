@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from forge_cli.core.text import visible
 from forge_cli.schema.forms import FormField, derive_fields
@@ -19,8 +20,7 @@ _WORD = re.compile(r"\S*$")
 _PLAIN = re.compile(r"[^\s\"'()]+")
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A completion in the place of the last ``length`` characters before the cursor."""
 
     text: str
@@ -28,8 +28,7 @@ class Candidate:
     summary: str = ""
 
 
-@dataclass(frozen=True)
-class InputCompletion:
+class InputCompletion(Struct, frozen=True):
     """Completes what is typed in a conversation."""
 
     facts: Facts

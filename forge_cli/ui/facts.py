@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.events import (
     ContextUsage,
@@ -30,8 +32,7 @@ PLAN = "plan.update"
 """The kind of result that is a plan."""
 
 
-@dataclass(frozen=True)
-class ManualTool:
+class ManualTool(Struct, frozen=True):
     """A tool that the person may call."""
 
     name: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from forge_cli.core.actions import CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.bus import EventBus, new_id
@@ -19,8 +19,7 @@ MANUAL = "manual_"
 """How the ids of calls begin that a person makes."""
 
 
-@dataclass(frozen=True)
-class TypedMessage:
+class TypedMessage(Struct, frozen=True):
     """A message of a person to the worker."""
 
     text: str

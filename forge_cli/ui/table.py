@@ -7,8 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TextIO
+
+from msgspec import Struct
 
 from forge_cli.core.text import visible
 from forge_cli.ui.wrap import cell_len, fit, pad, terminal_width, wrap
@@ -44,8 +45,7 @@ def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> s
     return f"{look}{text}{PLAIN}" if look and text and has_colours(stream) else text
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column: what it shows, and what happens to it where the terminal is too narrow for all of them."""
 
     name: str

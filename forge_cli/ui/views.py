@@ -9,10 +9,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import zip_longest
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text
 from forge_cli.core.hookspecs import Renderer
@@ -66,16 +68,14 @@ def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:
     return None
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table: every row is as long as the columns are many."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """A result ready to be drawn."""
 
     form: Form

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs("linux")
 
 TOOLS = """
 import json
-from dataclasses import asdict
+from msgspec.structs import asdict
 from pathlib import Path
 
 from forge_cli import Toolset, tool

@@ -6,7 +6,6 @@ Covers forge_cli.core.wire, forge_cli.engine.gate.debugging.
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct, field
 from pydantic import BaseModel
 
 from forge_cli.core.errors import Mark
@@ -31,19 +31,17 @@ class Point(BaseModel):
     x: int = 1
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(Struct, frozen=True):
     a_b: int = 1
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     plain_name: str
     always: str | None
     maybe_absent: str | None = None
     some_list: tuple[Any, ...] = ()
     where_it_is: Mark | None = None
-    data: Any = field(default=None)
+    data: Any = None
 
 
 def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
@@ -97,8 +95,7 @@ def test_whatever_it_is_json_can_carry_it(value: Any) -> None:
     assert jsonable(json.loads(text)) == json.loads(text)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     some_place: Mark | None = None
     names: tuple[str, ...] = ()
 
@@ -106,19 +103,18 @@ class Part:
         return wire(self)
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(Struct, frozen=True):
     size: int
     share: float
     word: Literal["a", "b"]
     sure: bool
     inner: Part
+    must: str | None
     more: Mapping[str, str] = field(default_factory=dict)
     nothing: str | None = None
-    must: str | None = field(kw_only=True)
 
 
-WHOLE = Whole(3, 0.5, "a", True, Part(Mark("a:b", 2, 3), ("x", "y")), {"k": "v"}, must=None)
+WHOLE = Whole(3, 0.5, "a", True, Part(Mark("a:b", 2, 3), ("x", "y")), None, {"k": "v"})
 
 
 def test_a_value_is_read_as_it_was_written() -> None:

@@ -1,14 +1,14 @@
 """A gate with tools behind it, somebody before it who answers, and everything that happened there."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, Tool, ToolContext
-from forge_cli.core.events import Event, ToolResult
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolResult
 from forge_cli.embedding import ApprovalController, InterruptSignal
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judge
@@ -74,12 +74,24 @@ class Gate:
 
     @property
     def happened(self) -> list[Event]:
-        """The events so far, as if no time had passed."""
-        return [replace(event, duration_ms=0) if isinstance(event, ToolResult) else event for event in self.events]
+        """The events so far, as if no time had passed, and without what a call is known by."""
+        return [_plain(event) for event in self.events]
 
     @property
     def types(self) -> list[str]:
         return [event.type for event in self.events]
+
+
+def _plain(event: Event) -> Event:
+    match event:
+        case ToolResult():
+            return replace(event, duration_ms=0, distribution=None, traceback=None)
+        case ApprovalDecided():
+            return replace(event, fingerprint=None)
+        case ApprovalRequired(request):
+            known = {"fingerprint": None, "stamp": None, "distribution": None, "offers": None, "policy_files": None}
+            return replace(event, request=replace(request, **known))
+    return event
 
 
 OpenGate = Callable[..., Gate]

@@ -1,6 +1,5 @@
 """A line of the record: every event survives being written and read, and what nobody wrote is named by its place."""
 
-import dataclasses
 import json
 import typing
 from collections.abc import Mapping
@@ -11,6 +10,8 @@ from typing import Any, Literal, Union
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import fields as fields_of
+from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, Custom, Diff, Json, Text
 from forge_cli.core.errors import Mark
@@ -92,7 +93,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 def made(kind: type[Any]) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(kind)
-    fields = [field.name for field in dataclasses.fields(kind) if field.name != "origin"]
+    fields = [field.name for field in fields_of(kind) if field.name not in getattr(kind, "off_wire", ())]
     return st.fixed_dictionaries({name: values(hints[name]) for name in fields}).map(lambda given: kind(**given))
 
 
@@ -132,7 +133,7 @@ def test_a_newer_forge_may_say_more() -> None:
     copy = Line(more).copied("other", None)
     assert (copy.session, copy.data["cost"], copy.intact) == ("other", 1, True)
     assert isinstance(Line({**line.data, "type": "invented later"}).event, OtherEvent)
-    assert Line({**line.data, "status": "postponed"}).event == dataclasses.replace(
+    assert Line({**line.data, "status": "postponed"}).event == replace(
         typing.cast(ToolResult, line.event),
         status="postponed",  # type: ignore[arg-type]
     )

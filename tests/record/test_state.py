@@ -3,7 +3,8 @@
 import csv
 import io
 import tracemalloc
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
 from forge_cli.core.actions import ApprovalResponse

@@ -7,12 +7,12 @@ forge_cli.ui.transcript.terminal.
 import io
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any, Literal
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Custom, Diff, Text

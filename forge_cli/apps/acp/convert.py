@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from acp.helpers import (
     update_user_message,
     update_user_message_text,
 )
+from msgspec.structs import replace
 
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, Effect, SessionMode
 from forge_cli.core.events import (

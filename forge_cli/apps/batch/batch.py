@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from forge_cli.apps.batch.inputs import BatchInputs, InputItem, folder_name
 from forge_cli.apps.batch.store import (
@@ -39,8 +40,7 @@ SHOWN = 5
 _SETTLED = ("completed", "parked")
 
 
-@dataclass(frozen=True)
-class RestartChoice:
+class RestartChoice(Struct, frozen=True):
     """The items that start over although they were done: these keys, or everything."""
 
     keys: frozenset[str] | None = None
@@ -49,8 +49,7 @@ class RestartChoice:
         return self.keys is None or key in self.keys
 
 
-@dataclass(frozen=True)
-class BatchPlan:
+class BatchPlan(Struct, frozen=True):
     """The items of a batch, and what is known of them."""
 
     inputs: BatchInputs
@@ -145,8 +144,7 @@ class EveryItemFails(ForgeError):
         self.exit_code = ExitCode(end.result["exit_code"])
 
 
-@dataclass(frozen=True)
-class ItemFolders:
+class ItemFolders(Struct, frozen=True):
     """The folders of items: all in one folder, or each in one of its own."""
 
     workspace: Path

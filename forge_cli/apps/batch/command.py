@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, BinaryIO, TextIO
 
 import typer
+from msgspec import Struct
 
 from forge_cli.apps.batch.batch import Batch, ItemFolders, RestartChoice, make_plan
 from forge_cli.apps.batch.inputs import STDIN, BatchInputs, TaskTemplate, default_results
@@ -54,8 +54,7 @@ Exit codes:
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchCall:
+class BatchCall(Struct, frozen=True, kw_only=True):
     """The options of the command line."""
 
     work: RunOptions

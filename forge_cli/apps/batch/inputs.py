@@ -10,10 +10,11 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean, visible
@@ -32,8 +33,7 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _TWICE = "a brace that is meant is written twice"
 
 
-@dataclass(frozen=True)
-class InputRow:
+class InputRow(Struct, frozen=True):
     """The input of one item: its key, its fields, and where they stand."""
 
     key: str
@@ -43,8 +43,7 @@ class InputRow:
     """The fields that its result line repeats; the text of a file stands in the file."""
 
 
-@dataclass(frozen=True)
-class InputItem:
+class InputItem(Struct, frozen=True):
     """An item that can be worked on."""
 
     key: str
@@ -273,8 +272,7 @@ def _quoted(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
-@dataclass(frozen=True)
-class TaskTemplate:
+class TaskTemplate(Struct, frozen=True):
     """``Sum up {title}``; a brace is written twice. Without a text, the field ``task`` is the task."""
 
     text: str | None = None

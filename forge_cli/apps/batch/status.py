@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from forge_cli.apps.batch.store import BatchCounts, BatchRecord, has_content, journal_of, read_record
 from forge_cli.cli.options import JsonOption, new_app
@@ -44,7 +45,7 @@ def status(
         failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
         facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
         ends = {"cost": record.spending.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
-        print_json(both_spellings({**facts, "usage": both_spellings(vars(record.spending.usage)), **ends}))
+        print_json(both_spellings({**facts, "usage": both_spellings(asdict(record.spending.usage)), **ends}))
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)

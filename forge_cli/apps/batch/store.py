@@ -10,9 +10,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.messages import Usage
@@ -43,7 +46,7 @@ class BatchCounts:
             setattr(self, state, getattr(self, state) + number)
 
     def wire(self) -> JsonObject:
-        return {**asdict(self), "waiting": self.waiting}
+        return {**vars(self), "waiting": self.waiting}
 
     def exit_code(self, *, spent: bool) -> ExitCode:
         """Of the whole batch; ``spent`` says that nothing is left of its budget."""
@@ -66,19 +69,18 @@ class Spending:
 
     @property
     def tokens(self) -> int:
-        return sum(vars(self.usage).values())
+        return sum(asdict(self.usage).values())
 
     def add(self, result: Mapping[str, Any]) -> None:
         used, cost = result.get("usage") or {}, result.get("cost")
-        usage = Usage(**{name: used.get(name, 0) for name in vars(Usage())})
+        usage = Usage(**{name: used.get(name, 0) for name in asdict(Usage())})
         self.usage += usage
         self.unknown = self.unknown or (cost is None and usage != Usage())
         if cost is not None or self.unknown:
             self.cost = None if self.unknown else (self.cost or 0.0) + (cost or 0.0)
 
 
-@dataclass(frozen=True)
-class BatchEvent:
+class BatchEvent(Struct, frozen=True):
     """Something that happened in a batch; ``counts`` is how it stands since."""
 
     type: BatchEventType
@@ -103,7 +105,7 @@ class BatchEvent:
         }
         named |= {"retry_in": self.retry_in, "exit_code": self.exit_code}
         found |= {name: value for name, value in named.items() if value is not None}
-        usage = both_spellings(vars(self.spending.usage))
+        usage = both_spellings(asdict(self.spending.usage))
         return both_spellings({**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost})
 
 

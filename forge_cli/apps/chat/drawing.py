@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any, TextIO
 
 import anyio
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text as Styled
 

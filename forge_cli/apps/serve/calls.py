@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolCall, ToolOutcome
@@ -15,8 +16,7 @@ PATIENCE = 600.0
 UNANSWERED = "no answer came in time"
 
 
-@dataclass(frozen=True)
-class CallProgress:
+class CallProgress(Struct, frozen=True):
     """The progress of a call; a later one replaces one that was not heard yet."""
 
     message: str

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.apps.serve.calls import ServedCall
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
@@ -209,7 +211,9 @@ class ServedWorker:
         worker = self.worker
         if self._takes_tasks:
             task = WorkerTask(self._opened, self._calls.get)
-            worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
+            worker = dataclasses.replace(
+                worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()]))
+            )
         assembler = Assembler(
             folder=self._folder(worker),
             controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
@@ -260,8 +264,7 @@ INPUT: JsonObject = {
 }
 
 
-@dataclass(frozen=True)
-class WorkerTask:
+class WorkerTask(Struct, frozen=True):
     """Gives tasks to a worker, each in a session of its own; the client that made the call is asked where it asks."""
 
     opened: Opened

@@ -7,12 +7,12 @@ import html
 import secrets
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from msgspec import Struct
 from starlette.datastructures import MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
@@ -43,8 +43,7 @@ OWN_SITES = frozenset({"same-origin", "none"})
 """Values of a header of requests that come from the page itself, or from the address bar."""
 
 
-@dataclass(frozen=True)
-class RefusedRequest:
+class RefusedRequest(Struct, frozen=True):
     """Why a request does not get through."""
 
     status: int

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import anyio
 from anyio.abc import TaskStatus
+from msgspec.structs import asdict
 from rich.console import Console, RenderableType
 from rich.text import Text
 
@@ -220,7 +221,7 @@ class LiveSession:
         """Completions of the text before the cursor."""
         tools = self.runtime.tools if self.runtime else ()
         completion = InputCompletion(self.view.drawing.facts, lambda: tools, self._places)
-        return [vars(candidate) for candidate in completion.candidates(text)]
+        return [asdict(candidate) for candidate in completion.candidates(text)]
 
     def answer(self, request_id: str, choice: str, feedback: str) -> None:
         """Decide a request; the first answer counts."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
+from msgspec import Struct
 
 from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -53,8 +53,7 @@ WITH_VALUE = {
 ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
+class Invocation(Struct, frozen=True, kw_only=True):
     """The reserved options, understood; ``argv`` is what is left for the tool."""
 
     tool: str = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from forge_cli.cli.find_worker import find_worker
 from forge_cli.cli.notices import warn_of_unknown_plugins
@@ -81,14 +82,14 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
     known, creations = stats.read(), stats.creations()
     used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows if row.source == "executable"]
     if as_json:
-        made = [{**row.wire(), "stats": {"creations": vars(creations)}} for row in rows if row.name.endswith(CREATE)]
+        made = [{**row.wire(), "stats": {"creations": asdict(creations)}} for row in rows if row.name.endswith(CREATE)]
         print_json([*({**row.wire(), "stats": usage.wire()} for row, usage in used), *made])
     else:
         optional = {"sessions": 1, "mean": 2, "success": 3, "last use": 4}
         names = ("name", "calls", "sessions", "success", "mean", "last use")
         columns = [*(Column(name, drop=optional.get(name)) for name in names), Column("description")]
         print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in vars(creations).items())
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in asdict(creations).items())
         sys.stdout.write(f"creations: {counts}\n")
 
 

@@ -6,6 +6,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -54,7 +56,7 @@ def check(
         raise
     hooks = hooks_beside(folder)
     if as_json:
-        lists = {"grants": [vars(each) for each in grants], "hooks": [vars(each) for each in hooks]}
+        lists = {"grants": [asdict(each) for each in grants], "hooks": [asdict(each) for each in hooks]}
         print_json({"path": path, "ok": True, **facts, **lists})
         return
     unseen = f", and those of {', '.join(facts['unseen'])}, which are not known" if "unseen" in facts else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from msgspec.structs import replace
 
 from forge_cli.cli.notices import ask
 from forge_cli.cli.options import new_app

@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Self, cast
+
+from msgspec import Struct
 
 from forge_cli import __version__
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
@@ -50,16 +52,14 @@ HOSTS_OWN = frozenset({"sessions", SETTINGS})
 Deliver = Callable[[Sequence[str]], object]
 
 
-@dataclass(frozen=True)
-class ShippedFile:
+class ShippedFile(Struct, frozen=True):
     """A file by its content."""
 
     content: bytes
     mode: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parcel:
+class Parcel(Struct, frozen=True, kw_only=True):
     """All that goes to another machine; neither keys nor anything else of the environment."""
 
     work: RunOptions

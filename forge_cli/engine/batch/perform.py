@@ -6,11 +6,13 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.events import TurnEndEvent
@@ -49,8 +51,7 @@ class Away(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ItemPerformer:
+class ItemPerformer(Struct, frozen=True, dict=True):
     """Does items of a batch, any number of them side by side."""
 
     work: RunOptions
@@ -225,8 +226,7 @@ class RemoteItems:
                 Budget(Limits(), _Paid(event.cost), pool=self._performer.pool).spend(event.usage)
 
 
-@dataclass(frozen=True)
-class _Paid:
+class _Paid(Struct, frozen=True):
     """The price of a turn whose cost is known already."""
 
     amount: float | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from forge_cli.core.approval import Approval, GrantOffer
 from forge_cli.core.calls import ToolCall
@@ -19,8 +20,7 @@ TRIES = {True: "without an effect it does not ask", False: "it asks in any case,
 VerdictAnswer = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """The outlook of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
 
     answer: VerdictAnswer

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from forge_cli.core.approval import (
     MODE_TITLES,
@@ -213,7 +215,7 @@ class Consent:
             preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
             kept = _bounded_preview(preview)
             may_be_granted = judged.verdict.unruled and not self._judge.may_have_run(judged)
-            return kept if may_be_granted else replace(kept, changed=None)
+            return kept if may_be_granted else dataclasses.replace(kept, changed=None)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code
@@ -226,7 +228,7 @@ def _bounded_preview(preview: Preview) -> Preview:
         return preview
     whole = as_result(preview.value)
     value = bounded(whole)
-    return replace(preview, value=value, shows=preview.shows if value == whole else ())
+    return dataclasses.replace(preview, value=value, shows=preview.shows if value == whole else ())
 
 
 def _default_args(tool: Tool, args: Args) -> Iterator[str]:

@@ -6,11 +6,11 @@ import inspect
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from msgspec.structs import replace
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, GrantOffer, SessionMode

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any
 
+from msgspec import Struct
+
 from forge_cli.core.text import cut
 from forge_cli.core.wire import clean_text, jsonable
 
@@ -80,6 +82,8 @@ def find_unwritable(value: Any) -> str | None:
         parts = value
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, Struct):
+        parts = [getattr(value, name) for name in value.__struct_fields__]
     else:
         return None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
     found = (find_unwritable(part) for part in parts)

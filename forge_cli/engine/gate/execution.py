@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
+from msgspec import Struct
 
 from forge_cli.core import bounds
 from forge_cli.core.context import executing
@@ -84,8 +85,7 @@ class CallClock:
             self.section.due = time.monotonic() + self.left() + _GRACE
 
 
-@dataclass(frozen=True)
-class Consented:
+class Consented(Struct, frozen=True):
     """A call that may be performed."""
 
     judged: Judged
@@ -95,8 +95,7 @@ class Consented:
     """The result of that preview on a copy, for a call that only has to be applied."""
 
 
-@dataclass(frozen=True)
-class Performed:
+class Performed(Struct, frozen=True):
     """How an execution ended: with a value, with an exception, or late, so that it was stopped."""
 
     value: Any = None

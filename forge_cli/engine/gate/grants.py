@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import (
     THIS_CALL,
@@ -60,8 +63,7 @@ def offers_for(needs: Needs) -> list[GrantOffer]:
     return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
 
 
-@dataclass(frozen=True)
-class AskedCall:
+class AskedCall(Struct, frozen=True):
     """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
 
     fingerprint: str | None
@@ -70,8 +72,7 @@ class AskedCall:
     """The folder in which a trial of it changed something, where that can be allowed."""
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Struct, frozen=True):
     """One grant, and what it is remembered by."""
 
     grant: SessionGrant

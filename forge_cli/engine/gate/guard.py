@@ -8,8 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
@@ -51,8 +55,7 @@ class Requested:
     """Denials among these calls."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guard:
+class Guard(Struct, frozen=True, kw_only=True):
     """One gate a worker: it has a call judged, gets consent for it, executes it, and gives it its one outcome."""
 
     judge: Judge
@@ -66,7 +69,7 @@ class Guard:
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Replay | None = None
     """The record of a session that is repeated, where its calls pass the gate once more."""
-    network_denials: list[Denial] = field(default_factory=list)
+    network_denials: list[Denial] = msgspec.field(default_factory=list)
     """Connections of commands that were denied since a call last took note of them."""
     ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
     """Puts a form to the person: who asks, what, and the schema of the answer."""

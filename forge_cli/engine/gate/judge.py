@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anyio.lowlevel import checkpoint
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from forge_cli import schema
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
@@ -56,8 +57,7 @@ class Caller(Enum):
                 return True
 
 
-@dataclass(frozen=True)
-class CallingTool:
+class CallingTool(Struct, frozen=True):
     """A tool as the caller of another one; ``root`` is who wanted the outermost call."""
 
     name: str
@@ -76,8 +76,7 @@ class CallingTool:
 AnyCaller = Caller | CallingTool
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(Struct, frozen=True, dict=True):
     """A call that can run, with valid args, the places that its paths led to, and the verdict on it."""
 
     call: ToolCall
@@ -160,8 +159,7 @@ class Refusal(Exception):
         """For people, after the sentence: which rule is behind it, and where it stands."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judge:
+class Judge(Struct, frozen=True, kw_only=True):
     """Judges the calls of one worker. ``offers`` is what exists right now, by name."""
 
     offers: Mapping[str, Offer]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.bounds import fault_text

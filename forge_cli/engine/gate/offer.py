@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli.core.source import Source
 from forge_cli.engine import gate
@@ -46,8 +47,7 @@ def definition_tokens(tool: Tool) -> int:
     return text_tokens(f"{tool.name}{tool.description}{_json_text(tool.schema.json_schema)}")
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(Struct, frozen=True, dict=True):
     """A tool as one worker offers it: under its name here, with the worker's policy for it."""
 
     tool: Tool
@@ -62,8 +62,7 @@ class Offer:
         return definition_tokens(self.tool)
 
 
-@dataclass(frozen=True)
-class ToolRoom:
+class ToolRoom(Struct, frozen=True):
     """How many tokens definitions may take: a share of a window."""
 
     share: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.errors import BlockedError, ToolError, ToolTimeout

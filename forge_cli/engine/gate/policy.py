@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import PRE_APPROVED, Approval, GrantRule, Needs, Verdict
 from forge_cli.core.errors import Mark
@@ -22,8 +24,7 @@ UNBOUND = "it is not bound to zones"
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Struct, frozen=True, dict=True):
     """The worker's side of the verdict for one tool."""
 
     named: Verdict | None = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
 
 from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
@@ -148,7 +151,7 @@ class OpenToolset:
             problem = f"'{tool.name}' decides by its arguments; a worker can tighten its verdict, never loosen it"
             self.warn(config.approval.where("tools", tool.name), problem, notify)
         try:
-            offered = replace(
+            offered = dataclasses.replace(
                 tool,
                 name=prefixed(config.prefix, tool.name),
                 source=_with_origin(tool.source or self.source, tool.origin),

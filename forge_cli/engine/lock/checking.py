@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, cast
 
 import yaml
+from msgspec import Struct
 from pydantic import Field
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -114,8 +114,7 @@ ONE = {
 """How one entry of a section is called."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One thing that is not as it was: without ``then`` it is new, without ``now`` it is gone."""
 
     then: LockEntry | None
@@ -187,8 +186,7 @@ class LockDiffers(LockError):
         self.told = [str(each) for each in found]
 
 
-@dataclass(frozen=True)
-class SessionLock:
+class SessionLock(Struct, frozen=True, dict=True):
     """The lock that a session keeps to, for a worker and its children."""
 
     file: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import GROUP, Source
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 PROJECT = "pyproject.toml"
 
 
-@dataclass(frozen=True)
-class LocalPlugin(Plugin):
+class LocalPlugin(Plugin, frozen=True, kw_only=True):
     """One that lies beside a worker; ``distribution`` is how the worker file spells it, ``version`` its content."""
 
-    code: LocalModule | LocalPackage = field(kw_only=True)
+    code: LocalModule | LocalPackage
 
     @property
     def is_local(self) -> bool:
@@ -64,8 +64,7 @@ class LocalPlugin(Plugin):
         return self.distribution
 
 
-@dataclass(frozen=True)
-class LocalCode:
+class LocalCode(Struct, frozen=True):
     """A file or package whose hooks say what it offers; nothing of it is imported yet."""
 
     spelled: str

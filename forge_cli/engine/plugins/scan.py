@@ -7,12 +7,14 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from forge_cli import __version__, files
 from forge_cli.core.source import GROUP, OWN, Source, canonical
@@ -34,8 +36,7 @@ KINDS = {
 LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
 
 
-@dataclass(frozen=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """An entry point of the group ``forge``; nothing of it is imported yet."""
 
     name: str
@@ -88,7 +89,7 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     if plugins is None:
         stamps = {entry: file_stamp(entry) for entry in path}
         plugins = _search(stamps)
-        _keep(file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]})
+        _keep(file, {"path": path, "stamps": stamps, "plugins": [asdict(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
 
 

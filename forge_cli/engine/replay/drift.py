@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from forge_cli.core.approval import Verdict
 from forge_cli.core.calls import ToolCall
@@ -58,8 +59,7 @@ class Drift(ForgeError):
         }
 
 
-@dataclass(frozen=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """Compares two texts: folders may lie elsewhere, times differ, a secret may be known here."""
 
     before: str
@@ -181,8 +181,7 @@ def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """System prompt and tools as they were recorded; they stand in a record only where they change."""
 
     system: str

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec import Struct
+
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import (
@@ -108,8 +110,7 @@ class Track:
         return next((turn.tools for turn in self.turns if turn.tools), ())
 
 
-@dataclass(frozen=True)
-class RecordedPart:
+class RecordedPart(Struct, frozen=True):
     """From one task, or from one start of the session, to the next; ``past`` is what it found."""
 
     lines: tuple[Line, ...]
@@ -144,8 +145,7 @@ class RecordedPart:
         return len(turns) == 1 and not turns[0].calls
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A whole session: where it came from, and its parts."""
 
     path: Path

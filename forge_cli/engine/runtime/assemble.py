@@ -6,11 +6,14 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli import engine, sandbox
 from forge_cli.core.bounds import call_within, wait_within
@@ -115,8 +118,7 @@ class TaskAtHand:
     work: tuple[ModelProvider, Tally, Budget] | None = None
 
 
-@dataclass(frozen=True)
-class Assembly:
+class Assembly(Struct, frozen=True):
     """A worker ready to be worked with: its tools, and the gate before them."""
 
     toolbox: Toolbox
@@ -125,8 +127,7 @@ class Assembly:
     lock: SessionLock | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assembler:
+class Assembler(Struct, frozen=True, kw_only=True):
     """Opens the sandbox and every toolset that a worker names, and nothing else; ``stack`` closes them."""
 
     folder: PreparedFolder

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
@@ -126,7 +127,7 @@ class Children:
                 workspace=parent.folder.workspace,
                 on_ask=spec.on_ask,
                 resume=Resumed(begun.past) if begun else None,
-                wiring=replace(spec, sinks=(), parent=parent, replay=replay),
+                wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
             )
             try:
                 async with child as runtime:

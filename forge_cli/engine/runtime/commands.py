@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from msgspec.structs import replace
 
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
@@ -153,7 +154,7 @@ class SessionCommands:
     async def _model(self, args: Sequence[str]) -> None:
         opened = self._session.opened
         name = _one(args, "model NAME")
-        changed = self._session.change_model(replace(opened.spec, model=name))
+        changed = self._session.change_model(dataclasses.replace(opened.spec, model=name))
         self._say(f"the model is {changed.model.provider.name} from the next turn on")
 
     async def _name(self, args: Sequence[str]) -> None:
@@ -187,10 +188,10 @@ class SessionCommands:
         worker = old.spec.worker
         if not worker.path.is_file() and worker.config.where("name") is None:
             raise UsageError(f"the worker '{worker.name}' has no file to be read again")
-        new = replace(load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox)
+        new = dataclasses.replace(load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox)
         if new.name != worker.name:
             raise UsageError(f"the worker is called '{new.name}' now", hint="start a new session for it")
-        opened = await self._reopen(replace(old.spec, worker=new))
+        opened = await self._reopen(dataclasses.replace(old.spec, worker=new))
         if new.config.model != worker.config.model and old.spec.model is None and new.config.model:
             opened = self._session.change_model(opened.spec)
         changes = "; ".join(describe_edit(old, opened)) or "nothing has changed"
@@ -223,7 +224,7 @@ class SessionCommands:
     async def _add_dir(self, args: Sequence[str]) -> None:
         old = self._session.opened
         zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.folder.workspace)
-        await self._reopen(replace(old.spec, zones=(*old.spec.zones, zone)))
+        await self._reopen(dataclasses.replace(old.spec, zones=(*old.spec.zones, zone)))
         self._say(f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}")
 
     async def _revoke(self, args: Sequence[str]) -> None:

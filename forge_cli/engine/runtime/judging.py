@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode
 from forge_cli.core.bus import EventBus, new_id

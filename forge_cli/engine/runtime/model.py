@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from forge_cli.core.bounds import call_within, fault_text
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 
 
-@dataclass(frozen=True)
-class NamedModel:
+class NamedModel(Struct, frozen=True):
     """``PROVIDER:MODEL``, and where a file in its name is looked for."""
 
     name: str
@@ -51,8 +51,7 @@ def not_a_model(name: str, settings: Settings, where: Mark | None = None) -> Wor
     return WorkerError(where, f"'{name}' is not a model", hint=did_you_mean(name, settings.aliases, written))
 
 
-@dataclass(frozen=True)
-class ChosenModel:
+class ChosenModel(Struct, frozen=True):
     """The model of a worker."""
 
     provider: ModelProvider

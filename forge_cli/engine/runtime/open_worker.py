@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli import engine, files, record, sandbox
 from forge_cli.core.actions import Interrupt
@@ -48,8 +50,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.secrets import Redactor
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenWorker:
+class OpenWorker(Struct, frozen=True, kw_only=True):
     """A worker with everything open, ready for its tasks."""
 
     spec: RuntimeSpec

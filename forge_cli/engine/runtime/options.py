@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from forge_cli import engine, record
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 Warn = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class SessionChoice:
+class SessionChoice(Struct, frozen=True):
     """The session that is worked on; a new one unless another is named."""
 
     resume: str | None = None

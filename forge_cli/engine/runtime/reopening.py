@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from forge_cli.engine.runtime.model import choose_model
 from forge_cli.engine.runtime.open_worker import (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.calls import ToolOutcome
@@ -21,8 +23,7 @@ BY_CHILD = "child"
 """The source of the refusal of a call that was stopped because the child worker that it called was."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerResult:
+class WorkerResult(Struct, frozen=True, kw_only=True):
     """How a task ended. An interrupted one is not a failure: ``success`` is True and the response says so."""
 
     status: ResultStatus
@@ -51,7 +52,7 @@ class WorkerResult:
     @classmethod
     def of(cls, ending: Ending, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
         """The result of a task before anything was done for it."""
-        return cls(session_id=session_id, worker=worker, model=model, **vars(ending))
+        return cls(session_id=session_id, worker=worker, model=model, **asdict(ending))
 
     def with_work(self, tally: Tally, budget: Budget, children: Sequence[WorkerResult]) -> WorkerResult:
         """The same after work, with the calls and denials of the child workers that took part in it."""
@@ -84,15 +85,14 @@ class WorkerResult:
             "turns": self.turns,
             "tool_calls": self.tool_calls,
             "denials": [dict(denial) for denial in self.denials],
-            "usage": both_spellings(vars(self.usage)),
+            "usage": both_spellings(asdict(self.usage)),
             "cost": self.cost,
             "duration_ms": self.duration_ms,
         }
         return both_spellings(found if self.error is None else {**found, "error": self.error})
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How one task came to its end."""
 
     response: str

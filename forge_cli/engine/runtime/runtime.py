@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+from msgspec.structs import replace
 
 from forge_cli.core.actions import Interrupt, ManualToolInvoke
 from forge_cli.core.bus import EventBus, new_id
@@ -293,7 +295,7 @@ class WorkerRuntime:
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
         old, before = self.opened, self._owner
-        spec = replace(spec, host=spec.host.beside(spec.worker))
+        spec = dataclasses.replace(spec, host=spec.host.beside(spec.worker))
         notify = self._announcer.notify
         owner = parts.reopening.Owner(
             lambda stack: parts.reopening.reopen_worker(old, spec, stack, notify, self._delegate)

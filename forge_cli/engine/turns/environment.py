@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli import sandbox
 from forge_cli.core.approval import Approval
@@ -31,8 +33,7 @@ _SYSTEMS = {"Darwin": "macOS"}
 _CONSENT = {Approval.PRE_APPROVED: "freely", Approval.ASK: "after asking the user", Approval.BLOCKED: "never"}
 
 
-@dataclass(frozen=True)
-class CommandView:
+class CommandView(Struct, frozen=True):
     """The view and the network of a worker's commands."""
 
     confined: bool
@@ -41,8 +42,7 @@ class CommandView:
     """The zones that commands find by their virtual names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Environment:
+class Environment(Struct, frozen=True, kw_only=True):
     """All that a model is told of where its worker is."""
 
     directory: Path

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import Ended, Interrupted
@@ -41,8 +44,7 @@ class Price(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class LatePrice:
+class LatePrice(Struct, frozen=True, dict=True):
     """A price that is looked up when the first answer has come: to load the table takes a while."""
 
     model_name: str
@@ -104,7 +106,7 @@ def _smallest(values: Sequence[float | None]) -> float | None:
 
 def tokens_of(usage: Usage) -> int:
     """The tokens of ``max_tokens``: all that was sent and received, also what the provider's cache knew or keeps."""
-    return sum(vars(usage).values())
+    return sum(asdict(usage).values())
 
 
 @dataclass(eq=False)

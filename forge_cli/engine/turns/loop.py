@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli import record
 from forge_cli.core.bounds import CALL_LIMIT, call_within
@@ -74,8 +77,7 @@ class InvalidOutput(Ended):
     exit_code = ExitCode.MISFIT
 
 
-@dataclass(frozen=True)
-class EnvironmentChange:
+class EnvironmentChange(Struct, frozen=True):
     """The message to a model when its worker is not where the system prompt says."""
 
     message: str
@@ -247,7 +249,7 @@ class Loop:
         names = tuple([spec.name for spec in specs])
         digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
         environment = self.environment if news[0] == self.system else None
-        start = TurnStart(tally.turns, digest, names, news[0], news[1], news[2], refresh_ms, environment=environment)
+        start = TurnStart(tally.turns, digest, names, news[0], environment, news[1], news[2], refresh_ms)
         self.bus.emit(start)
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from forge_cli.core import phrases
 from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
@@ -39,8 +40,7 @@ class _Unsound(Exception):
         self.loc = loc
 
 
-@dataclass(frozen=True, eq=False)
-class OutputSchema:
+class OutputSchema(Struct, frozen=True, eq=False, dict=True):
     """The schema of the final answer."""
 
     json_schema: JsonObject

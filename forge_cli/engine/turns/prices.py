@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import Usage
@@ -23,8 +24,7 @@ MILLION = 1_000_000
 _THIS_MACHINE = re.compile(r"localhost|127\.[\d.]+|::1")
 
 
-@dataclass(frozen=True)
-class StatedPrice:
+class StatedPrice(Struct, frozen=True):
     """Dollars per million tokens, as somebody wrote them down; a cache that is not priced costs what input costs."""
 
     input: float
@@ -47,8 +47,7 @@ class StatedPrice:
         return total / MILLION
 
 
-@dataclass(frozen=True)
-class ListedPrice:
+class ListedPrice(Struct, frozen=True):
     """The price in the table that comes with genai-prices; it is never fetched again.
 
     Where the user gives the provider another ``address``, the price is that of the server there.

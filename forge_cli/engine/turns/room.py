@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli import record
 from forge_cli.core.errors import ModelError
@@ -36,8 +37,7 @@ _SHORTEST = 2
 """Messages that are worth a summary at least."""
 
 
-@dataclass(frozen=True)
-class RoomMaker:
+class RoomMaker(Struct, frozen=True):
     """Makes room in one context; results of ``lasting`` tools stay, and ``ask`` takes a turn with the model."""
 
     context: Context

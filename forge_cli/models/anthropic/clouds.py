@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     import httpx2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cloud:
+class Cloud(Struct, frozen=True, kw_only=True):
     """One cloud: the SDK's client for it, and what that needs."""
 
     prefix: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.models.anthropic.decode import are_useful, is_last

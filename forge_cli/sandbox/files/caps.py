@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, Verdict
 from forge_cli.core.errors import ToolError

@@ -7,11 +7,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
@@ -60,8 +61,7 @@ class ChangeKeeper(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class HeldFile:
+class HeldFile(Struct, frozen=True):
     """The target of a path; every method acts on that place, even if the path leads elsewhere meanwhile."""
 
     asked: ParsedPath

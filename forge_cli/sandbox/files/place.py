@@ -12,8 +12,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileKind
@@ -28,8 +29,7 @@ _ATTEMPTS = 5
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A file, or a name for one, held by the descriptor of the folder it is in."""
 
     zone: Zone
@@ -121,8 +121,7 @@ class _Moved(Exception):
     """The tree changed between the two walks."""
 
 
-@dataclass(frozen=True)
-class _Trail:
+class _Trail(Struct, frozen=True):
     """The real path that a virtual one leads to, as text, and the links that led there."""
 
     real: Path

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
@@ -33,8 +35,7 @@ _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
 _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
 
 
-@dataclass(frozen=True)
-class JudgedPath:
+class JudgedPath(Struct, frozen=True):
     """A path of a call, the place that it led to when it was judged, and what zone and protected names say of it."""
 
     use: PathUse

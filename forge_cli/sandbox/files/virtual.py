@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
@@ -16,8 +17,7 @@ ROOT = Path("/")
 HOME = "~"
 
 
-@dataclass(frozen=True)
-class ParsedPath:
+class ParsedPath(Struct, frozen=True):
     """A path as a tool was given it, with its dots resolved; ``base`` is None for ``/``, the list of zones."""
 
     text: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec import Struct
 
 from forge_cli.sandbox.isolation.confinement import CommandReach, Reach, ReachRule
 from forge_cli.sandbox.isolation.protected_scan import open_exactly
@@ -22,8 +23,7 @@ _HOST = ("--ro-bind", "/", "/")
 _KERNEL = ("--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
 
 
-@dataclass(frozen=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True):
     """Runs commands with namespaces of their own, and as little of root as there can be.
 
     Without a capability, or root would mount its way out; with a read-only ``/proc``, since the files in

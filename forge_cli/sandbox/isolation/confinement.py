@@ -6,9 +6,12 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.virtual import innermost_zone
@@ -60,8 +63,7 @@ class Reach(IntEnum):
     """It can be read, although what lies around it can be written."""
 
 
-@dataclass(frozen=True)
-class ReachRule:
+class ReachRule(Struct, frozen=True):
     """A rule from a path on downwards, until another one begins."""
 
     path: Path
@@ -72,8 +74,7 @@ class ReachRule:
     """The content that they find there, if not that of the path; only for a mechanism with mounts of its own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandReach:
+class CommandReach(Struct, frozen=True, kw_only=True):
     """The reach of one command."""
 
     rules: Sequence[ReachRule]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli.sandbox import processes
 
@@ -27,8 +28,7 @@ def inherited() -> InheritedConfinement | None:
     return _own[0] if _own else None
 
 
-@dataclass(frozen=True)
-class InheritedConfinement:
+class InheritedConfinement(Struct, frozen=True):
     """Starts commands as they are: nothing that they are allowed here goes beyond what this process is."""
 
     name: str

@@ -10,10 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
@@ -62,8 +64,7 @@ class Mechanism(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Confined:
+class Confined(Struct, frozen=True):
     """Starts an argv confined, by a mechanism of this machine."""
 
     mechanism: Mechanism

@@ -15,10 +15,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation import enter
@@ -49,8 +50,7 @@ _NETWORK, _SCOPED = 4, 6
 _DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
 
-@dataclass(frozen=True)
-class PathGrant:
+class PathGrant(Struct, frozen=True):
     """A path that may be used with all that lies below it."""
 
     path: Path
@@ -112,8 +112,7 @@ def landlock_version() -> int:
         return 0
 
 
-@dataclass(frozen=True)
-class Landlock:
+class Landlock(Struct, frozen=True):
     """Starts commands by way of a small program that gives up what they may not do, and then becomes the command.
 
     Sockets of daemons are refused even where one is named: the filter that lets one be made would let all be reached.

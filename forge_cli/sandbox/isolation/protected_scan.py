@@ -7,10 +7,11 @@ import stat
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import folded, shown
@@ -23,8 +24,7 @@ _protects = lru_cache(maxsize=32768)(is_protected)
 REMOVED = "removed-by-forge"
 
 
-@dataclass(frozen=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """The names found in a folder, and when: a change of them changes that time, too."""
 
     stamp: tuple[int, int, int]

@@ -10,8 +10,10 @@ import errno
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _LOAD, _EQUAL, _AT_LEAST, _HAS_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
@@ -24,8 +26,7 @@ _DATAGRAM = 0b10
 _NEW_NAMESPACES, _EVERY_BIT = 0x7E020000, 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
-class Architecture:
+class Architecture(Struct, frozen=True):
     """The kernel's name of a processor, and its numbers of the system calls that matter."""
 
     audit: int

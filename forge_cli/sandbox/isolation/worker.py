@@ -6,11 +6,13 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.errors import StatusLevel, ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES
@@ -48,8 +50,7 @@ NAMED = 10
 """Protected names that are told one by one."""
 
 
-@dataclass(frozen=True)
-class Undoable:
+class Undoable(Struct, frozen=True):
     """How a command works on copies, so that what it does can be undone."""
 
     folder: Path

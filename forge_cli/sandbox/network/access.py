@@ -10,6 +10,7 @@ from typing import Protocol
 
 import anyio
 from anyio.abc import ByteStream
+from msgspec import Struct
 
 from forge_cli.core.approval import ApprovalDecision, DecidedBy
 from forge_cli.core.phrases import COULD_NOT_ASK
@@ -63,8 +64,7 @@ class Internet:
 INTERNET = Internet()
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """The destination of a command; the host is a name or an address."""
 
     host: str

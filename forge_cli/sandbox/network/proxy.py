@@ -10,13 +10,13 @@ import sys
 import sysconfig
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream, SocketListener, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct
 
 from forge_cli.core.text import cut
 from forge_cli.sandbox.network import proxy_bootstrap
@@ -51,8 +51,7 @@ _FOR_THE_PROXY = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class NetworkProxy:
+class NetworkProxy(Struct, frozen=True):
     """How the commands of a worker get to the network: names that rules cover, and those that somebody allows."""
 
     rules: NetworkRules
@@ -292,8 +291,7 @@ class BadRequest(Exception):
         self.status = status
 
 
-@dataclass(frozen=True)
-class ProxyRequest:
+class ProxyRequest(Struct, frozen=True):
     """The destination of a command, and the first bytes for it."""
 
     host: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.sandbox.names import shown
 
@@ -116,8 +118,7 @@ def _to_ascii(text: str) -> str:
         raise ValueError(f"{shown(text)} is not the name of a host") from None
 
 
-@dataclass(frozen=True)
-class NetworkRule:
+class NetworkRule(Struct, frozen=True):
     """One entry of ``sandbox.network``."""
 
     host: str
@@ -165,8 +166,7 @@ class NetworkRule:
         return authority(name, min(self.ports))
 
 
-@dataclass(frozen=True)
-class NetworkRules:
+class NetworkRules(Struct, frozen=True):
     """All entries of a worker."""
 
     rules: tuple[NetworkRule, ...] = ()

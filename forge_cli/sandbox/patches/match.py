@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from enum import Enum
 from functools import cached_property
 
+from msgspec import Struct
+
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import visible
 from forge_cli.sandbox.names import shown
@@ -40,8 +42,7 @@ class Form(Enum):
                 return line.strip()
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A place for a hunk: the index of its first line, and how the lines are alike."""
 
     index: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import visible
@@ -22,16 +23,14 @@ _FENCE = "```"
 Sign = Literal[" ", "-", "+"]
 
 
-@dataclass(frozen=True)
-class HunkLine:
+class HunkLine(Struct, frozen=True):
     """One line of a hunk, without its ending."""
 
     sign: Sign
     text: str
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """One place in a file: the lines that have to be there, and those that come instead."""
 
     where: int
@@ -55,16 +54,14 @@ class Hunk:
         return tuple(line.text for line in self.lines if line.sign != "-")
 
 
-@dataclass(frozen=True)
-class Add:
+class Add(Struct, frozen=True):
     """A file that must not exist yet."""
 
     path: str
     content: str
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True):
     """A file that has to exist; with ``move_to`` it changes its name as well."""
 
     path: str
@@ -72,8 +69,7 @@ class Update:
     move_to: str | None = None
 
 
-@dataclass(frozen=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """A file that goes; where there are hunks they have to hold all of it."""
 
     path: str
@@ -83,13 +79,11 @@ class Delete:
 Operation = Add | Update | Delete
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(Struct, frozen=True):
     operations: tuple[Operation, ...]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True, dict=True):
     """The change of one file; None where it does not exist."""
 
     path: str
@@ -198,14 +192,12 @@ def decode(path: str, data: bytes, purpose: str) -> str:
         raise ToolError(f"{shown(path)} is not UTF-8 text ({len(data)} bytes), so it cannot be {purpose}") from None
 
 
-@dataclass(frozen=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     text: str
     ending: str
 
 
-@dataclass(frozen=True)
-class PatchSource:
+class PatchSource(Struct, frozen=True):
     """Every line has an ending here; ``final_newline`` says whether the last one has it in the file."""
 
     lines: tuple[SourceLine, ...]

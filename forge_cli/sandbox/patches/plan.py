@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -160,8 +163,7 @@ def _replaced(source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: st
                 yield found
 
 
-@dataclass(frozen=True)
-class Reindent:
+class Reindent(Struct, frozen=True):
     """One way from the indentation of a hunk to that of its file."""
 
     shift: Shift

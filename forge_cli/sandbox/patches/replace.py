@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown
@@ -15,8 +16,7 @@ _NUMBERED = re.compile(r"^ *\d+(?:: ?|\t)", re.MULTILINE)
 _ENDING = re.compile(r"\r?\n")
 
 
-@dataclass(frozen=True)
-class Replaced:
+class Replaced(Struct, frozen=True):
     """A file before and after, and the lines where the replaced texts began, counted from 1."""
 
     before: str

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
@@ -165,8 +168,7 @@ def _is_next_file(lines: Lines) -> bool:
     return line.startswith("--- ") and following.startswith("+++ ")
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """The paths before and after; None where there is no file."""
 
     old: str | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 from forge_cli.sandbox.secrets import KEY_NAME
 
@@ -32,8 +33,7 @@ class Companion(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     """A program to start: an argv, and descriptors that stay open for it."""
 
     argv: Sequence[str]
@@ -58,8 +58,7 @@ class Wrap(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Unconfined:
+class Unconfined(Struct, frozen=True):
     """Starts an argv as it is."""
 
     confined: ClassVar[bool] = False

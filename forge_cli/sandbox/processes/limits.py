@@ -9,9 +9,11 @@ import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from forge_cli.sandbox import processes
 
@@ -121,8 +123,7 @@ def _may_hold(folder: Path) -> bool:
     return _COUNTS.issubset(counts) and all(os.access(path, os.W_OK) for path in (folder, folder / "cgroup.procs"))
 
 
-@dataclass(frozen=True)
-class ProcessLimits:
+class ProcessLimits(Struct, frozen=True):
     """The limits of one command; None means unlimited. Sizes are in bytes."""
 
     processes: int | None = None
@@ -207,7 +208,7 @@ def spelled(size: int) -> str:
 
 
 def _pairs(one: ProcessLimits, other: ProcessLimits) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
-    yield from ((field.name, (getattr(one, field.name), getattr(other, field.name))) for field in fields(one))
+    yield from ((name, (value, getattr(other, name))) for name, value in asdict(one).items())
 
 
 def _first(one: int | None, other: int | None) -> int | None:

@@ -8,10 +8,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import anyio
+from msgspec.structs import replace
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished, OutputName, Piece

@@ -11,10 +11,10 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 
 import anyio
+from msgspec import Struct
 
 CODE = """
 import os, resource, signal, sys
@@ -53,8 +53,7 @@ _PROC = os.path.exists("/proc/self/stat")
 _MARKING = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """One process as the kernel shows it; ``started`` tells it from a later one of the same number."""
 
     pid: int

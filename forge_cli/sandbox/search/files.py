@@ -6,9 +6,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import DisplayHints
@@ -32,16 +33,14 @@ _SIZE_MAX = 1024 * 1024
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
-class FileBatch:
+class FileBatch(Struct, frozen=True):
     """Files to search, as paths below the root of their zone, and why others are left out; both may be empty."""
 
     files: list[bytes] = field(default_factory=list)
     left_out: list[tuple[str, bytes]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class SearchStart:
+class SearchStart(Struct, frozen=True):
     """The start of a search: a file or folder below the root of a zone."""
 
     root: Path
@@ -49,8 +48,7 @@ class SearchStart:
     is_file: bool = False
 
 
-@dataclass(frozen=True)
-class Include:
+class Include(Struct, frozen=True):
     """The paths below the start of a search that count: those that fit a glob, or all."""
 
     paths: re.Pattern[str] | None = None
@@ -183,8 +181,7 @@ def _names(sandbox: Sandbox, path: str, names: tuple[str, ...]) -> Sequence[List
         return []
 
 
-@dataclass(frozen=True)
-class IgnoreRule:
+class IgnoreRule(Struct, frozen=True):
     """One line of a ``.gitignore``: a glob for paths below its folder, or without a slash for names at any depth."""
 
     expression: str
@@ -215,8 +212,7 @@ def _without_trailing_blanks(line: str) -> str:
     return f"{text} " if backslashes % 2 and len(text) < len(line) else text
 
 
-@dataclass(frozen=True)
-class IgnoreRun:
+class IgnoreRun(Struct, frozen=True):
     """Rules that follow each other and all ignore, or all bring back; their paths have a character for each byte."""
 
     negated: bool
@@ -239,8 +235,7 @@ def parse_rules(data: bytes) -> tuple[IgnoreRun, ...]:
     )
 
 
-@dataclass(frozen=True)
-class IgnoreLevel:
+class IgnoreLevel(Struct, frozen=True):
     """The rules of one folder and, for what they say nothing about, of those above it.
 
     ``folder`` is its path below the root of the zone: empty, or with a slash at its end.

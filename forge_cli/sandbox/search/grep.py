@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import anyio
+import msgspec
 from anyio import to_thread
 from anyio.abc import ByteReceiveStream, Process
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import MORE, counted, cut
@@ -68,8 +70,7 @@ _SETS = re.compile(r"\[\^?\]?(?:\\.|[^]\\])*\]", re.DOTALL)
 _NEWLINE = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 
 
-@dataclass(frozen=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """The lines that match, as ``path:line:text`` with paths as results name them, and how many there are."""
 
     pattern: str
@@ -78,7 +79,7 @@ class Matches:
     total: int
     stopped: str | None = None
     """Why the search did not get to its end; then ``total`` is only what it had found."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How many files were not searched or not shown, by the reason."""
 
     def text(self) -> str:

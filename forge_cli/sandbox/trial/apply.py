@@ -12,10 +12,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import counted
@@ -28,8 +30,7 @@ from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk
 _CHANGES, _JOURNAL = "changes.json", "journal"
 
 
-@dataclass(frozen=True)
-class ChangeSet:
+class ChangeSet(Struct, frozen=True):
     """The changes of one command in a folder of their own, with what is to be written and what was there before."""
 
     folder: Path

@@ -7,11 +7,13 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from forge_cli.sandbox.files.held import READ_MAX
 
@@ -89,8 +91,7 @@ class UnknownChange(Exception):
     """A change that cannot be told, or not be done again, such as a device."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A path as it is, or is to be."""
 
     kind: Kind
@@ -106,8 +107,7 @@ class Entry:
     """Its time of change: a file cannot be changed and keep that."""
 
 
-@dataclass(frozen=True)
-class PathChange:
+class PathChange(Struct, frozen=True):
     """One path with what was there before the command, and after; None where there is nothing."""
 
     zone: str
@@ -184,8 +184,7 @@ def read_changes(zone: Path, upper: Path, *, scratch: bool) -> list[PathChange]:
         raise UnknownChange(f"{error.filename}: {error.strerror}") from None
 
 
-@dataclass(frozen=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     zone: str
     scratch: bool
 
@@ -334,7 +333,7 @@ def _lstat(path: Path | None) -> os.stat_result | None:
 
 def dump_change(change: PathChange) -> dict[str, Any]:
     """A change as JSON; names that are not UTF-8 stay what they are."""
-    entries = {name: vars(entry) for name in ("before", "after") if (entry := getattr(change, name)) is not None}
+    entries = {name: asdict(entry) for name in ("before", "after") if (entry := getattr(change, name)) is not None}
     return {"zone": change.zone, "parts": change.parts, **entries}
 
 

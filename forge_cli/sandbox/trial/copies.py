@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.processes import Finished
@@ -36,8 +38,7 @@ _RUN_WITHOUT_NETWORK = (
 """Imported, since Python compiles a file again that it is started with."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """The report of the first program of a command."""
 
     network: bool
@@ -48,8 +49,7 @@ class Report:
     """Its destinations, as far as they are known: hosts, most of them with a port."""
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(Struct, frozen=True, dict=True):
     """Starts an argv on copies of the zones, in a folder that keeps what it writes; one command each."""
 
     folder: Path
@@ -136,8 +136,7 @@ class Copies:
         return any(entry.changed >= begun for entry in before if entry and entry.kind != "folder")
 
 
-@dataclass(frozen=True)
-class AppliedCopies(Copies):
+class AppliedCopies(Copies, frozen=True):
     """Copies for a command that was approved: what it did is applied as soon as it has ended, however it has."""
 
     keep: Callable[[ChangeSet], None] | None = None

@@ -7,11 +7,13 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
@@ -40,8 +42,7 @@ class NotTried(Exception):
     """Nothing was tried, and why."""
 
 
-@dataclass(frozen=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """A command that was tried: how it ended, what it changed, and what it lacked."""
 
     done: Finished

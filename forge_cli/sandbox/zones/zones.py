@@ -7,10 +7,12 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli import sandbox
 from forge_cli.core.errors import Mark, WorkerError
@@ -62,8 +64,7 @@ class IsolationLevel(Enum):
         return self is not IsolationLevel.REQUIRED
 
 
-@dataclass(frozen=True)
-class Isolation:
+class Isolation(Struct, frozen=True):
     """The wishes of a worker for its child processes."""
 
     level: IsolationLevel = IsolationLevel.AUTO

@@ -8,10 +8,12 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean
@@ -28,8 +30,7 @@ TEXT_LIMIT = 512 * 1024
 """Bytes of text that are kept of one tool; of what is more, and of what is not text, the hash."""
 
 
-@dataclass(frozen=True)
-class File:
+class File(Struct, frozen=True):
     """A file of a tool; ``text`` is None where it is not text, or too much of it."""
 
     hash: str
@@ -38,8 +39,7 @@ class File:
     text: str | None
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The files of a tool as they were last approved, and when that was."""
 
     files: Mapping[str, File]
@@ -109,8 +109,7 @@ def _leave_only(file: Path) -> None:
             other.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """A file of a program that differs; None where there is no such file before, or after."""
 
     path: str
@@ -118,8 +117,7 @@ class FileChange:
     after: File | None
 
 
-@dataclass(frozen=True)
-class ProgramChanges:
+class ProgramChanges(Struct, frozen=True):
     """Changes of a program since a call of it was last let through."""
 
     since: datetime

@@ -11,10 +11,11 @@ import stat
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
@@ -63,8 +64,7 @@ def find_go() -> Path | None:
     return Path(found) if found else None
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A sound tool: what it says of itself, what is started, and the hash of everything that it consists of."""
 
     folder: Path
@@ -226,8 +226,7 @@ def walk(folder: Path, inside: str = "") -> Iterator[str]:
                 yield found
 
 
-@dataclass(frozen=True)
-class Requirements:
+class Requirements(Struct, frozen=True):
     """The packages and the Python that a program needs."""
 
     dependencies: tuple[str, ...] = ()

@@ -7,9 +7,11 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
@@ -74,8 +76,7 @@ def _read_result(said: Any) -> ResultValue | None:
     return value if own or is_well_known_kind(said.get("kind")) else None
 
 
-@dataclass(frozen=True)
-class ProgramRun:
+class ProgramRun(Struct, frozen=True):
     """How a program ended that had so many seconds."""
 
     program: str
@@ -187,8 +188,7 @@ def _is_virtual(text: str, zones: set[str]) -> bool:
     return root == "" and rest.partition("/")[0] in zones and not os.path.lexists(text)
 
 
-@dataclass(frozen=True)
-class ProgramCalls:
+class ProgramCalls(Struct, frozen=True):
     """Answers ``forge tools call`` inside of one program: first what a tool takes, then what a call of it gives."""
 
     names: Collection[str]

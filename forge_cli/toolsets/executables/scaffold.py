@@ -9,9 +9,10 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.files.document import parse_document
@@ -34,8 +35,7 @@ _GO_EMPTY = {"string": '""', "path": '""', "number": "0", "integer": "0", "boole
 _PY_KINDS = {"string": "str", "path": "str", "number": "float", "integer": "int", "boolean": "boolean"}
 
 
-@dataclass(frozen=True)
-class Scaffold:
+class Scaffold(Struct, frozen=True):
     """The files of a tool that does not exist yet."""
 
     name: str

@@ -8,10 +8,11 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.lock import locked
@@ -20,8 +21,7 @@ from forge_cli.files.regular import read_regular, sync_data
 FILE = ".stats.jsonl"
 
 
-@dataclass(frozen=True)
-class ToolStats:
+class ToolStats(Struct, frozen=True):
     """How often a tool was called since it was made, and how that went."""
 
     created: str | None = None
@@ -60,8 +60,7 @@ class ToolStats:
         }
 
 
-@dataclass(frozen=True)
-class Creations:
+class Creations(Struct, frozen=True):
     """How often a tool was made, or was to be made and was not."""
 
     created: int = 0

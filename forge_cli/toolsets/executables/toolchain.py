@@ -6,8 +6,9 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.command import clean_environment
@@ -28,8 +29,7 @@ INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
 """The folders of forge's own interpreter: it may be a venv in a folder that is hidden from programs, such as /tmp."""
 
 
-@dataclass(frozen=True)
-class ProgramStart:
+class ProgramStart(Struct, frozen=True):
     """The argv that starts a program, and what it has to read for that besides its own folder."""
 
     argv: list[str]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
@@ -74,8 +75,7 @@ def _letters(files: Sequence[dict[str, str]]) -> str:
     return "  ".join(f"{LETTERS[each['change']]} {each['path']}" for each in files)
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """A replacement that fits the file as it is now."""
 
     path: str

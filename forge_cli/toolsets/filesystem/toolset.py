@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import islice
 from typing import Annotated, Any
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
@@ -76,8 +77,7 @@ LISTED = 5000
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 
 
-@dataclass(frozen=True)
-class PathTexts:
+class PathTexts(Struct, frozen=True):
     """How paths are described: by the zones that there are."""
 
     zones: Sequence[Zone] = ()

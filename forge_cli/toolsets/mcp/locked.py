@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
@@ -15,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import yaml
+from msgspec import Struct, field
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.locking import LockEntry, hash_of
@@ -48,8 +48,7 @@ _TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
 """Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 
 
-@dataclass(frozen=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """A program that fetches what it starts: a row of the table, which tells of each key."""
 
     starts: str

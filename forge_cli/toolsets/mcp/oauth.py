@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.home import make_private
@@ -24,8 +25,7 @@ _LOG_IN_AGAIN = "move it away, and log in again with forge mcp login"
 NOWHERE = "http://127.0.0.1/callback"
 
 
-@dataclass(frozen=True)
-class McpTokens:
+class McpTokens(Struct, frozen=True):
     """``mcp-tokens.json`` in forge's home."""
 
     home: Path

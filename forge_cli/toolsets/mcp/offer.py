@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct
 
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.context import ToolContext
@@ -41,8 +42,7 @@ DESCRIPTION_MAX = 4000
 _ODD = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
-@dataclass(frozen=True)
-class ServerTool:
+class ServerTool(Struct, frozen=True):
     """A tool in the words of its server, and the digest that grants for it are bound to."""
 
     name: str
@@ -69,8 +69,7 @@ class ServerTool:
         )
 
 
-@dataclass(frozen=True)
-class ServerOffer:
+class ServerOffer(Struct, frozen=True):
     """The offer of a connected server, and since when it is known."""
 
     tools: tuple[ServerTool, ...] = ()
@@ -79,11 +78,7 @@ class ServerOffer:
     when: str = ""
 
 
-_OFFER = TypeAdapter(ServerOffer)
-
-
-@dataclass(frozen=True)
-class KeptOffer:
+class KeptOffer(Struct, frozen=True, dict=True):
     """The offer of one server in a file; ``home`` is forge's own."""
 
     home: Path
@@ -101,18 +96,17 @@ class KeptOffer:
 
     def find(self) -> ServerOffer | None:
         """None where the server was never connected to."""
-        with suppress(OSError, ValidationError):
-            return _OFFER.validate_json(self.file.read_bytes())
+        with suppress(OSError, ValueError):
+            return msgspec.json.decode(self.file.read_bytes(), type=ServerOffer)
         return None
 
     def put(self, offer: ServerOffer) -> None:
         """Keep it; a home that cannot be written keeps nothing."""
         with suppress(OSError, ValueError):  # also where a description cannot be written as text
-            replace_file(self.file, _OFFER.dump_json(offer), mode=0o600, durable=False)
+            replace_file(self.file, msgspec.json.encode(offer), mode=0o600, durable=False)
 
 
-@dataclass(frozen=True)
-class ToolChange:
+class ToolChange(Struct, frozen=True):
     """A tool is not what was approved."""
 
     tool: str

@@ -7,11 +7,11 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import ObjectSendStream
+from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.files.mcp import McpServer
@@ -92,8 +92,7 @@ def when_sent() -> Callable[[], None]:
     return _ON_SENT.get() or (lambda: None)
 
 
-@dataclass(frozen=True)
-class ServerStreams:
+class ServerStreams(Struct, frozen=True):
     """Take the output of a server that is not a message."""
 
     garbage: Callable[[str], None]

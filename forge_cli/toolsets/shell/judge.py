@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import cut, visible
@@ -49,8 +51,7 @@ def starts_any(line: str, patterns: tuple[tuple[str, ...], ...]) -> bool:
     return Search(line, _patterns(patterns)).hit() is not None
 
 
-@dataclass(frozen=True)
-class CommandPart:
+class CommandPart(Struct, frozen=True):
     """One simple command of a line, what is said of it, and the rule that says so."""
 
     text: str
@@ -64,8 +65,7 @@ class CommandPart:
     """Whether it may run another command than its words say."""
 
 
-@dataclass(frozen=True)
-class LineVerdict:
+class LineVerdict(Struct, frozen=True):
     """The verdict of the rules on one line; ``suggestion`` is a pattern that would cover the part that asks."""
 
     approval: Approval

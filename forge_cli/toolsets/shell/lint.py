@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import visible
@@ -20,8 +21,7 @@ _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x")
 _NOT_LITERAL = re.compile(r"[\"'`$*\\;&|<>()]")
 
 
-@dataclass(frozen=True)
-class WrongExample:
+class WrongExample(Struct, frozen=True):
     """An example that does not do what its rule says of it; ``key`` is ``match`` or ``not_match``."""
 
     rule: int

@@ -7,12 +7,13 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
@@ -70,8 +71,7 @@ class UserRules(Config):
     """Whether commands are tried on a copy, for every worker."""
 
 
-@dataclass(frozen=True)
-class ShellPolicy:
+class ShellPolicy(Struct, frozen=True, dict=True):
     """The policy on command lines for one worker; blocked by anybody wins, and the strictest match counts."""
 
     worker: ShellConfig

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from forge_cli.core.approval import Approval
@@ -68,16 +69,14 @@ def tokens_of(pattern: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(pattern))
 
 
-@dataclass(frozen=True)
-class RuleList:
+class RuleList(Struct, frozen=True):
     """The rules of one place: a worker, a project, a user."""
 
     name: str
     rules: Sequence[ShellRule]
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """A rule that matches, with its place in the list called ``origin``."""
 
     origin: str

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import anyio
+from msgspec.structs import replace
 from pydantic import Field
 
 from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
@@ -128,7 +129,9 @@ class ShellToolset(Toolset):
     async def tools(self) -> Sequence[Tool]:
         """Drop the effect of a line on a copy as soon as its call has an outcome."""
         found = await super().tools()
-        return [replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found]
+        return [
+            dataclasses.replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found
+        ]
 
     def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
         keeper = self._keeper

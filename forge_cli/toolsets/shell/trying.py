@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import asdict
+
 from forge_cli.core.approval import CommandRun, GrantOffer
 from forge_cli.core.errors import Stale
 from forge_cli.core.media import DisplayHints
@@ -266,7 +268,7 @@ class KeptTrials:
 
 
 def _save(tried: Tried) -> None:
-    kept = {"done": vars(tried.done), "wanted": [vars(each) for each in tried.wanted], "unsure": tried.unsure}
+    kept = {"done": asdict(tried.done), "wanted": [asdict(each) for each in tried.wanted], "unsure": tried.unsure}
     replace_file(tried.changes.folder / _TRIED, json.dumps(kept), mode=0o600)
 
 

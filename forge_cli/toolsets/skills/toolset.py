@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+from msgspec import Struct
 from pydantic import Field
 
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
@@ -39,8 +39,7 @@ MOST_NAMED = 8000
 SkillName = Annotated[str, Field(description="The name of the skill, as it is listed")]
 
 
-@dataclass(frozen=True)
-class SkillFolder:
+class SkillFolder(Struct, frozen=True):
     """A folder that may hold skills, each in a folder of its own."""
 
     path: Path
@@ -49,8 +48,7 @@ class SkillFolder:
     needs_trust: bool = False
 
 
-@dataclass(frozen=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """A skill as the model hears of it first."""
 
     name: str

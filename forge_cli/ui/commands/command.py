@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
 from rich.console import RenderableType
 
 from forge_cli.core.actions import CommandEvent
@@ -100,8 +100,7 @@ def _read_texts() -> dict[str, tuple[str, str, str]]:
 TEXTS = _read_texts()
 
 
-@dataclass(frozen=True)
-class SlashCommand:
+class SlashCommand(Struct, frozen=True):
     """A command that a person types; ``commands.txt`` says what it does."""
 
     name: str

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
@@ -88,8 +90,7 @@ class OpenCall:
         return [f"{self.who}{cyan(spin(seconds))} {title}{dim(facts)}", *below]
 
 
-@dataclass(frozen=True)
-class ShownResult:
+class ShownResult(Struct, frozen=True):
     """A result that was shown in a few lines, and can be shown whole."""
 
     number: int

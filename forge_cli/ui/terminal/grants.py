@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, GrantOffer, GrantRule

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from io import StringIO
 from typing import cast
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec import Struct
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableElement
@@ -140,8 +140,7 @@ def draw_markdown(text: str, width: int, *, styled: bool = True, joined: bool = 
     return rows.split("\n") if rows else []
 
 
-@dataclass(frozen=True)
-class DrawnMarkdown:
+class DrawnMarkdown(Struct, frozen=True):
     """A text, its blocks apart by an empty row each; with ``joined``, the lines of a paragraph are one."""
 
     text: str

@@ -8,11 +8,11 @@ import re
 import signal
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import StringIO
 from math import ceil
 from typing import Literal
 
+from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.segment import Segment, Segments
 
@@ -65,8 +65,7 @@ RISKS = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The meaning of what was typed at the prompt; a ``note`` is told to the model."""
 
     kind: AnswerKind

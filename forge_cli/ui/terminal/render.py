@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.highlighter import JSONHighlighter
 from rich.segment import Segment
@@ -73,8 +73,7 @@ def plain(text: str, lines: int | None = None, style: str = "", *, exact: bool =
     return Styled("\n".join(shown), style=style)
 
 
-@dataclass(frozen=True)
-class Indented:
+class Indented(Struct, frozen=True):
     """Something further to the right, and whole: rich's own Padding would crop the lines that are too long.
 
     On a terminal a long line continues under itself, ``hang`` further in, so that no part of it can pass for a line of
@@ -114,8 +113,7 @@ def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]
         yield row
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """Something with columns, whose long lines are folded inside them; plain text is left to the terminal to wrap."""
 
     inside: RenderableType
@@ -156,8 +154,7 @@ def _draw_text(view: View, shown: Styled) -> RenderableType:
             return shown
 
 
-@dataclass(frozen=True)
-class Checklist:
+class Checklist(Struct, frozen=True):
     """Lines that begin with ``[x]``, ``[>]`` or ``[ ]``."""
 
     shown: Styled
@@ -195,8 +192,7 @@ NOWHERE = "/dev/null"
 TAB = 8
 
 
-@dataclass(frozen=True)
-class DiffLine:
+class DiffLine(Struct, frozen=True):
     """A line of a file with its numbers, or one about files: a ``file`` begins, or whatever else stands in a patch."""
 
     sign: str
@@ -237,8 +233,7 @@ def _file_title(before: str, after: str) -> str:
     return after if same else f"{before} -> {after}"
 
 
-@dataclass(frozen=True)
-class DrawnDiff:
+class DrawnDiff(Struct, frozen=True):
     """A patch as something rich can print; where there is no terminal, it stays the patch that it is."""
 
     patch: str

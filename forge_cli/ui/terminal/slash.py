@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
@@ -51,8 +53,7 @@ class ParsedCommand:
     """The tokens behind the name."""
 
 
-@dataclass(frozen=True)
-class ClassifiedCommand:
+class ClassifiedCommand(Struct, frozen=True):
     """The meaning of a line that begins with a slash: a command, a tool, or neither."""
 
     type: Literal["builtin", "tool", "unknown"]
@@ -60,8 +61,7 @@ class ClassifiedCommand:
     tool_name: str | None = None
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(Struct, frozen=True):
     """A part of a line, without its quotes, and the column where it begins."""
 
     text: str

@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from forge_cli import ui
 from forge_cli.core.actions import Interrupt, ManualToolInvoke, UserInput

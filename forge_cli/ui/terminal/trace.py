@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.text import Text as Styled
 
@@ -167,7 +167,7 @@ class Trace:
                 took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
                 self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}", "dim")
             case TurnEndEvent():
-                used = format_tokens(vars(event.usage))
+                used = format_tokens(asdict(event.usage))
                 self._line(3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim")
             case ContextUsage():
                 if event.origin is None:
@@ -186,7 +186,7 @@ class Trace:
                 self._announce((event.within, event.tool_call_id))
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
             case WorkerUpdate():
-                used = format_tokens(vars(event.usage or Usage()))
+                used = format_tokens(asdict(event.usage or Usage()))
                 facts = [] if event.error else [counted(event.turns or 0, "turn"), used]
                 ended = f"{event.status}: {event.error}" if event.error else event.status
                 self._line(

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
+from msgspec import Struct
+
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.errors import Mark
@@ -52,8 +54,7 @@ WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """Words of the user or of a worker; ``depth`` is 0 for the worker that was started."""
 
     who: str
@@ -105,8 +106,7 @@ def words_and_commands(text: str) -> tuple[str, str]:
     return words[2:], f"{COMMAND_OF_USER}{commands}" if commands else ""
 
 
-@dataclass(frozen=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """Something else that a reader should know; ``level`` is that of a warning or an error."""
 
     text: str
@@ -356,8 +356,7 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@dataclass(frozen=True)
-class ArgumentBlock:
+class ArgumentBlock(Struct, frozen=True):
     """A long arg, and the language that it is written in."""
 
     name: str

@@ -1,10 +1,10 @@
 """Who settles a request: memory, the mode, a callback, somebody on the bus, or nobody."""
 
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.approval import THIS_CALL

@@ -1,6 +1,6 @@
 """Consent by kind: what a session could allow, what that then covers, and what it never does."""
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.actions import ApprovalResponse
@@ -108,7 +109,7 @@ async def test_a_silent_tool_may_be_allowed_as_the_worker_could(gate: OpenGate) 
     opened.events.clear()
     await opened("act", text="b")
     assert opened.asked[0].offers == (THIS_CALL, GrantOffer("every call of act", (EVERY_CALL,)))
-    decided = next(event for event in opened.events if isinstance(event, ApprovalDecided))
+    decided = next(event for event in opened.happened if isinstance(event, ApprovalDecided))
     assert decided == ApprovalDecided(
         "c2",
         verdict="ask",
@@ -195,7 +196,7 @@ async def test_a_grant_is_bound_to_the_content_of_the_tool(gate: OpenGate) -> No
     opened = gate(act.tool, answers=choosing(1, None), policy=policy())
     await opened("act", text="a")
     assert (await opened("act", text="b")).ok
-    opened.offers["act"] = Offer(replace(act.tool, digest="two"), "box", policy())
+    opened.offers["act"] = Offer(dataclasses.replace(act.tool, digest="two"), "box", policy())
     assert not (await opened("act", text="b")).ok
 
 

@@ -47,5 +47,5 @@ def test_the_history_cannot_be_compared_where_a_secret_was_redacted() -> None:
     other = ModelRequest("You pay.", History([Message("user", "before"), Message("assistant", "x"), TASK]), [PAY])
     assert found(other) == ["the history differs, and the record does not say in what"]
     assert found(other, told=None) == ["the request differs, and the record does not say in what"]
-    secret = Told("You pay.", (replace(PAY, description="Pay [redacted:A_KEY]"),))
+    secret = Told("You pay.", (ToolSpec("pay", "Pay [redacted:A_KEY]", PAY.input_schema),))
     assert "the history differs, and the record does not say in what" not in found(other, told=secret)

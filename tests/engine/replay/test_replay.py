@@ -5,11 +5,11 @@ Covers forge_cli.engine.replay.drift, forge_cli.engine.replay.recording.
 
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, OnAsk
 from forge_cli.core.errors import ModelError

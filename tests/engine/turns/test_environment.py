@@ -1,12 +1,12 @@
 """Where a worker is, as its model is told: by pure values, in a session, in one that is resumed, and in a replay."""
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from forge_cli import EventBus, WorkerRuntime, Zone, load_worker
 from forge_cli.core.events import TurnStart

@@ -1,10 +1,9 @@
 """Limits: the smallest counts, budgets add up down a tree of workers, and going in circles ends."""
 
-from dataclasses import astuple
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from forge_cli.core.messages import Usage
 from forge_cli.engine.turns.limits import Budget, LimitReached, merged

@@ -6,10 +6,10 @@ Covers forge_cli.engine.turns.room.
 import itertools
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart

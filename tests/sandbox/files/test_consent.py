@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark
 from forge_cli.core.zones import Access
 from forge_cli.files.document import parse_document
@@ -44,26 +44,33 @@ def test_a_verdict_names_the_rule_and_where_it_is_written(root: Path) -> None:
     config = parse_config(SandboxConfig, parse_document(text, "worker.yaml"))
     sandbox = Sandbox(open_zones(config, workspace=root, user_home=Path("/nonexistent"), file="worker.yaml"))
 
-    assert sandbox.judge("/output/a", Access.WRITE) == Verdict(
+    def judged(path: str, access: Access) -> tuple[Approval, str, str | None, Mark | None, str]:
+        verdict = sandbox.judge(path, access)
+        return verdict.approval, verdict.reason, verdict.rule, verdict.where, verdict.by
+
+    write, delete, src = (
+        f"sandbox.zones.{place}" for place in ("output.approval.write", "output.approval.delete", "src")
+    )
+    assert judged("/output/a", Access.WRITE) == (
         Approval.PRE_APPROVED,
         "zone 'output' pre-approves write",
-        rule="sandbox.zones.output.approval.write",
-        where=Mark("worker.yaml", 4, 23),
-        by="rule",
+        write,
+        Mark("worker.yaml", 4, 23),
+        "rule",
     )
-    assert sandbox.judge("/output/a", Access.DELETE) == Verdict(
+    assert judged("/output/a", Access.DELETE) == (
         Approval.BLOCKED,
         "zone 'output' blocks delete",
-        rule="sandbox.zones.output.approval.delete",
-        where=Mark("worker.yaml", 4, 44),
-        by="rule",
+        delete,
+        Mark("worker.yaml", 4, 44),
+        "rule",
     )
-    assert sandbox.judge("/src/a", Access.READ) == Verdict(
+    assert judged("/src/a", Access.READ) == (
         Approval.PRE_APPROVED,
         "inside zone 'src'",
-        rule="sandbox.zones.src",
-        where=Mark("worker.yaml", 5, 5),
-        by="rule",
+        src,
+        Mark("worker.yaml", 5, 5),
+        "rule",
     )
 
 

@@ -7,11 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, finish

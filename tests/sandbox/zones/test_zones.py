@@ -4,10 +4,10 @@ Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.z
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark, ToolError, WorkerError

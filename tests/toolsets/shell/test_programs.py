@@ -11,9 +11,9 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
 
 import pytest
+from msgspec.structs import fields
 
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.allow.programs import CHECKS
@@ -47,7 +47,7 @@ def test_every_row_is_well_formed() -> None:
     wrong: list[str] = []
     for path, row in ROWS:
         at = f"{path.name}: {row.programs}"
-        texts = {each.name: getattr(row, each.name) for each in fields(ProgramRow) if each.type == "str"}
+        texts = {each.name: getattr(row, each.name) for each in fields(ProgramRow) if each.type is str}
         wrong += [f"{at}: {key} is no text" for key, value in texts.items() if not isinstance(value, str)]
         wrong += [f"{at}: {kind} is no kind" for kind in row.kind.split() if kind not in kinds]
         wrong += [f"{at}: {row.check} is no check"] if row.check not in ("", *CHECKS) else []

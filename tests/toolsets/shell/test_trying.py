@@ -8,10 +8,10 @@ import json
 import os
 import stat
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Text
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult

@@ -6,13 +6,13 @@ forge_cli.ui.html.requests.
 
 import base64
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forge_cli import ApprovalRequest, Custom, Diff, Image, Json, Text
 from forge_cli.core.approval import CommandRun, GrantOffer, GrantRule, JudgedPart

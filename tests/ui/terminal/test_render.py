@@ -7,11 +7,11 @@ import io
 import re
 import time
 import unicodedata
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from forge_cli import Custom, Diff, Json, Text

@@ -3,10 +3,10 @@
 import io
 import os
 import re
-from dataclasses import replace
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, EventBus
 from forge_cli.core.actions import Interrupt

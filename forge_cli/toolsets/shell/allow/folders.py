@@ -5,7 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.redirects import is_inside
@@ -22,8 +24,7 @@ def no_links(_: str) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Folders:
+class Folders(Struct, frozen=True):
     """The folders in which a command may run: several, because a ``cd`` can fail; None for one that is not known."""
 
     possible: frozenset[str | None] = frozenset({"."})
@@ -53,8 +54,7 @@ class Folders:
         return there if sure else Folders(self.possible | there.possible)
 
 
-@dataclass(frozen=True)
-class CommandPlace:
+class CommandPlace(Struct, frozen=True):
     """The folder of one command, the folders that may be written to unasked, and whether a folder may be a link."""
 
     writable: Sequence[str] = ()

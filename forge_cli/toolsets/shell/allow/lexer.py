@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from forge_cli.core.text import UNSEEN
 
@@ -66,8 +67,7 @@ class ShellToken(NamedTuple):
     word: ShellWord = ShellWord("")
 
 
-@dataclass(frozen=True)
-class _Heredoc:
+class _Heredoc(Struct, frozen=True):
     delimiter: str
     expands: bool
     tabs: bool

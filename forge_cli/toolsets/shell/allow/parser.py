@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from enum import Enum, auto
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.lexer import (
     CONTROL_FLOW,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from forge_cli.toolsets.shell.allow.redirects import directory_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard
@@ -25,8 +26,7 @@ _STARTED_OFTEN = names(
 )
 
 
-@dataclass(frozen=True)
-class Argv:
+class Argv(Struct, frozen=True):
     """The words of a command; ``globs`` are the places where file names may come in."""
 
     words: list[str]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.lexer import (
     SUBSTITUTION,
@@ -55,8 +58,7 @@ class Nesting:
         return self.outside if self.outside is not None else self.pipeline if self.piped else None
 
 
-@dataclass(frozen=True)
-class Simple:
+class Simple(Struct, frozen=True):
     """One simple command, with its own redirections and those of a group that ends with it."""
 
     words: list[ShellWord] = field(default_factory=list)
@@ -80,8 +82,7 @@ class Simple:
         return [word.text for word in self.words]
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """A variable with its possible values, for the commands from ``start`` to ``end``."""
 
     name: str

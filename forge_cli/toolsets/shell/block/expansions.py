@@ -9,6 +9,8 @@ from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from forge_cli.toolsets.shell.block.quoting import ANSI_QUOTED, QUOTES, ansi_characters, could_be, protect, restore
 
 _FIRST_MARK, _MARKS_MAX = 0xF0000, 0xFFF0
@@ -49,8 +51,7 @@ class TooMany(Exception):
     """There are more variants of a command than are looked at one by one."""
 
 
-@dataclass(frozen=True)
-class Scattered:
+class Scattered(Struct, frozen=True):
     """Sources of a command's words, if there is no telling which of them come together."""
 
     words: Sequence[Set[str]]

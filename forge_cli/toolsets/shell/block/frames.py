@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from forge_cli.toolsets.shell.block.expansions import Assignment, Expansion, unmarked
 from forge_cli.toolsets.shell.block.quoting import expand_braces, protect, restore
 from forge_cli.toolsets.shell.programs.table import names
@@ -243,8 +245,7 @@ def _found_again(found: FoundCommand, marked: list[str], result: Scanned) -> Non
         result.found.append(again)
 
 
-@dataclass(frozen=True)
-class _Heredoc:
+class _Heredoc(Struct, frozen=True):
     delimiter: str
     expands: bool
     tabs: bool

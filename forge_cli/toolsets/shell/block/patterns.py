@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+
+from msgspec import Struct, field
 
 from forge_cli.toolsets.shell.block.expansions import Scattered
 from forge_cli.toolsets.shell.block.quoting import could_be, expands, is_glob, may_become, restore
@@ -194,8 +195,7 @@ def _base(word: str) -> str:
     return word.rsplit("/", 1)[-1]
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(Struct, frozen=True):
     """Words that may stand between and instead of those that tell a program what to do."""
 
     options: KnownOptions = field(default_factory=KnownOptions)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from forge_cli.toolsets.shell.block.expansions import Marks, Scattered, TooMany, Values
 from forge_cli.toolsets.shell.block.frames import FoundCommand, ScanBudget, Scanned
@@ -26,8 +27,7 @@ _WORDS_A_STEP = 16
 _FED_MAX = 12
 
 
-@dataclass(frozen=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A command that a blocked pattern matches."""
 
     pattern: int
@@ -35,8 +35,7 @@ class Hit:
     nested: bool
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(Struct, frozen=True):
     text: str
     level: int
     body: bool = False

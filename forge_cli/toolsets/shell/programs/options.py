@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+
+from msgspec import Struct, field
 
 from forge_cli.toolsets.shell.programs.table import ProgramRow, program_named
 
@@ -14,8 +15,7 @@ _CLUSTER_MAX = 8
 """The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
 
 
-@dataclass(frozen=True)
-class OptionNames:
+class OptionNames(Struct, frozen=True):
     """Options as a row spells them: ``-x``, ``--long``, ``-exact`` and ``prefix*``.
 
     Long options may be abbreviated unless a row says ``whole``, short ones stand in clusters unless it says ``exact``.
@@ -66,8 +66,7 @@ class OptionNames:
         return any(letter in word for letter in self.letters)
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """Side effects of a program's options."""
 
     starts: OptionNames = field(default_factory=OptionNames)
@@ -113,8 +112,7 @@ def _behind_each(word: str, letters: str) -> Iterator[str]:
     return (word[at + 1 :] for at, letter in enumerate(word) if letter in letters)
 
 
-@dataclass(frozen=True)
-class KnownOptions:
+class KnownOptions(Struct, frozen=True):
     """Options that do nothing but what a program is for: ``flags`` stand alone, ``values`` take a value.
 
     A value may have to look like something: ``-j=[0-9]+``. An option that is a flag as well takes no other value.

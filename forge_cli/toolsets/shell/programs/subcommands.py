@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+
+from msgspec import Struct, field
 
 from forge_cli.toolsets.shell.programs.options import KnownOptions
 from forge_cli.toolsets.shell.programs.table import KnownProgram, ProgramRow, program, program_named
@@ -60,8 +61,7 @@ def _ends(words: Sequence[str], start: int, paths: list[list[str]], *, abbreviat
             yield from _ends(words, pos, longer, abbreviated=abbreviated)
 
 
-@dataclass(frozen=True)
-class SubcommandRunner:
+class SubcommandRunner(Struct, frozen=True, dict=True):
     """The paths of subcommands that start a command, and what stands between them and that command."""
 
     paths: frozenset[str]
@@ -104,8 +104,7 @@ def runner_named(name: str) -> SubcommandRunner | None:
     return SubcommandRunner(paths, Wrapper.of(rows[0]), found.says("abbreviates")) if rows else None
 
 
-@dataclass(frozen=True)
-class KnownPaths:
+class KnownPaths(Struct, frozen=True, dict=True):
     """The paths of subcommands that a rule covers without spelling them, and the options that may stand between.
 
     All others ask, also those that are not known: ``docker compose up`` and ``kubectl apply`` start what a file says,
@@ -172,8 +171,7 @@ def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None
     return None
 
 
-@dataclass(frozen=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True):
     """A program that starts the command among its words; ``operands`` are its own words before that."""
 
     options: KnownOptions = field(default_factory=KnownOptions)

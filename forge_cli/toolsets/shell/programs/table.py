@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from forge_cli.files.parsing import LOADER
 
@@ -22,8 +22,7 @@ _EMULATOR = re.compile(r"qemu-(?!img|nbd|io|system)")
 _COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp)")
 
 
-@dataclass(frozen=True)
-class ProgramRow:
+class ProgramRow(Struct, frozen=True):
     """One row of a file: some programs and what is known of them, with lines that are its tests.
 
     Names and options stand in one text, with blanks between them. ``README.md`` beside the files tells of each key.
@@ -59,8 +58,7 @@ class ProgramRow:
     not_blocked: str = ""
 
 
-@dataclass(frozen=True)
-class KnownProgram:
+class KnownProgram(Struct, frozen=True, dict=True):
     """All that is known of one program: the rows that name it, those below one of its subcommands apart."""
 
     rows: tuple[ProgramRow, ...] = ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import yaml
+from msgspec import Struct
 
 from forge_cli.files.parsing import LOADER
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
@@ -29,8 +29,7 @@ _FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
 _SCRIPT_VALUE = re.compile(r"-[A-Za-z]*e|--(?:regexp|expression)")
 
 
-@dataclass(frozen=True)
-class SetRow:
+class SetRow(Struct, frozen=True):
     """Commands that a rule set pre-approves; ``README.md`` beside the files tells of each key."""
 
     patterns: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec import Struct
 
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.toolsets.shell.programs.table import program
@@ -41,8 +42,7 @@ _INCLUDED = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?path\s*=\s*(.*?)\s*$", re.IGNOREC
 _INCLUDES_AT_MOST = 16
 
 
-@dataclass(frozen=True)
-class FilesBelow:
+class FilesBelow(Struct, frozen=True):
     """The files below some folders whose names fit one of the globs, or all of them."""
 
     roots: tuple[str, ...] = ()
