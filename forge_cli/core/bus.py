@@ -24,6 +24,8 @@ Handler = Callable[[Event], None]
 
 @dataclass
 class _Question:
+    """A question that waits for the event which answers it."""
+
     answer_type: type[ApprovalResponse | UserInput]
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Event | None = None
@@ -31,6 +33,8 @@ class _Question:
 
 @dataclass(eq=False)
 class _Subscriber:
+    """A handler, and the events that it hears."""
+
     handler: Handler
     answers: bool
     only: tuple[type[Event], ...]

@@ -18,7 +18,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import why_missing
-from forge_cli.ui.terminal.slash import OptionValue, args_from
+from forge_cli.schema.fields import OptionValue, args_from
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """Resources that a child has opened; it ends with them open."""

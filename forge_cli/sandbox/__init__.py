@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox import isolation as isolation
     from forge_cli.sandbox import names as names
     from forge_cli.sandbox import processes as processes
+    from forge_cli.sandbox import secrets as secrets
     from forge_cli.sandbox import trial as trial
 
 __getattr__ = lazy_modules(__name__)

@@ -33,12 +33,13 @@ from forge_cli.files.worker import Worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
+from forge_cli.schema.fields import args_from, boolean_options
 from forge_cli.toolsets.executables.toolset import LEFT_OUT
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.render import render
-from forge_cli.ui.terminal.slash import args_from, boolean_options, parse_arguments
+from forge_cli.ui.terminal.slash import parse_arguments
 from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()

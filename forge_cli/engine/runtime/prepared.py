@@ -24,7 +24,6 @@ from forge_cli.files.repository import Guidance, guidance_files
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox import zones
-from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
@@ -236,7 +235,7 @@ class PreparedWorker:
 
     @cached_property
     def redactor(self) -> Redactor:
-        return own_redactor(home=self.home)
+        return sandbox.secrets.own_redactor(home=self.home)
 
     def within(self, workspace: Path) -> PreparedFolder:
         """The parts that depend on the real working directory; most items of a batch have the same."""

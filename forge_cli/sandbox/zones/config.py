@@ -20,8 +20,8 @@ from pydantic import (
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.zones import ZoneMode
+from forge_cli.sandbox import network
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.rules import NetworkRule, NetworkRules
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, checked_name, expanded
 from forge_cli.schema.config import Config
@@ -93,7 +93,7 @@ def _true_or_false(value: object) -> object:
 
 
 def _read_rule(text: str) -> str:
-    NetworkRule.read(text)
+    network.rules.NetworkRule.read(text)
     return text
 
 
@@ -139,8 +139,8 @@ class SandboxConfig(Config):
 
     def wanted(self) -> Isolation:
         said = self.isolation.network if self.network is None else self.network
-        network = NetworkRules.read(said) if isinstance(said, list) else said
+        reached = network.rules.NetworkRules.read(said) if isinstance(said, list) else said
         read = tuple(Path(os.path.expanduser(path)) for path in self.read)
         unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
         limits, marks = self.limits.limits() | unsaid, (self.where("isolation"), self.where("network"))
-        return Isolation(self.isolation, network, marks[0], read, limits, marks[1])
+        return Isolation(self.isolation, reached, marks[0], read, limits, marks[1])

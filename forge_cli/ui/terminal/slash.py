@@ -6,14 +6,14 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, kinds
+from forge_cli.schema.fields import OptionValue, args_from, boolean_options
 from forge_cli.schema.tool import Tool, is_manual_tool
 
 BUILTINS = (
@@ -28,8 +28,6 @@ FLAGS = frozenset({"i"})
 _PAIR = re.compile(r"([^\W\d][\w.-]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"-\.?\d")
 _TOKEN = re.compile(r"""[ \t\r\n]*((?:[^ \t\r\n\\'"]|\\.|'[^']*'|"(?:\\.|[^"\\])*")*)""", re.DOTALL)
-
-OptionValue = str | bool | list[str]
 
 
 class CommandError(UsageError):
@@ -167,23 +165,6 @@ def classify_command(parsed: ParsedCommand, tools: Iterable[Tool]) -> Classified
     return ClassifiedCommand("unknown", parsed)
 
 
-def boolean_options(schema: JsonObject) -> frozenset[str]:
-    """The names of a tool's boolean arguments."""
-    return frozenset(name for name, admitted in _admitted(schema).items() if admitted == {"boolean"})
-
-
-def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
-    """Options as the args of a tool: names may use dashes for underscores, and one value is enough for a list."""
-    admitted = _admitted(schema)
-    found: JsonObject = {}
-    for option, value in options.items():
-        name = option if option in admitted else option.replace("-", "_")
-        name = name if name in admitted else option
-        is_item = "array" in admitted.get(name, ()) and isinstance(value, str) and not value.startswith("[")
-        found[name] = [value] if is_item and "string" not in admitted[name] else value
-    return found
-
-
 def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple[JsonObject, bool]:
     """The args of a tool that is called by ``/tool`` and these tokens; and whether ``-i`` asks for the others."""
     names = list(schema.get("properties", {}))
@@ -203,12 +184,3 @@ def read_typed_args(tool: str, schema: JsonObject, argv: Sequence[str]) -> tuple
 def _usage(schema: JsonObject, name: str) -> str:
     option = f"--{name}" if name in boolean_options(schema) else f"--{name} VALUE"
     return option if name in schema.get("required", ()) else f"[{option}]"
-
-
-def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
-    """The JSON types that each argument may have; null is left out, since people do not type it."""
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    return {
-        name: frozenset(kind for branch in alternatives(declared, schema) for kind in kinds(branch)) - {"null"}
-        for name, declared in properties.items()
-    }
