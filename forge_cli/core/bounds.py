@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
@@ -45,8 +44,7 @@ class OwnExit(Exception):
         self.with_traceback(error.__traceback__)
 
 
-@dataclass(eq=False)
-class Section:
+class Section(Struct, eq=False):
     """Third-party code at work, or a time by which the process has to end for the reason ``why``."""
 
     what: str

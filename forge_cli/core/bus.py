@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli import core
@@ -22,8 +22,7 @@ from forge_cli.core.wire import Unreadable
 Handler = Callable[[Event], None]
 
 
-@dataclass
-class _Question:
+class _Question(Struct):
     """A question that waits for the event which answers it."""
 
     answer_type: type[ApprovalResponse | UserInput]
@@ -31,8 +30,7 @@ class _Question:
     answer: Event | None = None
 
 
-@dataclass(eq=False)
-class _Subscriber:
+class _Subscriber(Struct, eq=False):
     """A handler, and the events that it hears."""
 
     handler: Handler

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
@@ -54,8 +54,7 @@ def parse_mapping(text: str, file: str) -> MarkedDict:
     return _Reader(text, file).read()
 
 
-@dataclass
-class _Sequence:
+class _Sequence(Struct):
     """A list whose end has not been read yet."""
 
     mark: Mark
@@ -70,8 +69,7 @@ class _Sequence:
         return MarkedList(self.items, mark=self.mark, items_at=self.items_at)
 
 
-@dataclass
-class _Mapping:
+class _Mapping(Struct):
     """A mapping whose end has not been read yet; ``key`` waits for its value."""
 
     mark: Mark

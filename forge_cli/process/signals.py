@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from forge_cli import ui
 from forge_cli.core.bounds import RUNNING, SHUTDOWN_GRACE, ForcedEnd, begin_shutdown, end, start_loop
@@ -31,8 +32,7 @@ STOPS: dict[int, str] = {
 ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
-@dataclass
-class _Listener:
+class _Listener(Struct):
     """Work that signals end."""
 
     task: asyncio.Task[object] | None

@@ -11,11 +11,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from forge_cli.core import bounds
 from forge_cli.core.context import executing
@@ -34,8 +33,7 @@ _GRACE = bounds.CANCEL_GRACE + 1.0
 """Seconds after its limit until a call that holds the event loop ends the process: by then it would be abandoned."""
 
 
-@dataclass
-class CallClock:
+class CallClock(Struct):
     """The time of one call; without a limit of its own there is the usual one, and child workers do not count in it."""
 
     timeout: float | None

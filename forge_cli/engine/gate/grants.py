@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.approval import (
@@ -90,8 +89,7 @@ class Given(Struct, frozen=True):
         return cls(SessionGrant(request.tool_name, cut(args, _ARGS, "end")), frozenset([str(call.fingerprint)]))
 
 
-@dataclass
-class SessionGrants:
+class SessionGrants(Struct):
     """The grants of one worker in one session, in the order in which they were given."""
 
     all: list[Given] = field(default_factory=list)

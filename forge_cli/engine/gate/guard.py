@@ -8,11 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
@@ -38,8 +37,7 @@ ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
 
 
-@dataclass
-class Requested:
+class Requested(Struct):
     """A call that somebody wants, and what is counted of it on the way to its outcome."""
 
     call: ToolCall

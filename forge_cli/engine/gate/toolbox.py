@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli import sandbox
@@ -29,8 +29,7 @@ ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
 
 
-@dataclass
-class OpenToolset:
+class OpenToolset(Struct):
     """A toolset at work for one worker."""
 
     toolset: Toolset
@@ -195,8 +194,7 @@ def prefixed(prefix: str | None, name: str) -> str:
     return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
 
 
-@dataclass
-class Toolbox:
+class Toolbox(Struct):
     """Everything a worker can call; asked again before every turn."""
 
     toolsets: list[OpenToolset]

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -111,8 +110,7 @@ def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
     return any(zone.path == real for zone in zones)
 
 
-@dataclass
-class TaskAtHand:
+class TaskAtHand(Struct):
     """The work that what servers ask of a session counts in; None until the worker has some."""
 
     work: tuple[ModelProvider, Tally, Budget] | None = None

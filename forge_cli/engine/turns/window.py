@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ContextUsage
@@ -110,8 +111,7 @@ Ask = Callable[[str, History, Sequence[ToolSpec], Keep], Awaitable[tuple[Message
 """Takes a turn with the model; its answer is kept before the turn ends."""
 
 
-@dataclass(kw_only=True)
-class Context:
+class Context(Struct, kw_only=True):
     """Watches over one history; ``counted`` is the last count of its tokens, and how many messages it had then."""
 
     history: History
