@@ -44,25 +44,28 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
 
     Whether zones can be made is asked here: inside, nothing can. ``zones`` are shown besides those that it declares.
     """
-    for each in _read(worker) if worker else ():
-        declared_zones(each, folder or Path.cwd())
+    looked_at = _read(worker) if worker else None
+    if looked_at:
+        declared_zones(looked_at, folder or Path.cwd())
     found = mechanism()
     if found is None:
         _warn_once()
         return UNCONFINED
-    homes, wanted = user_homes(), {*_libraries(), *_files(worker, folder), *zones, *_policy()}
-    secret = frozenset(Path(os.path.realpath(home / name)) for home in homes for name in HIDDEN)
+    homes, named = user_homes(), [Path(worker).absolute()] if worker else []
+    real_homes = [Path(os.path.realpath(home)) for home in homes]
+    wanted = {*_libraries(), *named, *_files(looked_at, folder), *zones, *_policy()}
+    secret = frozenset(Path(os.path.realpath(home / name)) for home in real_homes for name in HIDDEN)
     confinement = confinement_for(
         (),
         workspace=Path.cwd(),
         user_homes=homes,
         forge_home=forge_home(),
-        read=sorted(path for path in wanted if _may_be_seen(path, homes, secret)),
+        read=sorted(path for path in wanted if _may_be_seen(path, real_homes, secret)),
         network=False,
         room=ROOM,
     )
     own = Path(os.path.realpath(forge_home()))
-    kept_here = (*zones, *_own_workers(worker))
+    kept_here = (*zones, *_own_workers(looked_at))
     readable = (*(own / name for name in OWN), *(path for path in kept_here if own in path.parents))
     return Confined(found, replace(confinement, private=(*confinement.homes, own)), readable=readable)
 
@@ -125,16 +128,12 @@ def _libraries() -> Iterator[Path]:
         yield from map(Path, package_places(plugin.value.partition(":")[0].partition(".")[0]))
 
 
-def _files(worker: str | Path | None, folder: Path | None) -> Iterator[Path]:
-    """A file that was named, or a worker with all that it may call: the folders of their code, and their zones."""
+def _files(worker: Worker | None, folder: Path | None) -> Iterator[Path]:
+    """A worker with all that it may call: the folders of their code, and their zones."""
     if folder is not None:
         yield folder
-    if worker is None:
-        return
-    yield Path(worker).absolute()
-    for found in _read(worker):
-        for each in with_children(found):
-            yield from _files_of_worker(each, folder or Path.cwd())
+    for each in with_children(worker) if worker else ():
+        yield from _files_of_worker(each, folder or Path.cwd())
 
 
 def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
@@ -170,19 +169,19 @@ def _modules(section: Any) -> Iterator[str]:
             yield module
 
 
-def _read(worker: str | Path) -> Iterator[Worker]:
+def _read(worker: str | Path) -> Worker | None:
     with suppress(ForgeError, OSError):  # the child says what is wrong with it
-        yield load_worker(worker)
+        return load_worker(worker)
+    return None
 
 
-def _own_workers(worker: str | Path | None) -> Iterator[Path]:
+def _own_workers(worker: Worker | None) -> Iterator[Path]:
     """The files of the worker and of those that it may call, as they may lie in forge's own folder."""
-    for found in _read(worker) if worker else ():
-        yield from (Path(os.path.realpath(each.path)) for each in with_children(found))
+    return (Path(os.path.realpath(each.path)) for each in (with_children(worker) if worker else ()))
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:
     """Whether a path may be shown: never a whole home, nor what is secret in it."""
     real = Path(os.path.realpath(path))
-    whole = any(Path(os.path.realpath(home)).is_relative_to(real) for home in homes)
+    whole = any(home.is_relative_to(real) for home in homes)
     return real.exists() and not whole and secret.isdisjoint((real, *real.parents))

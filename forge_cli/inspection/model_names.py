@@ -23,9 +23,9 @@ FILES = "script"
 _DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d|latest)$")
 
 
-async def check_model(worker: str, workspace: str) -> str | None:
+def check_model(found: Worker, workspace: Path) -> str | None:
     """Say what is odd about the model of a worker; a provider that does not exist is a WorkerError."""
-    found, settings = load_worker(worker), load_settings(forge_home(), Path(workspace))
+    settings = load_settings(forge_home(), workspace)
     if not found.config.model:
         return None
     where, model = found.config.where("model"), settings.resolve(found.config.model)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from forge_cli import engine
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -15,7 +16,6 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.organisation import Organisation
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
@@ -71,14 +71,17 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
     policy = organisation_policy()
     if policy is None:
         return []
-    return list(Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder)))
+    return list(
+        engine.organisation.Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder))
+    )
 
 
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    toolsets, tools, unseen = in_loop(partial(inspect, count_tools, path, str(folder), worker=path, folder=folder))
-    if odd := in_loop(partial(inspect, check_model, path, str(folder), worker=path, folder=folder)):
+    counts, odd = in_loop(partial(inspect, examine, path, str(folder), worker=path, folder=folder))
+    toolsets, tools, unseen = counts
+    if odd:
         sys.stderr.write(f"warning: {visible(odd)}\n")
     check_script(found, folder)
     return {
@@ -89,10 +92,11 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     }, grants_of(found, folder)
 
 
-async def count_tools(worker: str, workspace: str) -> tuple[int, int, list[str]]:
-    """Open everything that the worker names, once: how many toolsets and tools that are, and servers never seen."""
-    bus = EventBus()
+async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], str | None]:
+    """How many toolsets and tools the worker has, and servers never seen; and what is odd about its model."""
+    worker, bus = load_worker(path), EventBus()
     warn_of_events(bus)
-    async with opened(load_worker(worker), workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
+    async with opened(worker, workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
         box = assembly.toolbox
-        return len(box.toolsets), len(box.offers), servers_left_out(box)
+        counts = len(box.toolsets), len(box.offers), servers_left_out(box)
+    return counts, check_model(worker, Path(workspace))

@@ -161,11 +161,12 @@ def mechanism() -> Mechanism | None:
 def mechanisms() -> Iterator[Mechanism]:
     """The mechanisms that this machine seems to have, the strongest first."""
     from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
-    from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 
     if program := shutil.which("bwrap", path=_absolute_path()):
         yield Bubblewrap(program)
         yield Bubblewrap(program, shows_names=False)
+    from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
+
     if version := landlock_version():
         yield Landlock(version)
 
