@@ -102,7 +102,9 @@ def _key(field: FieldInfo) -> str:
 
 def _field(item: Any) -> Any:
     if isinstance(item, str):
-        return clean_text(item)
+        return item if item.isascii() else clean_text(item)
+    if item is None or type(item) in (int, bool):
+        return item
     if hasattr(item, "wire"):
         return item.wire()
     if isinstance(item, Mark):

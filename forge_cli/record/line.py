@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from forge_cli import core
 from forge_cli.core.actions import ApprovalResponse
@@ -39,8 +41,7 @@ class BadLine(WorkerError):
         super().__init__(where, f"{sentence}: {problem}" if problem else sentence, hint=hint)
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """The record of one event, redacted: ``data`` is the JSON object as it stands in the log.
 
     Keys of ``data`` that this forge does not know come from a newer one of the same version: they are passed over,
@@ -49,8 +50,11 @@ class Line:
 
     data: JsonObject
     where: Mark = NOWHERE
-    _event: AnyEvent | None = field(default=None, init=False, repr=False, compare=False)
-    _written: str | None = field(default=None, init=False, repr=False, compare=False)
+    _event: Event | None = None
+    _written: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Line) and (self.data, self.where) == (other.data, other.where)
 
     @classmethod
     def of(
@@ -78,7 +82,7 @@ class Line:
         data |= redactor.redact(event.payload())
         line = cls(data)
         prove = prove if line.is_consent else None
-        object.__setattr__(line, "_written", f"{_line_text(data)}\n" if event.transient else _seal(data, after, prove))
+        force_setattr(line, "_written", f"{_line_text(data)}\n" if event.transient else _seal(data, after, prove))
         return line
 
     @classmethod
@@ -106,7 +110,7 @@ class Line:
     def event(self) -> AnyEvent:
         """The event of the line; BadLine where that cannot be read."""
         if self._event is None:
-            object.__setattr__(self, "_event", self._read_event())
+            force_setattr(self, "_event", self._read_event())
         return cast("AnyEvent", self._event)
 
     def _read_event(self) -> AnyEvent:

@@ -82,7 +82,11 @@ class Redactor:
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, dict):
-            return {self.redact_text(key): self.redact(item) for key, item in value.items()}
+            known = self._known.get
+            return {
+                known(key) or self.redact_text(key): (isinstance(item, str) and known(item)) or self.redact(item)
+                for key, item in value.items()
+            }
         if isinstance(value, list):
             return [self.redact(item) for item in value]
         return value
