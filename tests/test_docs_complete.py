@@ -245,7 +245,7 @@ def results() -> Iterator[Needed]:
         names = [camel_case(entry.name) for entry in struct_fields(kind)]
         yield from (Needed(word, "Results") for word in [kind.__name__, *names])
     yield from (Needed(kind, "Results") for kind in WELL_KNOWN_KINDS)
-    hints = typing.get_type_hints(DisplayHints)
+    hints = {entry.name: entry.type for entry in struct_fields(DisplayHints)}
     views = [view for part in typing.get_args(hints["preferred_view"]) for view in typing.get_args(part)]
     yield from (Needed(word, "Display hints") for word in [*hints, *views])
     yield from (Needed(status, "How a call ends") for status in typing.get_args(OutcomeStatus))
