@@ -13,7 +13,7 @@ from process import compare, milliseconds
 from table import Row, cpu_seconds, main, take_turns
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.isolation.isolation import mechanism

@@ -12,7 +12,7 @@ from pathlib import Path
 from table import Row, main
 
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
 

@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from table import Row, main
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 

@@ -22,7 +22,7 @@ from forge_cli.core.executors import BatchItem, ExecutorFactory, ItemEnd
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.batch.perform import ItemPerformer, executor_env
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime

@@ -142,7 +142,7 @@ def test_commands_without_a_model_need_no_sdk(tmp_path: Path, args: list[str]) -
 
 APPROVE = ["approve", WRITER, "write_file", "path=/notes/a.md", "content=x"]
 RUN = ["run", WORKER, "What is the 20th Fibonacci number?", "-p"]
-MOST_MODULES, MOST_LINES = 112, 16_000
+MOST_MODULES, MOST_LINES = 111, 16_000
 """Of forge itself, what a headless run of the calculator may load; these only go down."""
 LATE_ROOMS = (
     "forge_cli.engine.hooks",

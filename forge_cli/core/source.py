@@ -29,6 +29,10 @@ class Source(Struct, frozen=True):
         return f"{self.kind} {self.origin}"
 
 
+PYTHON = Source("local", "Python")
+"""The origin of tools that a program hands to its worker."""
+
+
 def canonical(distribution: str) -> str:
     """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
     return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

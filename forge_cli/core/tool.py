@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from forge_cli.core.approval import Approval, CommandRun, Verdict
+from forge_cli.core.approval import Approval, CommandRun, GrantOffer, Verdict
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
-    from forge_cli.core.approval import GrantOffer
     from forge_cli.core.trial import CommandTried
 
 Args = dict[str, Any]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +28,7 @@ from forge_cli.core.source import HookName
 from forge_cli.core.text import counted, cut, did_you_mean, readable, visible
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.execution import perform_within
-from forge_cli.engine.gate.judge import Judged
+from forge_cli.engine.gate.steps import Judged
 from forge_cli.files.settings import HookConfig
 from forge_cli.files.trust import TrustStore
 from forge_cli.record.line import Line
@@ -36,7 +36,6 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 
 if TYPE_CHECKING:
     from forge_cli.engine.plugins.host import PluginHost
-    from forge_cli.engine.runtime.prepared import PreparedFolder
 
 SECONDS = 10.0
 """That a hook has."""
@@ -157,7 +156,12 @@ def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
 class Hooks(Struct, frozen=True, kw_only=True, dict=True):
     """Told of the calls of one worker, and of its session where it is the root."""
 
-    folder: PreparedFolder
+    stated: Sequence[HookConfig]
+    """The hooks of the user and of the project."""
+    host: PluginHost
+    home: Path
+    workspace: Path
+    worker: str
     session: str
     processes: WorkerProcesses
     bus: EventBus
@@ -166,7 +170,7 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         """Refuse observers that no plugin offers, without loading one."""
-        known = self.folder.worker.host.observer_names()
+        known = self.host.observer_names()
         for hook in self.all:
             name = hook.config.observer
             if name is not None and name not in known:
@@ -176,7 +180,7 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def all(self) -> list[Hook]:
-        return hooks_of(self.folder.settings.hooks, self.folder.worker.home)
+        return hooks_of(self.stated, self.home)
 
     def matching(self, event: HookName, *names: str) -> list[Hook]:
         found = [hook for hook in self.all if hook.config.on == event]
@@ -258,7 +262,7 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
             self._warn_late(hook, await self._ask(hook, self._told("session_end")))
 
     def _told(self, event: HookName, **more: Any) -> HookCall:
-        return HookCall(event=event, session=self.session, worker=self.folder.worker.worker.name, **more)
+        return HookCall(event=event, session=self.session, worker=self.worker, **more)
 
     def _call(self, event: HookName, judged: Judged) -> HookCall:
         return self._told(event, tool=judged.call.name, args=judged.args, verdict=judged.verdict.approval.value)
@@ -275,9 +279,9 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
-        files, trusted = hook.config.files, TrustStore(self.folder.worker.home)
+        files, trusted = hook.config.files, TrustStore(self.home)
         for file in files if hook.of_project else ():
-            if file.is_relative_to(self.folder.workspace) and not trusted.holds_file(file):
+            if file.is_relative_to(self.workspace) and not trusted.holds_file(file):
                 raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
         text = json.dumps(jsonable(told.wire()), ensure_ascii=False)
         try:
@@ -291,7 +295,7 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
 
     async def _observe(self, hook: Hook, told: HookCall) -> HookAnswer:
         try:
-            observer = self.folder.worker.host.observer(str(hook.config.observer))
+            observer = self.host.observer(str(hook.config.observer))
             what = f"the observer {hook.config.observer}"
             said = await perform_within(SECONDS, what, partial(_observe, observer, told))
         except ForgeError as error:
@@ -353,8 +357,8 @@ class Follower:
         return answer.note if answer else None
 
 
-def followers(folder: PreparedFolder, bus: EventBus) -> Iterator[Follower]:
-    """A sink for each ``record`` hook that holds in a folder."""
-    for hook in hooks_of(folder.settings.hooks, folder.worker.home):
+def followers(stated: Sequence[HookConfig], host: PluginHost, home: Path, bus: EventBus) -> Iterator[Follower]:
+    """A sink for each ``record`` hook."""
+    for hook in hooks_of(stated, home):
         if hook.config.on == "record":
-            yield Follower(hook, folder.worker.host, bus)
+            yield Follower(hook, host, bus)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.engine.lock.gather import distribution_of
 from forge_cli.engine.plugins.scan import OBSERVER, installed
-from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.organisation import OrganisationPolicy, conflict, listed, required_on_ask
@@ -110,10 +108,9 @@ class Organisation(Struct, frozen=True):
         if forbidden and mode is ApprovalMode.APPROVE_ALL:
             raise conflict(None, "the approval mode is approve_all (-y)", forbidden, "forbid: approve_all")
 
-    def applied(self, spec: RuntimeSpec) -> RuntimeSpec:
-        """A session as the organisation wants it."""
-        read_only = spec.read_only or self.policy.require.read_only
-        return dataclasses.replace(spec, on_ask=required_on_ask(self.policy, spec.on_ask), read_only=read_only)
+    def required(self, on_ask: OnAsk, read_only: bool) -> tuple[OnAsk, bool]:
+        """The answer to a call that asks, and whether a session only reads, as the organisation wants them."""
+        return required_on_ask(self.policy, on_ask), read_only or self.policy.require.read_only
 
     def sinks(self, session: str) -> tuple[RequiredLog, ...]:
         """The other sinks of a session's lines."""

@@ -18,7 +18,7 @@ from forge_cli.core.results import VALUE_LIMIT, shown_files
 from forge_cli.core.text import visible
 from forge_cli.core.thirdparty import before_call
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.schema.fields import alternatives, json_type, kinds
 from forge_cli.schema.forms import derive_fields
 from forge_cli.schema.input_schema import lint

@@ -12,13 +12,13 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import Outlook, answer_of, verdict_on
-from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.left_out import why_missing
-from forge_cli.schema.fields import OptionValue, args_from
+from forge_cli.schema.typed_args import OptionValue, args_from
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """Resources that a child has opened; it ends with them open."""

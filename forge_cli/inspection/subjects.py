@@ -19,7 +19,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut, did_you_mean
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import bare_worker, opened

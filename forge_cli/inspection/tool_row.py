@@ -13,14 +13,13 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from forge_cli import __version__
-from forge_cli.core.source import OWN
+from forge_cli.core.source import OWN, Source
 from forge_cli.engine.plugins.scan import Plugin, allowed, file_stamp, installed, package_places, toolset_plugins
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import ForgeError
-    from forge_cli.core.source import Source
 
 
 class Row(Struct, frozen=True):

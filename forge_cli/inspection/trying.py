@@ -14,12 +14,12 @@ from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import VerdictAnswer, verdict_on
 from forge_cli.engine.gate.consent import Consent
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import call_of
 from forge_cli.sandbox.trial.trials import UNTRIED
-from forge_cli.schema.fields import OptionValue
+from forge_cli.schema.typed_args import OptionValue
 
 
 async def try_line(

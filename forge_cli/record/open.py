@@ -18,12 +18,11 @@ from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
 from forge_cli.record.places import SessionLost, new_session_id, session_file, sessions_folder
-from forge_cli.record.recorder import FULL, RecordLog, SessionLog, what_failed
+from forge_cli.record.recorder import FULL, RecordLog, SessionLog, Sink, what_failed
 
 if TYPE_CHECKING:
     from forge_cli.record.changes import ChangeLog
     from forge_cli.record.log import Log
-    from forge_cli.record.recorder import Sink
     from forge_cli.record.resume import Resumed
 
 Warn = Callable[[str], None]

@@ -8,11 +8,10 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from pydantic_core import PydanticCustomError
 
 from forge_cli import schema as room
-from forge_cli.schema.marks import snake_twin, where_in
+from forge_cli.schema.marks import Loc, snake_twin, where_in
 
 if TYPE_CHECKING:
     from forge_cli.core.errors import Mark
-    from forge_cli.schema.marks import Loc
 
 
 class Config(BaseModel):

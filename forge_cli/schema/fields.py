@@ -17,7 +17,6 @@ _NESTED = frozenset(
     {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
     | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )
-OptionValue = str | bool | list[str]
 _KINDS = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 
@@ -184,29 +183,3 @@ def _literal(text: str) -> Any:
         return value
     exact = text == text.strip() and not isinstance(value, str)
     return value if exact and not (isinstance(value, float) and not math.isfinite(value)) else text
-
-
-def boolean_options(schema: JsonObject) -> frozenset[str]:
-    """The names of a tool's boolean arguments."""
-    return frozenset(name for name, admitted in _admitted(schema).items() if admitted == {"boolean"})
-
-
-def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
-    """Options as the args of a tool: names may use dashes for underscores, and one value is enough for a list."""
-    admitted = _admitted(schema)
-    found: JsonObject = {}
-    for option, value in options.items():
-        name = option if option in admitted else option.replace("-", "_")
-        name = name if name in admitted else option
-        is_item = "array" in admitted.get(name, ()) and isinstance(value, str) and not value.startswith("[")
-        found[name] = [value] if is_item and "string" not in admitted[name] else value
-    return found
-
-
-def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
-    """The JSON types that each argument may have; null is left out, since people do not type it."""
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    return {
-        name: frozenset(kind for branch in alternatives(declared, schema) for kind in kinds(branch)) - {"null"}
-        for name, declared in properties.items()
-    }

@@ -8,7 +8,7 @@ import pytest
 from forge_cli.core.approval import Approval, GrantOffer
 from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.grants import offers_for
-from forge_cli.engine.gate.judge import Caller, Judged
+from forge_cli.engine.gate.steps import Caller, Judged
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.edit import plan_edit
 from forge_cli.files.worker import load_worker

@@ -11,9 +11,10 @@ from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, Tool, ToolCon
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolResult
 from forge_cli.embedding import ApprovalController, InterruptSignal
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller, Judge
+from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.late import LateSandbox

@@ -16,7 +16,7 @@ from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_wor
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.testing import Project, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell, may_be_shell
 

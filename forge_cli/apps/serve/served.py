@@ -38,8 +38,8 @@ from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.execution import TOOL
-from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.announcements import Announcer, OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.children import run_to_end

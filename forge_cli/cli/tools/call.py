@@ -24,7 +24,7 @@ from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
@@ -33,7 +33,7 @@ from forge_cli.files.worker import Worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
-from forge_cli.schema.fields import args_from, boolean_options
+from forge_cli.schema.typed_args import args_from, boolean_options
 from forge_cli.toolsets.executables.toolset import LEFT_OUT
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form

@@ -24,11 +24,12 @@ from forge_cli import __version__
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.source import OWN
 from forge_cli.engine.batch.perform import ItemPerformer
+from forge_cli.engine.gate.toolbox import NamedToolset
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import LocalPlugin
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.engine.runtime.options import RunOptions
-from forge_cli.engine.runtime.prepared import NamedToolset, protected_files
+from forge_cli.engine.runtime.prepared import protected_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.regular import read_regular
 from forge_cli.files.settings import load_settings

@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import grants as grants
     from forge_cli.engine.gate import judged_as as judged_as
     from forge_cli.engine.gate import network as network
+    from forge_cli.engine.gate import resumed as resumed
 
 __getattr__ = lazy_modules(__name__)

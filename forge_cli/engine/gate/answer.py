@@ -10,7 +10,7 @@ from forge_cli.core.approval import Approval, GrantOffer
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import offers_for
-from forge_cli.engine.gate.judge import Caller, Judged, Refusal
+from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from forge_cli.core.approval import (
 )
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
+from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
@@ -32,14 +32,15 @@ from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
 from forge_cli.engine import gate
-from forge_cli.engine.gate.execution import Consented, perform_within
+from forge_cli.engine.gate.execution import perform_within
 from forge_cli.engine.gate.grants import AskedCall
-from forge_cli.engine.gate.judge import Caller, CallingTool, Judged, Refusal, decided
+from forge_cli.engine.gate.resumed import ResumedCalls
+from forge_cli.engine.gate.steps import Caller, CallingTool, Consented, Judged, Refusal, Requested, decided
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.guard import Guard, Requested
-    from forge_cli.record.resume import Past, Pending
+    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.record.resume import Pending
 
 TOOLS_ZONE = "tools"
 """Programs lie there that the worker may call: they are not edited unasked."""
@@ -306,52 +307,3 @@ def _is_for_edits(rule: GrantRule) -> bool:
         case ("sandbox", "zones", str() as zone, "approval", "write"):
             return zone != TOOLS_ZONE
     return False
-
-
-class ResumedCalls:
-    """The calls that a session was left with; each of them is settled once, by one of the ``take`` methods."""
-
-    def __init__(
-        self,
-        past: Past | None = None,
-        redact: Callable[[Any], Any] = lambda value: value,
-        parent: ResumedCalls | None = None,
-    ) -> None:
-        """Those that may have run are the same for all workers of a session: ``parent`` has them."""
-        self._pending = dict(past.pending) if past else {}
-        self._approved = set(past.consented) if past else set()
-        self._cut_off: set[str] = parent._cut_off if parent else set(past.in_flight) if past else set()
-        self._redact = redact
-
-    def knows(self, call: ToolCall) -> bool:
-        """Was it taken up before?"""
-        return call.id in self._pending or call.id in self._approved
-
-    def was_refused(self, call: ToolCall) -> bool:
-        """Did somebody say no in the meantime? Then no policy makes it a yes."""
-        pending = self._pending.get(call.id)
-        return pending is not None and pending.answer is not None and not pending.answer.approved
-
-    def may_have_run(self, call: ToolCall) -> bool:
-        """Was a call with these arguments cut off while it ran?"""
-        return bool(self._cut_off) and self._identity(call) in self._cut_off
-
-    def take_pending(self, call: ToolCall) -> Pending | None:
-        """The request that was left open, with its answer if there is one; it is asked for once."""
-        return self._pending.pop(call.id, None)
-
-    def take_approval(self, call: ToolCall) -> bool:
-        """Was the call approved before, and waits for a child worker? Then it needs no second decision."""
-        if call.id not in self._approved:
-            return False
-        self._approved.remove(call.id)
-        return True
-
-    def start(self, call: ToolCall) -> None:
-        """The call is executed now, so the result of the one before no longer matters."""
-        if self._cut_off:
-            self._cut_off.discard(self._identity(call))
-
-    def _identity(self, call: ToolCall) -> str:
-        """Calls are compared with what the record kept of them."""
-        return call_identity(call.name, self._redact(jsonable(call.args)))

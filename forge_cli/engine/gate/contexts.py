@@ -19,16 +19,14 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import StatusEvent, ToolOutput
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.wire import JsonObject, jsonable
-from forge_cli.engine.gate.execution import CallClock
-from forge_cli.engine.gate.judge import CallingTool
+from forge_cli.engine.gate.steps import CallClock, CallingTool, Judged, Requested
 from forge_cli.schema.input_schema import InputSchema
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from forge_cli.core.bus import EventBus
-    from forge_cli.engine.gate.guard import Guard, Requested
-    from forge_cli.engine.gate.judge import Judged
+    from forge_cli.engine.gate.guard import Guard
 
 DEEPEST = 3
 """How many tools may stand above an inner call."""

@@ -5,12 +5,11 @@ Requested, Judged, Consented, Performed, Outcome: each is made of the one before
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -18,39 +17,23 @@ from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.errors import Stale
 from forge_cli.core.events import ToolResult, ToolStarted
-from forge_cli.core.interrupt import Parked
+from forge_cli.core.interrupt import InterruptSignal, Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine import gate
-from forge_cli.engine.gate.execution import CallClock, Consented, perform_tool
-from forge_cli.engine.gate.judge import AnyCaller, Caller, Judge, Judged, Refusal
-from forge_cli.engine.gate.outcome import conclude, outcome_of
+from forge_cli.engine.gate.execution import perform_tool
+from forge_cli.engine.gate.judge import Judge
+from forge_cli.engine.gate.outcome import ended_as, outcome_of, tell_tool
+from forge_cli.engine.gate.steps import AnyCaller, CallClock, Caller, Consented, Judged, Refusal, Requested
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
-    from forge_cli.core.context import Delegation
-    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.context import Delegation, ToolContext
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.replay.replay import Replay
 
 ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
-
-
-class Requested(Struct):
-    """A call that somebody wants, and what is counted of it on the way to its outcome."""
-
-    call: ToolCall
-    caller: AnyCaller
-    started: float = field(default_factory=time.monotonic)
-    waited: float = 0.0
-    """Seconds for which it has waited for an answer."""
-    clock: CallClock | None = None
-    """Its time, once its tool runs."""
-    made: int = 0
-    """How many calls its tool has made."""
-    denials: list[Denial] = field(default_factory=list)
-    """Denials among these calls."""
 
 
 class Guard(Struct, frozen=True, kw_only=True):
@@ -67,7 +50,7 @@ class Guard(Struct, frozen=True, kw_only=True):
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Replay | None = None
     """The record of a session that is repeated, where its calls pass the gate once more."""
-    network_denials: list[Denial] = msgspec.field(default_factory=list)
+    network_denials: list[Denial] = field(default_factory=list)
     """Connections of commands that were denied since a call last took note of them."""
     ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
     """Puts a form to the person: who asks, what, and the schema of the answer."""
@@ -90,7 +73,7 @@ class Guard(Struct, frozen=True, kw_only=True):
                 ended = await self._pass(requested, judged)
             except Refusal as refusal:
                 ended = refusal
-        return await conclude(self, requested, ended, judged)
+        return await self._conclude(requested, ended, judged)
 
     async def _pass(self, requested: Requested, judged: Judged) -> ToolOutcome:
         """Judged, Consented, Performed, Outcome; what was approved and has changed since is judged and asked again."""
@@ -111,7 +94,7 @@ class Guard(Struct, frozen=True, kw_only=True):
             if self.judge.reopened:
                 self.judge.reopened.start(call)
             clock = requested.clock = CallClock(judged.tool.timeout)
-            performed = await perform_tool(self, requested, consented, clock)
+            performed = await perform_tool(judged, partial(self._context, requested, consented), clock)
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
@@ -120,6 +103,29 @@ class Guard(Struct, frozen=True, kw_only=True):
                 return outcome_of(call, performed, clock, self.bus)
             judged = await self._judge_again(judged, performed.error)
         raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
+
+    def _context(self, requested: Requested, consented: Consented) -> ToolContext:
+        return gate.contexts.context_of(self, consented.judged, requested, consented.stamp)
+
+    async def _conclude(
+        self, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
+    ) -> ToolOutcome:
+        """Put the one outcome of a call on record, and tell it to its tool and to hooks."""
+        denials = (*requested.denials, *self.network_denials)
+        self.network_denials.clear()
+        outcome = replace(ended_as(requested, ended), denials=denials)
+        if self.repeated:
+            outcome = self.repeated.compared(outcome)
+        elif offer := self.judge.offers.get(requested.call.name):
+            tell_tool(offer.tool, outcome)
+        outcome = replace(outcome, duration_ms=requested.duration_ms)
+        if self.before_result:
+            await self.before_result(outcome.value.wire())
+        self.finish(outcome)
+        if self.judge.hooks:
+            with self.interrupt.scope():
+                await self.judge.hooks.after(outcome, judged)
+        return outcome
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """Judge a call as things are now, since what was approved no longer holds: it asks at least."""

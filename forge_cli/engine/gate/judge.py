@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from enum import Enum
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,24 +11,23 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from forge_cli import schema
-from forge_cli.core.approval import Approval, ApprovalDecision, Verdict, fingerprint
+from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.bounds import CALL_LIMIT, fault_text
-from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
+from forge_cli.core.calls import TOO_DEEP, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
-from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import Args
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import consult, perform_within
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import SILENT, as_verdict
+from forge_cli.engine.gate.steps import AnyCaller, Caller, Judged, Refusal
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.consent import ResumedCalls
+    from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.engine.hooks import Hooks
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.late import LateSandbox
@@ -38,125 +35,6 @@ if TYPE_CHECKING:
 READ_ONLY_RULE = "--read-only"
 LONGEST_NAME = 100
 """Characters of a name that are compared with those of tools."""
-
-
-class Caller(Enum):
-    """The caller of a tool: the model, the person in a conversation, or the operator at the command line."""
-
-    MODEL = "model"
-    PERSON = "person"
-    OPERATOR = "operator"
-
-    def may_call(self, tool: Tool) -> bool:
-        match self:
-            case Caller.MODEL:
-                return tool.mode in ("llm", "both")
-            case Caller.PERSON:
-                return tool.mode in ("manual", "both")
-            case Caller.OPERATOR:
-                return True
-
-
-class CallingTool(Struct, frozen=True):
-    """A tool as the caller of another one; ``root`` is who wanted the outermost call."""
-
-    name: str
-    root: Caller
-    depth: int = 1
-
-    @property
-    def value(self) -> str:
-        return f"tool:{self.name}"
-
-    def may_call(self, tool: Tool) -> bool:
-        """May the tool be called? One for people only may not, however the model reaches for it."""
-        return tool.mode != "manual" or self.root is not Caller.MODEL
-
-
-AnyCaller = Caller | CallingTool
-
-
-class Judged(Struct, frozen=True, dict=True):
-    """A call that can run, with valid args, the places that its paths led to, and the verdict on it."""
-
-    call: ToolCall
-    offer: Offer
-    args: Args
-    places: tuple[JudgedPath, ...]
-    verdict: Verdict
-    caller: AnyCaller
-    bound_to: str
-    target: Judged | None = None
-    """The call that this one stands for."""
-
-    @property
-    def tool(self) -> Tool:
-        return self.offer.tool
-
-    def decided(self, decision: ApprovalDecision, request_id: str | None = None) -> ApprovalDecided:
-        """The event that records a decision on it."""
-        more = {"request_id": request_id, "caller": self.calling_tool, "fingerprint": self.fingerprint}
-        return decided(self.call.id, self.verdict, decision, **more)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The identity that a grant is bound to: that of the target call, with its paths resolved."""
-        real = self.target or self
-        tool, inside = real.tool, [path for path in real.places if not path.use.at]
-        args = {**real.resolved, **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {})}
-        source = str(tool.source) if tool.source else real.offer.toolset
-        return fingerprint(worker=self.bound_to, source=source, digest=tool.digest, tool=tool.name, args=args)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every name of its tool: as it is offered and before ``prefix:``, and of what it stands for."""
-        calls = [self, *([self.target] if self.target else [])]
-        return tuple(name for call in calls for name in (call.tool.name, call.offer.original) if name)
-
-    @property
-    def calling_tool(self) -> str | None:
-        """The tool that makes the call, as requests name it."""
-        return self.caller.value if isinstance(self.caller, CallingTool) else None
-
-    @cached_property
-    def paths(self) -> dict[str, str]:
-        """The arguments that are paths, as the virtual paths of the files that they really mean."""
-        return {str(path.use.at[0]): path.place for path in self.places if len(path.use.at) == 1}
-
-    @cached_property
-    def resolved(self) -> Args:
-        """The args with every path resolved, wherever it stands in them."""
-        places = {path.use.at: path.place for path in self.places if path.use.at}
-        return schema.found_paths.with_paths(self.args, places) if places else self.args
-
-
-def decided(call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any) -> ApprovalDecided:
-    """The event that records a decision."""
-    return ApprovalDecided(
-        call,
-        verdict=verdict.approval.value,
-        approved=decision.approved,
-        by=decision.by,
-        rule=verdict.rule,
-        where=verdict.where,
-        reason=verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}",
-        cached=decision.by == "memory",
-        grant=decision.grant,
-        via=decision.via,
-        **more,
-    )
-
-
-class Refusal(Exception):
-    """The call ends here: no person is asked, or one said no."""
-
-    def __init__(self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = "") -> None:
-        super().__init__(sentence)
-        self.status: OutcomeStatus = status
-        self.sentence = sentence
-        self.by = by
-        self.rule = rule
-        """For people, after the sentence: which rule is behind it, and where it stands."""
 
 
 class Judge(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,9 @@ from forge_cli.core.text import visible
 from forge_cli.core.tool import StandsFor
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.execution import consult
-from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
+from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 from forge_cli.sandbox.files.caps import seen_from
 from forge_cli.sandbox.files.sandbox import Sandbox
 

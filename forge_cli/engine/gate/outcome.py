@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,11 @@ from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.wire import error_text
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import TOOL, consult
-from forge_cli.engine.gate.judge import Refusal
+from forge_cli.engine.gate.steps import CallClock, Performed, Refusal, Requested
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
-    from forge_cli.engine.gate.execution import CallClock, Performed
-    from forge_cli.engine.gate.guard import Guard, Requested
-    from forge_cli.engine.gate.judge import Judged
+    from forge_cli.schema.tool import Tool
 
 
 def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus) -> ToolOutcome:
@@ -50,36 +47,23 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: Even
     return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
 
-async def conclude(
-    guard: Guard, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
-) -> ToolOutcome:
-    """Put the one outcome of a call on record, and tell it to its tool and to hooks.
-
-    One that was performed, refused or cut short; with what its tool still gave back by then.
-    """
+def ended_as(requested: Requested, ended: ToolOutcome | Refusal | None) -> ToolOutcome:
+    """The outcome of a call that was performed, refused or cut short, with what its tool still gave back by then."""
     outcome, call = ended or Refusal("interrupted", INTERRUPTED_CALL), requested.call
     if isinstance(outcome, Refusal):
         outcome = ToolOutcome.failed(call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule)
     if outcome.status == "interrupted":
         outcome = _with_value(outcome, requested.clock and requested.clock.kept)
-    outcome = replace(outcome, denials=(*requested.denials, *guard.network_denials))
-    guard.network_denials.clear()
-    if guard.repeated:
-        outcome = guard.repeated.compared(outcome)
-    elif (offer := guard.judge.offers.get(call.name)) and offer.tool.on_outcome:
+    return outcome
+
+
+def tell_tool(tool: Tool, outcome: ToolOutcome) -> None:
+    """Tell a tool that wants to know it how its call ended."""
+    if tool.on_outcome:
         try:
-            consult(f"{TOOL}{call.name}", offer.tool.on_outcome, call.args, outcome.status)
+            consult(f"{TOOL}{outcome.call.name}", tool.on_outcome, outcome.call.args, outcome.status)
         except Exception as error:  # third-party code, and nothing depends on it
             gate.debugging.tell_traceback(error)
-    seconds = time.monotonic() - requested.started - requested.waited
-    outcome = replace(outcome, duration_ms=round(seconds * 1000))
-    if guard.before_result:
-        await guard.before_result(outcome.value.wire())
-    guard.finish(outcome)
-    if guard.judge.hooks:
-        with guard.interrupt.scope():
-            await guard.judge.hooks.after(outcome, judged)
-    return outcome
 
 
 def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:

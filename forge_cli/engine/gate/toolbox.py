@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,11 +19,15 @@ from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
+from forge_cli.schema.config import parse_config
 from forge_cli.schema.tool import Tool, llm_tools
-from forge_cli.schema.toolset import Toolset
+from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
+    from forge_cli.engine.plugins.scan import Plugin
+    from forge_cli.files.worker import Worker
+    from forge_cli.schema.marks import Loc
 
 T = TypeVar("T")
 ORIGIN = 80
@@ -298,3 +303,42 @@ def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
     both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
     hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
     return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)
+
+
+class NamedToolset:
+    """A toolset that a worker names: its class, and where that comes from."""
+
+    def __init__(self, worker: Worker, name: str, cls: type[Toolset], plugin: Plugin) -> None:
+        self.name, self.cls, self.plugin = name, cls, plugin
+        self.where: Mark | None = worker.config.where("toolsets", name)
+        self._section: Any = worker.section("toolsets", name)
+        self.offers: dict[int, dict[str, tuple[Tool, Offer]]] = {}
+        """By the identity of its settings: what was offered of the tools that came so far."""
+        self._file = str(worker.path)
+
+    @cached_property
+    def configs(self) -> tuple[ToolsetConfig, ...]:
+        """Its section; a toolset that may be used several times takes a list of sections."""
+        listed = isinstance(self._section, list) and self.cls.repeatable
+        parts = self._section if listed else [{} if self._section is None else self._section]
+        return tuple(self._read(part, index if listed else None) for index, part in enumerate(parts))
+
+    def _read(self, part: Any, index: int | None) -> ToolsetConfig:
+        at: Loc = ("toolsets", self.name) if index is None else ("toolsets", self.name, index)
+        self.plugin.announce()
+        return parse_config(self.cls.Config, part, at=at, file=self._file)
+
+    def declared(self, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
+        """The class's own word on its settings, before it is opened: it tells what to protect."""
+        try:
+            title = toolset_title(self.name, self.plugin.source)
+            return [
+                each
+                for config in self.configs
+                for each in call_within(CALL_LIMIT, title, lambda config=config: list(declare(config, *args)))
+            ]
+        except ForgeError:
+            raise
+        except Exception as error:  # third-party code
+            what = f"{declare.__name__.removesuffix('_for')}() failed"
+            raise toolset_failure(self.name, self.plugin.source, None, what, error) from error

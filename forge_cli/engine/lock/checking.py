@@ -16,12 +16,12 @@ from pydantic import Field
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.locking import SECTIONS, LockEntry, LockError
 from forge_cli.core.notify import Notify
+from forge_cli.core.source import PYTHON
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.engine.lock.gather import PROJECT, WorkerParts, offered_parts, tool_entry
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.assemble import PYTHON
 from forge_cli.files.document import read_document
 from forge_cli.files.replace import replace_file
 from forge_cli.files.sources import Sources

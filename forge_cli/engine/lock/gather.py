@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 from forge_cli import engine
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.locking import LockEntry, files_below, hash_files, hash_of, spelled
-from forge_cli.core.source import OWN, canonical
-from forge_cli.engine.gate.toolbox import Toolbox
+from forge_cli.core.source import OWN, PYTHON, canonical
+from forge_cli.engine.gate.toolbox import NamedToolset, Toolbox
 from forge_cli.engine.plugins.distributions import find_distribution, requirements_of
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed, package_places
-from forge_cli.engine.runtime.assemble import PYTHON
-from forge_cli.engine.runtime.prepared import NamedToolset
 from forge_cli.files.home import forge_home
 from forge_cli.files.project import read_project
 from forge_cli.files.repository import guidance_files, repository_top

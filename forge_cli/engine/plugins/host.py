@@ -12,7 +12,7 @@ import pluggy
 from forge_cli import core
 from forge_cli.core import hookspecs
 from forge_cli.core.bounds import call_within, fault_text
-from forge_cli.core.errors import ExitCode, ForgeError, WorkerError
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.source import GROUP, OWN
 from forge_cli.core.text import cut, did_you_mean
@@ -37,7 +37,6 @@ from forge_cli.files.settings import import_timeout, organisation_policy
 from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 if TYPE_CHECKING:
-    from forge_cli.core.errors import Mark
     from forge_cli.core.executors import ExecutorFactory
     from forge_cli.core.hookspecs import Renderer
     from forge_cli.core.observers import Observer

@@ -15,7 +15,7 @@ from forge_cli.core.events import ToolStarted
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Diff
-from forge_cli.engine.gate.judge import Judged
+from forge_cli.engine.gate.steps import Judged
 from forge_cli.engine.replay.drift import (
     Drift,
     Likeness,

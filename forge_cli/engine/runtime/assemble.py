@@ -16,29 +16,28 @@ from msgspec.structs import replace
 
 from forge_cli import engine, sandbox
 from forge_cli.core.bounds import call_within, wait_within
-from forge_cli.core.errors import ForgeError, WorkerError
-from forge_cli.core.source import Source
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.source import PYTHON, Source
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
-from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure, toolset_title
+from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, toolset_failure, toolset_title
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, open_zones
-from forge_cli.schema.toolset import ToolsetEnv
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from forge_cli.core.errors import Mark
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.hooks import Hooks
     from forge_cli.engine.lock.checking import SessionLock
-    from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
+    from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.requests import WorkerRequests
     from forge_cli.engine.turns.limits import Budget
     from forge_cli.engine.turns.loop import Tally
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
     from forge_cli.sandbox.isolation.worker import WorkerProcesses
-    from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
     OpenProcesses = Callable[[type[WorkerProcesses], asyncio.TaskGroup], WorkerProcesses]
 
@@ -76,9 +74,6 @@ class LateProcesses:
             await self._tasks.__aexit__(kind, error, trace)
         else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
             await self._tasks.__aexit__(None, None, None)
-
-
-PYTHON = Source("local", "Python")
 
 
 def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
@@ -320,8 +315,16 @@ class Assembler(Struct, frozen=True, kw_only=True):
     def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
         if not self.folder.settings.hooks:
             return None
-        folder, bus = self.folder, self.controller.bus
-        return engine.hooks.Hooks(folder=folder, session=self.session, processes=open_processes(), bus=bus)
+        return engine.hooks.Hooks(
+            stated=self.folder.settings.hooks,
+            host=self.prepared.host,
+            home=self.prepared.home,
+            workspace=self.folder.workspace,
+            worker=self.prepared.worker.name,
+            session=self.session,
+            processes=open_processes(),
+            bus=self.controller.bus,
+        )
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:

@@ -19,7 +19,7 @@ from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import error_text
 from forge_cli.engine import runtime as parts
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.turns.loop import Loop
 from forge_cli.record.places import SessionLost

@@ -10,7 +10,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import StatusLevel, UsageError
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.text import cut, visible
-from forge_cli.engine.gate.judge import Caller, Refusal
+from forge_cli.engine.gate.steps import Caller, Refusal
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.log import read_readable
 from forge_cli.record.resume import read_past

@@ -18,7 +18,7 @@ from forge_cli.core.results import Text
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import VerdictAnswer, outlook_of, refused
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller, Judged, Refusal
+from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.prepared import PreparedWorker, protected_files

@@ -34,18 +34,17 @@ from forge_cli.engine.turns.loop import EnvironmentChange, Loop, Tally
 from forge_cli.engine.turns.window import Context, History
 from forge_cli.files.home import close_home
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import has_policy, untrusted_project
+from forge_cli.files.settings import Settings, has_policy, untrusted_project
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
-    from forge_cli.engine.gate.consent import ResumedCalls
     from forge_cli.engine.gate.guard import Delegate
+    from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.engine.runtime.prepared import PreparedFolder
     from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
-    from forge_cli.files.settings import Settings
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.secrets import Redactor
 
@@ -121,7 +120,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     prepared = spec.prepare()
     folder = prepared.within(spec.workspace or _own_workspace(spec.worker) or Path.cwd())
     settings = folder.settings
-    spec = folder.organisation.applied(spec) if folder.organisation else spec
+    spec = spec.required_by(folder.organisation)
     closed = close_home(prepared.home) if spec.is_root else None
     controller = ApprovalController(
         approval_mode_of(spec, settings),
@@ -341,4 +340,4 @@ def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ResumedCalls | None:
     parent = spec.parent.assembly.guard.judge.reopened if spec.parent else None
     if spec.past is None and parent is None:
         return None
-    return engine.gate.consent.ResumedCalls(spec.past, redactor.redact, parent)
+    return engine.gate.resumed.ResumedCalls(spec.past, redactor.redact, parent)

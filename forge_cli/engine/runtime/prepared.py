@@ -7,22 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from forge_cli import engine, files, sandbox
-from forge_cli.core.bounds import CALL_LIMIT, call_within
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.core.tool import digest_of
-from forge_cli.engine.gate.toolbox import toolset_failure, toolset_title
+from forge_cli.engine.gate.toolbox import NamedToolset
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.repository import Guidance, guidance_files
-from forge_cli.files.settings import load_settings, organisation_policy
-from forge_cli.files.worker import load_worker
+from forge_cli.files.settings import Settings, load_settings, organisation_policy
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox import zones
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import Config, parse_config
@@ -30,66 +29,19 @@ from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
-    from forge_cli.core.errors import Mark
     from forge_cli.core.zones import Zone
-    from forge_cli.engine.gate.offer import Offer
     from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.plugins.host import PluginHost
-    from forge_cli.engine.plugins.scan import Plugin
-    from forge_cli.files.settings import Settings
-    from forge_cli.files.worker import Worker
     from forge_cli.record.recorder import Sink
     from forge_cli.sandbox.files.consent import OwnFiles
     from forge_cli.sandbox.secrets import Redactor
     from forge_cli.sandbox.zones.config import SandboxConfig
-    from forge_cli.schema.marks import Loc
-    from forge_cli.schema.tool import Tool
-    from forge_cli.schema.toolset import ToolsetConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 UserPolicies = Callable[[str, type[Toolset]], Config | None]
 """By the name and the class of a toolset."""
-
-
-class NamedToolset:
-    """A toolset that a worker names: its class, and where that comes from."""
-
-    def __init__(self, worker: Worker, name: str, cls: type[Toolset], plugin: Plugin) -> None:
-        self.name, self.cls, self.plugin = name, cls, plugin
-        self.where: Mark | None = worker.config.where("toolsets", name)
-        self._section: Any = worker.section("toolsets", name)
-        self.offers: dict[int, dict[str, tuple[Tool, Offer]]] = {}
-        """By the identity of its settings: what was offered of the tools that came so far."""
-        self._file = str(worker.path)
-
-    @cached_property
-    def configs(self) -> tuple[ToolsetConfig, ...]:
-        """Its section; a toolset that may be used several times takes a list of sections."""
-        listed = isinstance(self._section, list) and self.cls.repeatable
-        parts = self._section if listed else [{} if self._section is None else self._section]
-        return tuple(self._read(part, index if listed else None) for index, part in enumerate(parts))
-
-    def _read(self, part: Any, index: int | None) -> ToolsetConfig:
-        at: Loc = ("toolsets", self.name) if index is None else ("toolsets", self.name, index)
-        self.plugin.announce()
-        return parse_config(self.cls.Config, part, at=at, file=self._file)
-
-    def declared(self, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
-        """The class's own word on its settings, before it is opened: it tells what to protect."""
-        try:
-            title = toolset_title(self.name, self.plugin.source)
-            return [
-                each
-                for config in self.configs
-                for each in call_within(CALL_LIMIT, title, lambda config=config: list(declare(config, *args)))
-            ]
-        except ForgeError:
-            raise
-        except Exception as error:  # third-party code
-            what = f"{declare.__name__.removesuffix('_for')}() failed"
-            raise toolset_failure(self.name, self.plugin.source, None, what, error) from error
 
 
 class PreparedFolder:
@@ -128,7 +80,9 @@ class PreparedFolder:
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
         """The sinks of a session's lines beside its log; none for one that is repeated."""
-        told = engine.hooks.followers(self, bus) if self.settings.hooks and not repeated else ()
+        told: Iterable[Sink] = ()
+        if self.settings.hooks and not repeated:
+            told = engine.hooks.followers(self.settings.hooks, self.worker.host, self.worker.home, bus)
         return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
 
     @cached_property

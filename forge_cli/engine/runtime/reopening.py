@@ -69,7 +69,7 @@ async def reopen_worker(
     """Open a worker again in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
     folder, controller = spec.prepare().within(old.folder.workspace), old.assembly.guard.controller
     mode = controller.mode
-    spec = folder.organisation.applied(spec) if folder.organisation else spec
+    spec = spec.required_by(folder.organisation)
     try:
         controller.mode = approval_mode_of(spec, folder.settings)
         assembly = await assemble_worker(spec, folder, controller, stack, notify, delegate, old.loop)

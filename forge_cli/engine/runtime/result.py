@@ -15,7 +15,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.interrupt import Ended, Interrupted, Parked, ResultStatus
 from forge_cli.core.messages import Usage
 from forge_cli.core.wire import both_spellings
-from forge_cli.engine.gate.judge import Refusal
+from forge_cli.engine.gate.steps import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
 

@@ -19,7 +19,7 @@ from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.execution import TOOL
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.engine.runtime.open_worker import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer

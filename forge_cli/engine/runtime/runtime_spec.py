@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -21,6 +21,7 @@ from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.places import new_session_id
 
 if TYPE_CHECKING:
+    from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.open_worker import OpenWorker
     from forge_cli.engine.turns.limits import Budget
@@ -140,3 +141,10 @@ class RuntimeSpec(Wiring):
             if self.output_schema is None and before is not None
             else self.output_schema
         )
+
+    def required_by(self, organisation: Organisation | None) -> RuntimeSpec:
+        """The session as an organisation wants it."""
+        if organisation is None:
+            return self
+        on_ask, read_only = organisation.required(self.on_ask, self.read_only)
+        return replace(self, on_ask=on_ask, read_only=read_only)

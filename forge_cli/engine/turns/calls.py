@@ -12,7 +12,7 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import COME_AGAIN, SKIPPED_AFTER_FAILURE, SKIPPED_CALL
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller, Judged
+from forge_cli.engine.gate.steps import Caller, Judged
 
 SIDE_BY_SIDE = 8
 MOST_CALLS = 200

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.interrupt import Ended, Interrupted
+from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
 from forge_cli.engine import turns
@@ -26,7 +26,6 @@ from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
-    from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.files.settings import ModelOptions
 
 MAX_REPEATS = 3

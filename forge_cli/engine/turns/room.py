@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,10 +14,7 @@ from forge_cli.core.messages import CallResult, Message, Summary, TurnEnd
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.engine.gate.offer import BYTES_A_TOKEN, text_tokens
 from forge_cli.engine.turns.summary import summary_message, transcript, verbatim_parts
-from forge_cli.engine.turns.window import CROWDED, size_of_result, tokens_in
-
-if TYPE_CHECKING:
-    from forge_cli.engine.turns.window import Ask, Context
+from forge_cli.engine.turns.window import CROWDED, Ask, Context, size_of_result, tokens_in
 
 ROOMY = 0.6
 """The share of a crowded window that may stay.

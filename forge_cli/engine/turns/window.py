@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ContextUsage
-from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec, TurnEnd
+from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec, TurnEnd, Usage
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine import turns
@@ -21,7 +21,6 @@ from forge_cli.sandbox.secrets import Redactor
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
-    from forge_cli.core.messages import Usage
 
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(sort_keys=True).encode

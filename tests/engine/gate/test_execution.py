@@ -8,8 +8,9 @@ import pytest
 
 from forge_cli import Tool
 from forge_cli.core import bounds
-from forge_cli.engine.gate import execution
-from forge_cli.engine.gate.execution import CallClock, perform
+from forge_cli.engine.gate import steps
+from forge_cli.engine.gate.execution import perform
+from forge_cli.engine.gate.steps import CallClock
 
 from ..conftest import OpenGate
 
@@ -79,7 +80,7 @@ async def test_a_tool_that_swallows_an_interrupt_is_abandoned(gate: OpenGate) ->
 
 
 async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "TIME_LIMIT", 0.02)
+    monkeypatch.setattr(steps, "TIME_LIMIT", 0.02)
 
     async def act() -> None:
         await anyio.sleep_forever()
@@ -92,7 +93,7 @@ async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, mon
 async def test_child_workers_count_in_a_limit_of_its_own_only(
     monkeypatch: pytest.MonkeyPatch, timeout: float | None, late: bool
 ) -> None:
-    monkeypatch.setattr(execution, "TIME_LIMIT", 0.02)
+    monkeypatch.setattr(steps, "TIME_LIMIT", 0.02)
     clock = CallClock(timeout)
 
     async def act() -> str:

@@ -1,6 +1,6 @@
 """The gate's order: exists, caller allowed, input valid, verdict, consent; and one result for every call.
 
-Covers forge_cli.engine.gate.judge.
+Covers forge_cli.engine.gate.judge, forge_cli.engine.gate.steps.
 """
 
 import threading
@@ -15,7 +15,7 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.results import Json, Text
 from forge_cli.core.source import ToolMode
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolCall
 from forge_cli.hooks import ManualExecution
 from forge_cli.testing import Project, call, calls

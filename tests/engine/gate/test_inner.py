@@ -17,7 +17,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, ToolResult, ToolStarted
 from forge_cli.core.results import Text
 from forge_cli.core.tool import Args, Preview
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import ManualExecution
 from tests.engine.conftest import ANY_TEXT, OpenGate, Recorded
@@ -190,7 +190,7 @@ async def test_waiting_for_consent_takes_no_time_of_the_outer_tool(
         await anyio.sleep(0.4)
         return ApprovalDecision(True)
 
-    monkeypatch.setattr("forge_cli.engine.gate.execution.TIME_LIMIT", 0.2)
+    monkeypatch.setattr("forge_cli.engine.gate.steps.TIME_LIMIT", 0.2)
     opened = gate(Recorded("inner").tool, Calling("inner").tool, answers=answer)
     with anyio.fail_after(60):
         assert (await opened("outer")).ok

@@ -11,7 +11,7 @@ import pytest
 from forge_cli import Effect, Tool, WorkerRuntime, load_worker
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.core.events import ApprovalDecided, SessionStart, TurnStart
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.replay.recording import read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.runtime.options import RunOptions

@@ -13,7 +13,7 @@ from forge_cli import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent, TurnStart
 from forge_cli.engine.gate import toolbox
-from forge_cli.engine.runtime import open_worker, prepared
+from forge_cli.engine.runtime import open_worker
 from forge_cli.testing import Project, Seen, call, calls
 
 from ...distributions import write_distribution
@@ -57,7 +57,7 @@ def moody(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     site = tmp_path / "site"
     write_distribution(site, "forge-tools-moody", ["moody = moody_plugin"])
     monkeypatch.syspath_prepend(str(site))
-    for module in (toolbox, prepared, open_worker):
+    for module in (toolbox, open_worker):
         monkeypatch.setattr(module, "CALL_LIMIT", 0.1)
     monkeypatch.setenv("FORGE_IMPORT_TIMEOUT", "0.1")
     project.write("worker.yaml", "name: w\ntoolsets: {moody: {}}\n")

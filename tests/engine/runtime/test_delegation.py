@@ -7,7 +7,7 @@ import pytest
 
 from forge_cli import ApprovalDecision, WorkerRuntime, load_worker
 from forge_cli.core.events import ApprovalDecided, WorkerUpdate
-from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolOutcome, Usage
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import call, calls, scripted_model

@@ -8,7 +8,7 @@ from forge_cli import ToolError, WorkerResult
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import TERMINATED, Ended, Interrupted, Parked
-from forge_cli.engine.gate.judge import Refusal
+from forge_cli.engine.gate.steps import Refusal
 from forge_cli.engine.runtime.result import Ending, answer_or_raise
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped

@@ -1,4 +1,7 @@
-"""Commands with a slash, and the arguments of tools, as people type them."""
+"""Commands with a slash, and the arguments of tools, as people type them.
+
+Covers forge_cli.schema.typed_args.
+"""
 
 import shlex
 
