@@ -31,7 +31,6 @@ class GrantRule(OnWire, frozen=True):
     """
 
     off_wire: ClassVar = ("key",)
-
     at: tuple[str, ...]
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
@@ -200,7 +199,6 @@ class JudgedPart(OnWire, frozen=True):
     """One part of a call that is judged by itself, such as a simple command of a command line."""
 
     off_wire: ClassVar = ("met",)
-
     text: str
     approval: str
     reason: str

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
-
-from msgspec import Struct
 
 StatusLevel = Literal["debug", "info", "warning", "error"]
 """Of what a person is told while a worker runs."""
@@ -33,7 +32,8 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-class Mark(Struct, frozen=True):
+@dataclass(frozen=True)
+class Mark:
     """A place in a file that somebody wrote; line and column count from 1."""
 
     file: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Literal
-
-from msgspec import Struct
 
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
@@ -17,12 +16,13 @@ OWN = "forge-workers"
 """The distribution of forge itself."""
 
 
-class Source(Struct, frozen=True):
+@dataclass(frozen=True)
+class Source:
     """The origin of a tool; shown to people, never branched on."""
 
     kind: SourceKind
     origin: str
-    distribution: str | None = None
+    distribution: str | None = field(default=None, compare=False)
     """The package that it is part of, or the file as the worker spells it."""
 
     def __str__(self) -> str:

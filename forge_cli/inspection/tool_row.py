@@ -81,7 +81,7 @@ def plugin_stamp(plugin: Plugin, known: dict[str, str]) -> str:
     package = plugin.value.partition(":")[0].partition(".")[0]
     if package not in known:
         known[package] = _digest([(file, file_stamp(file)) for file in _files_of(package)])
-    return _digest([asdict(plugin), __version__, known[package]])
+    return _digest([vars(plugin), __version__, known[package]])
 
 
 def _files_of(package: str) -> list[str]:

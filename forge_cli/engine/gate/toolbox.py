@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
@@ -155,7 +154,7 @@ class OpenToolset(Struct):
             problem = f"'{tool.name}' decides by its arguments; a worker can tighten its verdict, never loosen it"
             self.warn(config.approval.where("tools", tool.name), problem, notify)
         try:
-            offered = dataclasses.replace(
+            offered = replace(
                 tool,
                 name=prefixed(config.prefix, tool.name),
                 source=_with_origin(tool.source or self.source, tool.origin),

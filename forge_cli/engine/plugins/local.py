@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import GROUP, Source
@@ -26,10 +25,11 @@ if TYPE_CHECKING:
 PROJECT = "pyproject.toml"
 
 
-class LocalPlugin(Plugin, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class LocalPlugin(Plugin):
     """One that lies beside a worker; ``distribution`` is how the worker file spells it, ``version`` its content."""
 
-    code: LocalModule | LocalPackage
+    code: LocalModule | LocalPackage = field(kw_only=True)
 
     @property
     def is_local(self) -> bool:
@@ -64,7 +64,8 @@ class LocalPlugin(Plugin, frozen=True, kw_only=True):
         return self.distribution
 
 
-class LocalCode(Struct, frozen=True):
+@dataclass(frozen=True)
+class LocalCode:
     """A file or package whose hooks say what it offers; nothing of it is imported yet."""
 
     spelled: str

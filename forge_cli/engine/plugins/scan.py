@@ -7,14 +7,12 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
-from msgspec.structs import asdict
 
 from forge_cli import __version__, files
 from forge_cli.core.source import GROUP, OWN, Source, canonical
@@ -36,7 +34,8 @@ KINDS = {
 LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
 
 
-class Plugin(Struct, frozen=True):
+@dataclass(frozen=True)
+class Plugin:
     """An entry point of the group ``forge``; nothing of it is imported yet."""
 
     name: str
@@ -89,7 +88,7 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     if plugins is None:
         stamps = {entry: file_stamp(entry) for entry in path}
         plugins = _search(stamps)
-        _keep(file, {"path": path, "stamps": stamps, "plugins": [asdict(plugin) for plugin in plugins]})
+        _keep(file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
 
 
