@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
@@ -38,16 +37,15 @@ class CommandError(UsageError):
         self.column = column
 
 
-@dataclass(frozen=True)
-class ParsedCommand:
+class ParsedCommand(Struct, frozen=True):
     """``/tool git_push --branch main``: the name after the slash, the plain arguments, the options."""
 
     name: str
     args: tuple[str, ...] = ()
     options: Mapping[str, OptionValue] = field(default_factory=dict)
-    columns: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    columns: Mapping[str, int] = field(default_factory=dict)
     """The position of each option in the line."""
-    argv: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    argv: tuple[str, ...] = ()
     """The tokens behind the name."""
 
 
