@@ -41,4 +41,4 @@ def test_a_name_in_a_folder_counts_only_there() -> None:
 @each_row(("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)])
 def test_files_and_searches_agree_on_what_may_hold_secrets(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
-    assert IgnoreLevel().leaves_out(name.encode(), is_folder=False) is secret
+    assert IgnoreLevel().leaves_out(name.encode(), name.encode(), is_folder=False) is secret

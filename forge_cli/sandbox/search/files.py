@@ -103,7 +103,7 @@ class FileWalk:
     def _files(self) -> Iterator[bytes | None]:
         """Each file, and None for a folder that was listed."""
         if self._is_file:
-            if self._is_searched(self._start):
+            if self._is_searched(self._start, Path(os.fsdecode(os.path.join(self._root, self._start)))):
                 yield self._start
             return
         pending = [(self._start, True, IgnoreLevel.above_folder(self._root, self._start))]
@@ -112,7 +112,7 @@ class FileWalk:
             if is_folder:
                 pending += self._inside(path, level)
                 yield None
-            elif self._is_searched(path):
+            else:
                 yield path
 
     def _inside(self, folder: bytes, level: IgnoreLevel) -> list[tuple[bytes, bool, IgnoreLevel]]:
@@ -128,10 +128,10 @@ class FileWalk:
             level = level.enter(self._root, folder)
         prefix = folder + b"/" if folder else b""
         inside = [
-            (prefix + name, is_folder, level)
+            (path, is_folder, level)
             for name, is_folder, entry in entries
-            if (is_folder or (self._is_included(prefix + name) and entry.is_file(follow_symlinks=False)))
-            and not level.leaves_out(prefix + name, is_folder=is_folder)
+            if not level.leaves_out(path := prefix + name, name, is_folder=is_folder)
+            and (is_folder or (self._is_included(path) and self._is_searched(path, entry)))
         ]
         inside.sort(key=lambda each: each[0], reverse=True)
         return inside
@@ -139,14 +139,15 @@ class FileWalk:
     def _is_included(self, path: bytes) -> bool:
         return self._include.takes(path[len(self._start) + 1 :] if self._start else path)
 
-    def _is_searched(self, path: bytes) -> bool:
+    def _is_searched(self, path: bytes, entry: os.DirEntry[bytes] | Path) -> bool:
         try:
-            is_large = os.lstat(os.path.join(self._root, path)).st_size > SIZE_MAX
+            found = entry.stat(follow_symlinks=False)
         except OSError:
             return False
+        is_large = found.st_size > SIZE_MAX
         if is_large:
             self._left_out.append((LARGE, path))
-        return not is_large
+        return stat.S_ISREG(found.st_mode) and not is_large
 
 
 def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> FileList:
@@ -270,13 +271,13 @@ class IgnoreLevel(Struct, frozen=True):
             level = level.above
         return None
 
-    def leaves_out(self, path: bytes, *, is_folder: bool) -> bool:
+    def leaves_out(self, path: bytes, name: bytes, *, is_folder: bool) -> bool:
         """Whether a search goes past a file or folder; a hidden one only when a rule asks for it."""
-        name = path[path.rfind(b"/") + 1 :]
-        if name == b".git" or is_secret(os.fsdecode(name)):
+        is_hidden = name.startswith(b".")
+        if (is_hidden or not name.isascii()) and (name == b".git" or is_secret(os.fsdecode(name))):
             return True
-        ignored = self.ignores(path, is_folder=is_folder)
-        return name.startswith(b".") if ignored is None else ignored
+        ignored = self.ignores(path, is_folder=is_folder) if self.runs else None
+        return is_hidden if ignored is None else ignored
 
 
 def _read(path: bytes) -> tuple[IgnoreRun, ...]:

@@ -10,27 +10,23 @@ import json
 import os
 import re
 import sys
-from itertools import islice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_PIECE = 1 << 16
 
 
 def main() -> int:
     lines_max, pattern, *paths = sys.argv[1:]
-    expression = re.compile(pattern)
+    search = re.compile(pattern).search
     status = 0
     for path in paths:
         try:
-            with open(os.open(path, _READING), "rb") as file:
-                data = file.read()
+            data = read(path)
         except OSError:
             status = 2
             continue
-        if numbers := list(islice(matching_lines(expression, data), int(lines_max))):
+        lines = data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
+        if numbers := [number for number, line in enumerate(lines, 1) if search(line)][: int(lines_max)]:
             for number in numbers:
                 tell("match", line_number=number)
             tell("end", path={"text": path}, binary_offset=data.index(0) if 0 in data else None)
@@ -39,10 +35,13 @@ def main() -> int:
     return status
 
 
-def matching_lines(expression: re.Pattern[str], data: bytes) -> Iterator[int]:
-    """The numbers of the lines that match."""
-    lines = data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
-    return (number for number, line in enumerate(lines, 1) if expression.search(line))
+def read(path: str) -> bytes:
+    """Most files are small: an object for each would take longer than the search."""
+    descriptor = os.open(path, _READING)
+    try:
+        return b"".join(iter(lambda: os.read(descriptor, _PIECE), b""))
+    finally:
+        os.close(descriptor)
 
 
 def tell(kind: str, **data: object) -> None:
