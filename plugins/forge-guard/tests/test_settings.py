@@ -70,6 +70,25 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
     assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
 
 
+@pytest.mark.parametrize("place", ["--project", "--user"])
+def test_an_empty_folder_outlives_what_was_installed_in_it(machine: Machine, place: str) -> None:
+    """Neither the project nor the home goes, though nothing else is in them."""
+    empty = machine.project / "a" / "b"
+    machine.project, machine.home = empty / "project", empty / "home"
+    machine.project.mkdir(parents=True)
+    machine.home.mkdir()
+    machine.extra["FORGE_HOME"] = str(machine.project.parent / "forge")
+    named = place.removeprefix("--")
+    for tool in ("claude", "codex", "gemini", "opencode"):
+        machine.forge("guard", "install", tool, place)
+        (row,) = machine.forge("guard", "status", tool, place).splitlines()[1:]
+        assert row.split()[:3] == [tool, named, "asks"]
+        machine.forge("guard", "uninstall", tool, place)
+    assert [path.name for path in machine.project.iterdir()] == []
+    assert [path for path in machine.home.rglob("*") if path.is_file()] == []
+    assert machine.home.is_dir()
+
+
 def test_on_a_terminal_nothing_is_written_without_a_yes(machine: Machine) -> None:
     """The policy and the hook are two files, and two questions."""
     files, seen = (machine.policy, machine.settings("claude")), []

@@ -33,10 +33,11 @@ def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOpt
     target, file = _target(tool, project, user)
     policy = policy_file()
     if not policy.exists():
-        _change(policy, "", default_policy())
+        _change(policy, "", default_policy(), policy.parent)
     load_worker(policy)
     before = target.read(file)
-    if target.is_installed(before) or not _change(file, before, target.installed(before)):
+    within = target.folder(project=project)
+    if target.is_installed(before) or not _change(file, before, target.installed(before), within):
         typer.echo(f"{tool} asks forge already: {file}")
     if target.told:
         typer.echo(target.told)
@@ -47,23 +48,28 @@ def uninstall(tool: ToolArgument, *, project: ProjectOption = False, user: UserO
     """Take the hook of a tool away; the policy stays."""
     target, file = _target(tool, project, user)
     before = target.read(file)
-    if not _change(file, before, target.removed(before)):
+    if not _change(file, before, target.removed(before), target.folder(project=project)):
         typer.echo(f"{tool} does not ask forge: {file}")
 
 
 @app.command()
 def status(
     tool: Annotated[str | None, typer.Argument(metavar="|".join(TARGETS), help="Only this tool.")] = None,
+    *,
+    project: Annotated[bool, typer.Option("--project", help="Only the settings of this folder.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="Only your own settings.")] = False,
 ) -> None:
     """Say which tools ask forge, and by which policy."""
     policy = policy_file()
     typer.echo(f"policy    {policy}{'' if policy.exists() else ' (not there: forge guard install writes it)'}")
     for target in [_named(tool)] if tool else TARGETS.values():
-        for project in (False, True):
-            file = target.file(project=project)
+        for place in ("user", "project"):
+            if project != user and place != ("project" if project else "user"):
+                continue
+            file = target.file(project=place == "project")
             text = target.read(file)
             stands = "asks" if target.is_installed(text) else "outdated" if target.removed(text) != text else "-"
-            typer.echo(f"{target.tool:9} {'project' if project else 'user':8} {stands:9} {file}")
+            typer.echo(f"{target.tool:9} {place:8} {stands:9} {file}")
 
 
 @app.command()
@@ -88,7 +94,7 @@ def _target(tool: str, project: bool, user: bool) -> tuple[Target, Path]:
     return target, target.file(project=project)
 
 
-def _change(file: Path, before: str, after: str) -> bool:
+def _change(file: Path, before: str, after: str, within: Path) -> bool:
     """Show a change of a file, and make it; on a terminal a person says whether."""
     if before == after:
         return False
@@ -98,6 +104,6 @@ def _change(file: Path, before: str, after: str) -> bool:
     typer.echo("".join(lines), nl=False)
     if sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Write it?"):
         raise typer.Exit(1)
-    write_settings(file, after)
+    write_settings(file, after, within)
     typer.echo(f"{'written to' if after.strip() else 'removed'} {file}")
     return True

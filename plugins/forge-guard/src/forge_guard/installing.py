@@ -40,11 +40,14 @@ class Target:
 
     def file(self, *, project: bool) -> Path:
         """The settings that are meant."""
+        return self.folder(project=project) / (self.project if project else self.user.partition("/")[2])
+
+    def folder(self, *, project: bool) -> Path:
+        """The folder around them that is not ours to remove."""
         if project:
-            return Path.cwd() / self.project
+            return Path.cwd()
         named = os.environ.get(self.home) if self.home else None
-        own, _, rest = self.user.partition("/")
-        return Path(named) / rest if named else Path.home() / own / rest
+        return Path(named or Path.home() / self.user.partition("/")[0])
 
     def read(self, file: Path) -> str:
         """The text of the settings; nothing where there are none."""
@@ -162,12 +165,12 @@ TARGETS = {
 }
 
 
-def write_settings(file: Path, text: str) -> None:
-    """Write settings in one piece; those that hold nothing any more are removed."""
+def write_settings(file: Path, text: str, within: Path) -> None:
+    """Write settings in one piece; those that hold nothing any more go, with empty folders below ``within``."""
     if not text.strip():
         file.unlink(missing_ok=True)
         with suppress(OSError):  # folders that hold something, or are others'
-            for folder in file.parents:
+            for folder in file.parents[: len(file.relative_to(within).parts) - 1]:
                 folder.rmdir()
         return
     file.parent.mkdir(parents=True, exist_ok=True)
