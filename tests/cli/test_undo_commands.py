@@ -57,6 +57,18 @@ def own(folder: Path) -> dict[str, object]:
     return {name: said for name, said in tree(folder).items() if name != "script.yaml"}
 
 
+@pytest.mark.parametrize("zones", ["[]", "[{name: code, path: ., mode: ro}]"])
+def test_a_command_runs_where_there_is_nothing_that_it_may_write(builder: Project, cli, zones: str) -> None:
+    builder.write(
+        "worker.yaml",
+        f"name: reader\nmodel: script:script.yaml\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{}}}}\n",
+    )
+    script(builder, calls(shell("cat app.py; touch new")), "{result}")
+    done = cli("run", "worker.yaml", "go", "-p", "-y")
+    assert (done.code, "one\ntwo\n" in done.out) == (0, True), done
+    assert not (builder.folder / "new").exists()
+
+
 def test_what_a_command_did_is_undone(builder: Project, cli) -> None:
     before = own(builder.folder)
     work(builder, cli, calls(shell("sh build.sh")))

@@ -61,6 +61,7 @@ class Copies(Struct, frozen=True, dict=True):
 
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for zone in self.zones:
             self._make_folders(zone)
         roots = {str(zone): zone.stat().st_ino for zone in self.zones}
