@@ -351,6 +351,21 @@ def test_a_child_that_is_swapped_after_the_check_does_not_run(clerk: Project) ->
     assert "the child worker 'checker' (./checker.yaml) changed" in done.stderr, done.stderr
 
 
+def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(project: Project, cli: Cli) -> None:
+    project.write("kid.yaml", "name: kid\nlock: required\nmodel: script:kid.script.yaml\n")
+    project.write("kid.script.yaml", "turns: [{text: kid ran}]\n")
+    project.write("worker.yaml", "name: parent\nmodel: script:script.yaml\ntoolsets: {workers: {allowed: [kid]}}\n")
+    project.write("script.yaml", 'turns: [{calls: [{tool: kid, input: {input: go}}]}, {text: "{result}"}]\n')
+    told = []
+    for step in ("", "lock", "edit"):
+        if step == "lock":
+            assert cli("lock", "kid.yaml").code == 0
+        elif step == "edit":
+            edit(project, "kid.yaml", "required", "required  # now")
+        told.append(cli("run", "worker.yaml", "go", "-y", "-p").out)
+    assert ["there is no kid.lock" in told[0], told[1], "not what was locked" in told[2]] == [True, "kid ran\n", True]
+
+
 def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
     """The server says that its list changed: what is new, renamed, or changed by a character that nobody sees."""
     made = [{"tool": f"notes__{name}", "input": {}} for name in ("late", "look", "seek", "find", "read")]

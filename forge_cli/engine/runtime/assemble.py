@@ -162,9 +162,11 @@ class Assembler(Struct, frozen=True, kw_only=True):
     async def assemble(self) -> Assembly:
         if self.folder.organisation:
             self.folder.organisation.check_mode(self.controller.mode)
-        lock = self.parent.lock if self.parent else self.folder.lock if self.make_zones else None
-        if lock and self.parent:
+        lock = self.parent.lock if self.parent else None
+        if lock:
             lock.check_child(self.worker)
+        elif self.make_zones:
+            lock = self.folder.lock
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
         places, at_hand, home = self._open_zones(), TaskAtHand(), self.prepared.home
