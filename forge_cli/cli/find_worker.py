@@ -23,11 +23,17 @@ def find_worker(name: str) -> str:
     return _find(name, runs=False, interactive=False)
 
 
-def find_trusted_worker(name: str, *, interactive: bool) -> str:
-    """The path of a worker that is about to run; one of the working directory's own needs trust."""
+def find_trusted_worker(name: str, *, interactive: bool, chosen: bool = True) -> str:
+    """The path of a worker that is about to run; one of the working directory's own needs trust.
+
+    So does a path that the person has not ``chosen``.
+    """
     if "FORGE_TRUST" in os.environ:
         cli.ask_trust.trust_by_hash(Path.cwd())
-    return _find(name, runs=True, interactive=interactive)
+    path = _find(name, runs=True, interactive=interactive)
+    if not chosen and path == name:
+        cli.trusted_workers.check_unnamed(path, interactive=interactive)
+    return path
 
 
 def _find(name: str, *, runs: bool, interactive: bool) -> str:

@@ -24,7 +24,7 @@ SHOWN = 9
 def offer_talk() -> list[str]:
     """The arguments with which ``forge`` alone begins to talk; none where no model is ready, or the user declines.
 
-    A folder's ``worker.yaml`` may bring code, and the user has not named it: forge asks first.
+    The user has not named a folder's ``worker.yaml``: forge asks first.
     """
     if not is_interactive():
         return []
@@ -39,7 +39,7 @@ def offer_talk() -> list[str]:
         name = load_worker(FOLDERS_OWN).name
         if ask(f"Talk to {name}? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
             return []
-    return ["chat", named, *chosen]
+    return ["chat", *chosen]
 
 
 def _ready_model(named: str) -> list[str] | None:

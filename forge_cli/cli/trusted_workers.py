@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from forge_cli.cli.ask_trust import show_file
@@ -14,9 +14,9 @@ from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.text import nearest, visible
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES, NamedWorker, is_path, is_sentence
-from forge_cli.files.trust import TrustError, TrustStore, file_digests
+from forge_cli.files.trust import TrustError, TrustStore, file_digests, worker_files
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.worker_grants import grants_of, lines_of_grants
+from forge_cli.inspection.worker_grants import Grant, grants_of, lines_of_grants
 
 
 def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool) -> NamedWorker:
@@ -29,32 +29,54 @@ def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool
     if trust.holds(first) or (interactive and _agrees(first, trust)):
         return first
     if others:
-        warn(f"{_shown(first)} is not trusted; '{first.name}' is the {others[0].origin} worker instead")
+        warn(f"{os.path.relpath(first.path)} is not trusted; '{first.name}' is the {others[0].origin} worker instead")
         return others[0]
     if runs:
-        hint = f"read it, then answer the question on a terminal, or name the file: {_shown(first)}"
-        raise TrustError(f"{_shown(first)} comes with this folder and is not trusted", hint=hint)
+        raise _untrusted(first.path)
     return first
+
+
+def check_unnamed(path: str, *, interactive: bool) -> None:
+    """Ask for trust in the folder's own worker where the person named none; one that grants itself nothing needs none.
+
+    A yes is kept until one of its files changes.
+    """
+    worker, trust = load_worker(path), TrustStore(forge_home())
+    grants = grants_of(worker, Path.cwd())
+    read = {file: file.read_bytes() for file in sorted(worker_files(worker)) if file.is_file()}
+    if not grants or all(trust.holds_file(file, content) for file, content in read.items()):
+        return
+    changes = {file: before for file in read if (before := trust.kept_text(file)) is not None}
+    if not interactive or not _wants(worker.path, changes, grants):
+        raise _untrusted(worker.path)
+    for file, content in read.items():
+        trust.add_file(file, content)
 
 
 def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
     """Ask on the terminal; a yes is kept until one of the worker's files changes."""
-    digests, changes = file_digests(worker), trust.changes(worker)
-    lines = lines_of_grants(grants_of(load_worker(worker.path), Path.cwd()))
-    since = "changed since it was trusted" if changes else "is not trusted yet"
-    sys.stderr.write(f"{visible(_shown(worker))} comes with this folder and {since}.\n")
-    for name, before in changes.items():
-        path = worker.root / name
-        show_file(path, "a file of it", before, path.read_bytes() if path.is_file() else b"")
-    sys.stderr.writelines(f"{visible(line)}\n" for line in ["", *lines] if changes or line)
-    agreed = ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
+    digests = file_digests(worker)
+    changes = {worker.root / name: before for name, before in trust.changes(worker).items()}
+    agreed = _wants(worker.path, changes, grants_of(load_worker(worker.path), Path.cwd()))
     if agreed:
         trust.add(worker, digests)
     return agreed
 
 
-def _shown(worker: NamedWorker) -> str:
-    return os.path.relpath(worker.path)
+def _wants(path: Path, changes: Mapping[Path, str | None], grants: list[Grant]) -> bool:
+    """Show what a worker grants itself, and what changed since it was trusted, and ask."""
+    since = "changed since it was trusted" if changes else "is not trusted yet"
+    sys.stderr.write(f"{visible(os.path.relpath(path))} comes with this folder and {since}.\n")
+    for file, before in changes.items():
+        show_file(file, "a file of it", before, file.read_bytes() if file.is_file() else b"")
+    sys.stderr.writelines(f"{visible(line)}\n" for line in ["", *lines_of_grants(grants)] if changes or line)
+    return ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
+
+
+def _untrusted(path: Path) -> TrustError:
+    shown = os.path.relpath(path)
+    hint = f"read it, then answer the question on a terminal, or name the file: {shown}"
+    return TrustError(f"{shown} comes with this folder and is not trusted", hint=hint)
 
 
 def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:

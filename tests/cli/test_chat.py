@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from forge_cli.core.errors import ExitCode
+
 from ..deadline import deadline
 
 SAY = 'turns: [{text: "Hello {task}."}, {text: "Again {task}."}, {text: "And {task}."}]\n'
@@ -110,3 +112,17 @@ def test_without_a_worker_it_is_that_of_the_folder_else_coder(project, own: bool
     assert (done.returncode, done.stdout) == (0, "Hello, you!\n"), done.stderr
     (log,) = (project.home / "sessions").glob("*.jsonl")
     assert json.loads(log.read_text().splitlines()[0])["worker"] == ("mine" if own else "coder")
+
+
+def test_the_folders_worker_runs_no_code_before_it_is_named_or_trusted(project) -> None:
+    project.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
+    project.write("tools.py", 'open("ran", "w")\n\ndef add(a: int) -> int:\n    """Add."""\n    return a\n')
+    project.write(
+        "worker.yaml", "name: mine\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./tools.py, tools: [add]}}\n"
+    )
+    done = project.forge("chat", stdin="you\n")
+    assert (done.returncode, done.stdout) == (ExitCode.UNTRUSTED, ""), done
+    assert done.stderr.startswith("forge: worker.yaml comes with this folder and is not trusted\n")
+    assert not (project.folder / "ran").exists()
+    assert project.forge("chat", "worker.yaml", stdin="you\n").stdout == "Hello, you!\n"
+    assert (project.folder / "ran").exists()

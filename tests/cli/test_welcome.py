@@ -88,6 +88,8 @@ def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer:
     screen = terminal()
     screen.expect("Talk to writer? [Y/n] > ")
     screen.type(answer)
+    screen.expect("Use it, until one of its files changes? [y]es, [n]o > ")
+    screen.type("y\n")
     screen.expect("Ctrl+D leaves.")
     screen.expect("> ")
     screen.type("you\n")
@@ -95,6 +97,28 @@ def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer:
     screen.expect("> ")
     screen.type("\x04")
     assert screen.end() == 0
+
+
+def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(terminal, writer) -> None:  # noqa: F811
+    """Asked once, and again after a change."""
+    writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
+    worker = writer.folder / "worker.yaml"
+    worker.write_text(
+        "name: writer\nmodel: script:script.yaml\ntoolsets: {shell: {approval: {default: preApproved}}}\n"
+    )
+    for asked in ("not trusted yet", "", "changed since it was trusted"):
+        if asked.startswith("changed"):
+            worker.write_text(worker.read_text() + "description: new\n")
+        screen = terminal("chat")
+        if asked:
+            screen.expect(f"worker.yaml comes with this folder and is {asked}" if asked == "not trusted yet" else asked)
+            screen.expect("Use it, until one of its files changes? [y]es, [n]o > ")
+            screen.type("y\n")
+        screen.expect("Ctrl+D leaves.")
+        assert ("Use it" in screen.seen) is bool(asked)
+        screen.expect("> ")
+        screen.type("\x04")
+        assert screen.end() == 0
 
 
 def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, writer) -> None:  # noqa: F811

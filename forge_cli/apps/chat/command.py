@@ -64,13 +64,13 @@ def chat(
     options: SessionOptions,
 ) -> None:
     """Talk with a worker."""
-    worker = default_worker() if worker is None else worker
+    chosen, worker = worker is not None, default_worker() if worker is None else worker
     options.check()
     interactive = is_interactive()
     if interactive and not options.model and not options.session.resumes and model_of(worker) is None:
         options = replace(options, model=pick_model())
     offer_trust(options.workspace)
-    path = find_trusted_worker(worker, interactive=interactive)
+    path = find_trusted_worker(worker, interactive=interactive, chosen=chosen)
     asked = options.chosen(path, worker, interactive=interactive)
     with data_output() as out:
         code = carried_out(asked, talk, out)
