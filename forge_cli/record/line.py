@@ -15,7 +15,7 @@ from forge_cli import core
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, ApprovalDecided, Event
-from forge_cli.core.wire import JsonObject, Unreadable, camel_case
+from forge_cli.core.wire import JsonObject, Unreadable
 from forge_cli.files.places import place_of
 
 if TYPE_CHECKING:
@@ -200,28 +200,6 @@ class Line(Struct, frozen=True):
     def _text(self, key: str) -> str:
         value = self.data.get(key)
         return value if isinstance(value, str) else ""
-
-
-def beginning(kind: type[Event]) -> bytes:
-    """The part that every line of an event has in a file, and no text can have: from its type to its first key."""
-    first = camel_case(next(name for name in kind.__struct_fields__ if name != "origin"))
-    return f', "type": "{kind.type}", "{first}": '.encode()
-
-
-def beginning_at_root(kind: type[Event], payload: str = "") -> bytes:
-    """The same for lines of the root worker; ``payload`` is the beginning of the JSON that follows."""
-    return f'"depth": 0, "type": "{kind.type}"{payload}'.encode()
-
-
-def line_at(data: bytes, place: int) -> Line | None:
-    """The line around a place of a log; None where that is not a whole one."""
-    end = data.find(b"\n", place) if place >= 0 else -1
-    if end < 0:
-        return None
-    try:
-        return Line.read(data[data.rfind(b"\n", 0, place) + 1 : end])
-    except BadLine:
-        return None
 
 
 def _seal(data: JsonObject, after: Line | None, prove: Prove | None = None) -> str:

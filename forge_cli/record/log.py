@@ -12,7 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.events import VERSION
+from forge_cli.core.events import VERSION, Event
+from forge_cli.core.wire import camel_case
 from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
@@ -210,3 +211,25 @@ def _named(name: str, files: Sequence[Path]) -> list[Path]:
 def random_end(session: str) -> str:
     """The part that tells a session from all others; its id for one that is called otherwise."""
     return session.rpartition("-")[2]
+
+
+def beginning(kind: type[Event]) -> bytes:
+    """The part that every line of an event has in a file, and no text can have: from its type to its first key."""
+    first = camel_case(next(name for name in kind.__struct_fields__ if name != "origin"))
+    return f', "type": "{kind.type}", "{first}": '.encode()
+
+
+def beginning_at_root(kind: type[Event], payload: str = "") -> bytes:
+    """The same for lines of the root worker; ``payload`` is the beginning of the JSON that follows."""
+    return f'"depth": 0, "type": "{kind.type}"{payload}'.encode()
+
+
+def line_at(data: bytes, place: int) -> Line | None:
+    """The line around a place of a log; None where that is not a whole one."""
+    end = data.find(b"\n", place) if place >= 0 else -1
+    if end < 0:
+        return None
+    try:
+        return Line.read(data[data.rfind(b"\n", 0, place) + 1 : end])
+    except BadLine:
+        return None

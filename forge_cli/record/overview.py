@@ -29,8 +29,8 @@ from forge_cli.core.wire import Unreadable, clean_text, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
-from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
-from forge_cli.record.log import session_files
+from forge_cli.record.line import BadLine, Line
+from forge_cli.record.log import beginning, beginning_at_root, line_at, session_files
 from forge_cli.record.places import holder, sessions_folder
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, named_workers
 from forge_cli.files.regular import read_regular
 from forge_cli.record.answers import leave_answer
-from forge_cli.record.line import Line, line_at
-from forge_cli.record.log import Log, check_log, read_session
+from forge_cli.record.line import Line
+from forge_cli.record.log import Log, check_log, line_at, read_session
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.places import holder
 from forge_cli.record.proof import Proofs, key_file

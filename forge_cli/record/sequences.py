@@ -13,7 +13,8 @@ from msgspec import Struct
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.files.regular import read_regular
-from forge_cli.record.line import BadLine, Line, beginning
+from forge_cli.record.line import BadLine, Line
+from forge_cli.record.log import beginning
 from forge_cli.record.state import CallState, SessionState
 
 SHELL = ("shell", "exec_command")

@@ -20,7 +20,8 @@ from forge_cli.core.events import Event, MessageEvent, SessionStart, StatusEvent
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
 from forge_cli.events import Attachment, Line, Message, ToolCall
-from forge_cli.record.line import BadLine, beginning, beginning_at_root, line_at
+from forge_cli.record.line import BadLine
+from forge_cli.record.log import beginning, beginning_at_root, line_at
 from forge_cli.results import DisplayHints, FileContent, FileList
 
 from ..lines import CHILD, lines_of

@@ -6,9 +6,11 @@ The only module of the gate that sets time limits to the code of tools: for a ca
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -18,6 +20,7 @@ from forge_cli.core.context import ToolContext, executing
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT, Args
 from forge_cli.engine.gate.steps import GRACE, CallClock, Judged, Performed
+from forge_cli.schema.tool_fields import is_async
 
 T = TypeVar("T")
 TOOL = "the tool "
@@ -70,6 +73,18 @@ async def perform_tool(judged: Judged, make_context: Callable[[], ToolContext], 
 def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:
     """Ask code of a tool about a call, before or after it; it gets a copy of the args."""
     return bounds.call_within(bounds.CALL_LIMIT, what, function, deepcopy(args), *more)
+
+
+async def ask(what: str, function: Callable[..., Any], args: Args, *more: Any, code: Any = None) -> Any:
+    """The same for code that may take long: what is not forge's own, or calls ``code`` that is not, is in a thread."""
+    call = partial(function, deepcopy(args), *more)
+    said = call() if bounds.is_of_forge(code or function) or is_async(function) else bounds.run_in_thread(call)
+
+    async def answer() -> Any:
+        found = await said
+        return await found if inspect.isawaitable(found) else found
+
+    return await perform_within(bounds.CALL_LIMIT, what, answer) if inspect.isawaitable(said) else said
 
 
 async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:

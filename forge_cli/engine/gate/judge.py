@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,14 +11,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.bounds import CALL_LIMIT, fault_text
+from forge_cli.core.bounds import fault_text
 from forge_cli.core.calls import TOO_DEEP, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.text import nearest, visible
 from forge_cli.core.tool import Args
 from forge_cli.engine import gate
-from forge_cli.engine.gate.execution import consult, perform_within
+from forge_cli.engine.gate.execution import ask, consult
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import SILENT, as_verdict
 from forge_cli.engine.gate.steps import AnyCaller, Caller, Judged, Refusal
@@ -89,7 +88,7 @@ class Judge(Struct, frozen=True, kw_only=True):
         args, bound_to = _valid(offer.tool, call), f"{self.worker} {self.setting}"
         if self.read_only and not offer.tool.fits_read_only:
             return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller, bound_to)
-        judged = Judged(call, offer, args, self._places(offer.tool, args), SILENT, caller, bound_to)
+        judged = Judged(call, offer, args, await self._places(offer.tool, args), SILENT, caller, bound_to)
         changed_first = sorted(judged.places, key=lambda path: not path.use.access.changes)
         said, own, target = [path.verdict for path in changed_first], None, None
         if all(verdict.approval is not Approval.BLOCKED for verdict in said):
@@ -121,12 +120,13 @@ class Judge(Struct, frozen=True, kw_only=True):
             raise Refusal("blocked", f"{call.name} can only be called by {who}", by="tool")
         return offer
 
-    def _places(self, tool: Tool, args: Args) -> tuple[JudgedPath, ...]:
+    async def _places(self, tool: Tool, args: Args) -> tuple[JudgedPath, ...]:
         """The places of the declared paths, each with what its zone says; one that cannot be used refuses the call."""
         if not tool.has_paths:
             return ()
         try:
-            uses = tool.paths(args) if tool.touches is None else consult(f"the tool {tool.name}", tool.paths, args)
+            asked = f"the tool {tool.name}"
+            uses = await ask(asked, tool.paths, args, code=tool.touches) if tool.touches else tool.paths(args)
             return tuple([self.sandbox.judge_use(use) for use in dict.fromkeys(uses)])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
@@ -149,10 +149,7 @@ class Judge(Struct, frozen=True, kw_only=True):
             )
             try:
                 more = [context] if positional_count(said) == 2 else []
-                said = consult(f"the check of {tool.name}", said, judged.args, *more)
-                if inspect.isawaitable(said):
-                    answer = said
-                    said = await perform_within(CALL_LIMIT, f"the check of {tool.name}", lambda: answer)
+                said = await ask(f"the check of {tool.name}", said, judged.args, *more)
             except ToolError:
                 raise
             except Exception as error:  # third-party code: no failure in it may open the gate

@@ -1,6 +1,7 @@
 """One execution of a tool, whatever it does to the task that it runs in."""
 
 import asyncio
+import threading
 from typing import Any
 
 import anyio
@@ -77,6 +78,28 @@ async def test_a_tool_that_swallows_an_interrupt_is_abandoned(gate: OpenGate) ->
     assert [outcome.status for outcome in outcomes] == ["interrupted"]
     deaf.over.set()
     await bounds.ABANDONED[0]
+
+
+async def test_a_check_that_never_answers_asks_and_holds_nothing(gate: OpenGate, monkeypatch) -> None:
+    """Neither the event loop nor the process waits for code that is not async."""
+    monkeypatch.setattr(bounds, "CALL_LIMIT", 0.05)
+    over = threading.Event()
+
+    def held(*_: object) -> bool:
+        return over.wait(60)
+
+    def act() -> str:
+        return "done"
+
+    with anyio.fail_after(30):
+        try:
+            checked = await gate(Tool.from_function(act, needs_approval=held))("act")
+            assert (checked.status, over.is_set()) == ("denied", False)
+            touching = await gate(tool_of(act, touches=held))("act")
+            late = "act does not say which paths it touches: the tool act did not end within 0.05 seconds"
+            assert (touching.status, touching.error) == ("error", late)
+        finally:
+            over.set()
 
 
 async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, monkeypatch: pytest.MonkeyPatch) -> None:
