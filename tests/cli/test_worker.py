@@ -98,6 +98,47 @@ def test_a_worker_that_is_not_there(cli, tester, words: list[str]) -> None:
     assert done.err.startswith(f"forge: {words[0]}")
 
 
+UNSOUND = {
+    "output_schema: ./nope.json": "nope.json cannot be read: there is no such file",
+    "output_schema: {type: nope}": "output schema: $.type is not valid JSON Schema",
+    "model: nope:x": "there is no model provider 'nope'",
+    "model: script:nope.yaml": "nope.yaml: no such file",
+    "toolsets: {custom: {module: ./no.py, tools: [x]}}": "there is no file ",
+    "plugins: [./grim.py]\ntoolsets: {grim: {}}": "it cannot say its instructions: RuntimeError: no words",
+    "sandbox: {zones: [{name: etc, path: /etc, mode: ro}]}\ntoolsets: {filesystem: {}}": "",
+}
+
+
+GRIM = """
+from forge_cli import Toolset, hookimpl
+
+class Grim(Toolset):
+    name = "grim"
+    async def tools(self):
+        return []
+    def instructions(self):
+        raise RuntimeError("no words")
+
+@hookimpl
+def forge_toolsets():
+    return [Grim]
+"""
+
+
+def test_what_would_fail_in_a_run_is_said_of_a_worker_and_of_those_that_it_may_call(cli, project) -> None:
+    """A zone of a child outside of those of its parent is refused, though the child by itself is sound."""
+    project.write("grim.py", GRIM)
+    project.write("parent.yaml", "name: parent\ntoolsets: {workers: {allowed: [kid]}}\n")
+    failures = []
+    for text, said in UNSOUND.items():
+        project.write("kid.yaml", f"name: kid\n{text}\n")
+        for file, problem in (("kid.yaml", said), ("parent.yaml", said or "outside the zones of the parent worker")):
+            done = cli("worker", "check", file)
+            if done.code != (3 if problem else 0) or problem not in done.err:
+                failures.append((file, text, done))
+    assert failures == []
+
+
 def test_warnings_go_to_standard_error_and_do_not_fail_it(cli, project) -> None:
     project.write("w.yaml", "name: w\ntoolsets:\n  filesystem: {approval: {tools: {read_file: preApproved}}}\n")
     done = cli("worker", "check", "w.yaml")

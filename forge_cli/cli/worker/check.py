@@ -16,10 +16,14 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
+from forge_cli.engine.turns.environment import wanted_output
+from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
-from forge_cli.files.worker import load_worker
+from forge_cli.files.trust import with_children
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.left_out import servers_left_out
 from forge_cli.inspection.model_names import check_model, check_script
@@ -81,9 +85,11 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     found = load_worker(path)
     counts, odd = in_loop(partial(inspect, examine, path, str(folder), worker=path, folder=folder))
     toolsets, tools, unseen = counts
-    if odd:
-        sys.stderr.write(f"warning: {visible(odd)}\n")
-    check_script(found, folder)
+    for sentence in odd:
+        sys.stderr.write(f"warning: {visible(sentence)}\n")
+    for each in with_children(found):
+        check_script(each, folder)
+        wanted_output(each)
     return {
         "worker": found.name,
         "toolsets": toolsets,
@@ -92,11 +98,26 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     }, grants_of(found, folder)
 
 
-async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], str | None]:
-    """How many toolsets and tools the worker has, and servers never seen; and what is odd about its model."""
-    worker, bus = load_worker(path), EventBus()
+async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
+    """How many toolsets and tools the worker has, and servers never seen; and what is odd about models.
+
+    The workers that it may call are opened as it would open them.
+    """
+    bus, odd = EventBus(), list[str]()
     warn_of_events(bus)
-    async with opened(worker, workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
-        box = assembly.toolbox
-        counts = len(box.toolsets), len(box.offers), servers_left_out(box)
-    return counts, check_model(worker, Path(workspace))
+    open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
+
+    async def look(worker: Worker, parent: Assembly | None, above: tuple[Path, ...]) -> tuple[int, int, list[str]]:
+        async with open_worker(worker, parent=parent) as assembly:
+            box = assembly.toolbox
+            for each in box.toolsets:
+                each.instructions()
+            odd.extend(filter(None, [check_model(worker, Path(workspace))]))
+            for entry in allowed_by(worker.section("toolsets", "workers")):
+                child = find_allowed(worker.folder, entry, None)
+                if child.path.resolve() not in above:
+                    await look(child, assembly, (*above, child.path.resolve()))
+            return len(box.toolsets), len(box.offers), servers_left_out(box)
+
+    worker = load_worker(path)
+    return await look(worker, None, (worker.path.resolve(),)), odd
