@@ -141,7 +141,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         return {name: jsonable(getattr(value, name), depth) for name in value.__struct_fields__}
     if hasattr(value, "model_dump"):
         return jsonable(value.model_dump(), depth)
-    return _shown(value)
+    return own_text(value)
 
 
 def plain_json(value: Any, levels: int = NESTING) -> Any:
@@ -179,14 +179,14 @@ def decode_text(data: bytes) -> str:
 def error_text(error: BaseException) -> str:
     """An error of third-party code in one sentence: its type and what it says."""
     with suppress(Exception):  # third-party code: what an exception says is a method of its class
-        if message := _shown(error).strip():
+        if message := own_text(error).strip():
             return f"{type(error).__name__}: {message}"
     return type(error).__name__
 
 
-def _shown(value: Any) -> str:
-    """The text that an object gives of itself, without its address."""
-    return clean_text(re.sub(r" at 0x[0-9a-f]+", "", str(value)))
+def own_text(value: Any) -> str:
+    """The text that an object gives of itself, without its address and the name that forge gave its module."""
+    return clean_text(re.sub(r" at 0x[0-9a-f]+|\bforge_local_[0-9a-f]+\.", "", str(value)))
 
 
 def read(kind: type[T], data: Any) -> T:

@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from forge_cli.schema import own_thread as own_thread
     from forge_cli.schema import problems as problems
     from forge_cli.schema import signature as signature
+    from forge_cli.schema import unfit as unfit
 
 __getattr__ = lazy_modules(__name__)

@@ -21,14 +21,14 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from forge_cli import schema as room
 from forge_cli.core.errors import InvalidInput, SchemaError
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, own_text
 from forge_cli.schema.fields import subschemas
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _field(function: Callable[..., Any], parameter: inspect.Parameter, text: str
     try:
         info = FieldInfo.from_annotated_attribute(hint, default)
     except PydanticUserError as error:
-        raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {_first_line(error)}") from None
+        raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {first_line(error)}") from None
     if info.default is None:
         hint = _or_none(hint)
     alias = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or parameter.name
@@ -256,7 +256,7 @@ def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(value, type) and issubclass(value, BaseModel)
 
 
-class _Generator(GenerateJsonSchema):
+class Describing(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
     def encode_default(self, dft: Any) -> Any:
@@ -280,9 +280,9 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
             f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"
         )
     try:
-        generated = model.model_json_schema(by_alias=True, schema_generator=_Generator)
+        generated = model.model_json_schema(by_alias=True, schema_generator=Describing)
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        raise SchemaError(_undescribable(model, error)) from None
+        raise SchemaError(room.unfit.undescribable(model, error)) from None
     for schema in subschemas(generated):
         schema.pop("title", None)
         if schema.get("writeOnly") or not _is_json(schema.get("default")):
@@ -302,19 +302,8 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _undescribable(model: type[BaseModel], error: Exception) -> str:
-    names = model.parameter_names if issubclass(model, SignatureModel) else {}
-    for field, info in model.model_fields.items():
-        try:
-            TypeAdapter[Any](info.rebuild_annotation()).json_schema(schema_generator=_Generator)
-        except (PydanticUserError, PydanticUndefinedAnnotation):
-            remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
-            return f"{model.__name__}: '{names.get(field, field)}' ({info.annotation!r}) has no JSON Schema; {remedy}"
-    return f"{model.__name__}: {_first_line(error)}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def first_line(error: Exception) -> str:
+    return own_text(error).splitlines()[0]
 
 
 def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:

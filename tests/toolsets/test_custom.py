@@ -350,6 +350,19 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             ["f"],
             "TOOLS:3:1: cannot be imported: SchemaError: f: manual must be 'llm', 'manual' or 'both'",
         ),
+        (
+            "class Own: ...\ndef f(d: list[Own]): ...\n",
+            ["f"],
+            "WORKER:3:3: toolsets.custom: the tool 'f' is unsound: f: 'd' (list[Own]) has no JSON Schema; "
+            "use a type that JSON can carry, or define f_schema",
+        ),
+        pytest.param(
+            "from typing import TypedDict\nclass Own(TypedDict): ...\ndef f(d: Own): ...\n",
+            ["f"],
+            "WORKER:3:3: toolsets.custom: the tool 'f' is unsound: f: 'd' (<class 'Own'>) has a TypedDict of typing; "
+            "before Python 3.12, import it from typing_extensions",
+            marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes either"),
+        ),
         ("def f() -> int: return 1\n", ["f", "f"], "WORKER:3:3: toolsets.custom: it offers two tools called 'f'"),
     ],
 )
