@@ -19,6 +19,8 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
+from ..listener import Listener
+
 
 @pytest.fixture(autouse=True)
 def _clean_imports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +187,16 @@ def test_a_new_session_has_a_new_toolset(project: Project) -> None:
     worker(project, TOOLSET, "Counter")
     assert outcome(project, "up").value == Json(1)
     assert outcome(project, "up").value == Json(1)
+
+
+@pytest.mark.parametrize("name", ["Counter", "LISTED", "NAMED"])
+def test_every_session_has_the_instructions_of_a_toolset(project: Project, name: str) -> None:
+    said = "def instructions(self): return f'Count for {self.env.worker}.'"
+    worker(project, f"{TOOLSET}\n    {said}\nLISTED, NAMED = [Counter], {{'a': [Counter]}}\n", name)
+    for _ in range(2):
+        model = Listener()
+        project.run(model=model)
+        assert [text.partition("\n\n")[0] for text in model.system] == ["Count for w."]
 
 
 # --- what a function says of itself
