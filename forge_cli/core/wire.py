@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial, reduce
@@ -133,7 +133,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         return {clean_text(str(key)): jsonable(item, depth) for key, item in value.items()}
     if isinstance(value, Set):
         return sorted((jsonable(item, depth) for item in value), key=repr)
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence | ValuesView):
         return [jsonable(item, depth) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
@@ -141,6 +141,8 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         return {name: jsonable(getattr(value, name), depth) for name in value.__struct_fields__}
     if hasattr(value, "model_dump"):
         return jsonable(value.model_dump(), depth)
+    if isinstance(value, Iterator | AsyncIterator):
+        raise ValueError(f"a {type(value).__name__} may never end; return a list of its items")
     return own_text(value)
 
 

@@ -71,7 +71,7 @@ class ModuleTools(Offering):
 
     @property
     def names(self) -> list[str]:
-        return offerable_names(self.module)
+        return room.offerable.offerable_names(self.module)
 
     async def tools(self) -> Sequence[Tool]:
         return [tool for name in self.names for tool in await self.tools_named(name)]
@@ -93,20 +93,6 @@ class ModuleAdapter:
     @hookimpl
     def forge_toolsets(self) -> list[type[Toolset]]:
         return [type("LocalTools", (ModuleTools,), {"name": "local", "module": self._module})]
-
-
-def offerable_names(module: ModuleType) -> list[str]:
-    """The names in a module that could be listed under ``tools:``."""
-    return sorted(
-        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
-    )
-
-
-def _offerable(thing: Any, module: ModuleType) -> bool:
-    if isinstance(thing, Tool):
-        return True
-    own = getattr(thing, "__module__", None) == module.__name__
-    return own and not is_hook(thing) and (inspect.isfunction(thing) or is_toolset(thing))
 
 
 def is_hook(thing: Any) -> bool:
@@ -131,10 +117,9 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
 
 
 def _from_function(function: Any, name: str, schema: Any) -> Tool:
-    if schema is not None and not isinstance(schema, dict) and not room.signature.is_model(schema):
-        kind = type(schema).__name__
-        raise SchemaError(f"the schema of '{name}' must be a pydantic model or a JSON Schema dict, not a {kind}")
     try:
+        if schema is not None:
+            room.unfit.check_schema(function, schema)
         return Tool.from_function(function, schema=schema)
     except SchemaError as error:
-        raise SchemaError(f"'{name}' cannot be a tool: {error}") from None
+        raise SchemaError(f"'{name}' cannot be a tool: {room.unfit.reason(function, error)}") from None

@@ -1,4 +1,7 @@
-"""The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong."""
+"""The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong.
+
+Covers forge_cli.schema.offering, forge_cli.schema.offerable and forge_cli.schema.unfit.
+"""
 
 import sys
 from pathlib import Path
@@ -122,6 +125,20 @@ def test_a_function_without_hints_and_a_schema_beside_it(project: Project, schem
     worker(project, f"def add(a, b):\n    'Add.'\n    return a + b\n{schema}", "add")
     assert outcome(project, "add", a=1).value == Json(3)
     assert outcome(project, "add", a="x").status == "invalid"
+
+
+@pytest.mark.parametrize("more", ["**more", "a, **more"])
+def test_a_schema_may_name_what_a_function_takes_by_any_name(project: Project, more: str) -> None:
+    module = f"def f({more}): return more\nf_schema = {{'type': 'object', 'properties': {{'a': {{}}, 'zzz': {{}}}}}}\n"
+    worker(project, module, "f")
+    assert outcome(project, "f", a=1, zzz=2).value in (Json({"zzz": 2}), Json({"a": 1, "zzz": 2}))
+
+
+@pytest.mark.parametrize("returned", ["(n for n in range(3))", "map(str, [1])", "{'a': [agen()]}"])
+def test_a_result_that_may_never_end_is_an_error(project: Project, returned: str) -> None:
+    worker(project, f"async def agen():\n    yield 1\ndef f() -> object: return {returned}\n", "f")
+    result = outcome(project, "f")
+    assert (result.status, str(result.error).endswith("may never end; return a list of its items")) == ("error", True)
 
 
 def test_the_schema_beside_a_function_decides_over_its_hints(project: Project) -> None:
@@ -326,7 +343,8 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "def f(a): ...\nf_schema = 'a: int'\n",
             ["f"],
-            "WORKER:5:13: tools.py: the schema of 'f' must be a pydantic model or a JSON Schema dict, not a str",
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema must be a pydantic model or a JSON Schema dict, "
+            "not a str",
         ),
         (
             "def f(a): ...\nf_schema = fSchema = {}\n",
@@ -342,8 +360,43 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "double = lambda n: 2 * n\ndouble_schema = {'type': 'object'}\n",
             ["double"],
-            "WORKER:5:13: tools.py: 'double' cannot be a tool: '<lambda>' is not a name for a tool: "
-            "use 1 to 64 letters, digits, '_' and '-'",
+            "WORKER:5:13: tools.py: 'double' cannot be a tool: it is a lambda, which has no name and no type hints; "
+            "define it with def",
+        ),
+        (
+            "def f(a: int): ...\nf_schema = {'type': 'object', 'properties': {'a': {}, 'zzz': {}}}\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema has 'zzz', which f does not take; it takes: a",
+        ),
+        (
+            "from forge_cli import ToolContext\nfrom pydantic import BaseModel\n"
+            "class fSchema(BaseModel):\n    here: int\ndef f(here: ToolContext): ...\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema has 'here', which f does not take; "
+            "it takes: nothing",
+        ),
+        (
+            "def f(a, b=1): ...\nf_schema = {'type': 'object', 'properties': {}}\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema lacks 'a', which f needs; add it, or give it",
+        ),
+        (
+            "def f(n: int = 3):\n    yield n\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: f must not yield, since a tool has one result; return a list",
+        ),
+        (
+            "from forge_cli import Toolset, tool\n"
+            "class Kit(Toolset):\n    @tool\n    async def f(self):\n        yield 1\n",
+            ["Kit"],
+            "WORKER:5:13: tools.py: f must not yield, since a tool has one result; return a list",
+        ),
+        (
+            "from forge_cli import Tool\nasync def run(args, context):\n    yield 1\n"
+            "f = Tool(name='f', description='', input_schema={'type': 'object'}, execute=run)\n",
+            ["f"],
+            "TOOLS:4:1: cannot be imported: SchemaError: f: execute must not yield, since a tool has one result; "
+            "return a list",
         ),
         (
             "import json\nimport nonexistent_module_x\n",
