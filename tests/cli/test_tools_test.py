@@ -244,6 +244,23 @@ def test_one_function_that_can_be_no_tool_does_not_hide_the_others(cli, project:
     assert found["unsound", "loads"][1].startswith("toolsets.custom: the tool 'unsound' is unsound: ")
 
 
+POINTS = """
+from typing import Annotated, NamedTuple
+from pydantic import Field
+class Point(NamedTuple):
+    x: int
+def plot(at: Annotated[Point, Field(description="Where")]) -> int:
+    "Plot."
+    return at.x
+"""
+
+
+def test_a_named_tuple_may_refuse_a_value_by_its_fields(cli, project: Project) -> None:
+    project.write("tools.py", POINTS)
+    done = cli("tools", "test", "./tools.py")
+    assert (done.code, done.out) == (0, "ok      plot: schema, description, parameters, timeout, input\n")
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("text", "said"),
