@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial, reduce
@@ -133,7 +133,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         return {clean_text(str(key)): jsonable(item, depth) for key, item in value.items()}
     if isinstance(value, Set):
         return sorted((jsonable(item, depth) for item in value), key=repr)
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence | ValuesView):
         return [jsonable(item, depth) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
@@ -141,7 +141,9 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         return {name: jsonable(getattr(value, name), depth) for name in value.__struct_fields__}
     if hasattr(value, "model_dump"):
         return jsonable(value.model_dump(), depth)
-    return _shown(value)
+    if isinstance(value, Iterator | AsyncIterator):
+        raise ValueError(f"a {type(value).__name__} may never end; return a list of its items")
+    return own_text(value)
 
 
 def plain_json(value: Any, levels: int = NESTING) -> Any:
@@ -179,14 +181,14 @@ def decode_text(data: bytes) -> str:
 def error_text(error: BaseException) -> str:
     """An error of third-party code in one sentence: its type and what it says."""
     with suppress(Exception):  # third-party code: what an exception says is a method of its class
-        if message := _shown(error).strip():
+        if message := own_text(error).strip():
             return f"{type(error).__name__}: {message}"
     return type(error).__name__
 
 
-def _shown(value: Any) -> str:
-    """The text that an object gives of itself, without its address."""
-    return clean_text(re.sub(r" at 0x[0-9a-f]+", "", str(value)))
+def own_text(value: Any) -> str:
+    """The text that an object gives of itself, without its address and the name that forge gave its module."""
+    return clean_text(re.sub(r" at 0x[0-9a-f]+|\bforge_local_[0-9a-f]+\.", "", str(value)))
 
 
 def read(kind: type[T], data: Any) -> T:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation, field_validator
+from pydantic_core import PydanticCustomError
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import Mark, WorkerError
@@ -48,6 +49,17 @@ class ApprovalSection(Config):
     """Whether a person is asked, or the answer is always no, or always yes."""
 
 
+class WorkerApproval(ApprovalSection):
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _consent_is_personal(cls, mode: Any) -> Any:
+        if mode == ApprovalMode.APPROVE_ALL.value:
+            raise ValueError("a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml")
+        if mode not in (None, "interactive", "auto_deny"):
+            raise PydanticCustomError("mode", "Input should be 'interactive' or 'auto_deny'")
+        return mode
+
+
 class WorkerConfig(Config):
     """A worker file."""
 
@@ -61,7 +73,7 @@ class WorkerConfig(Config):
     """PROVIDER:MODEL, or an alias of one."""
     limits: Limits = Field(default_factory=Limits.empty)
     """Limits at which the work ends even if the model would continue."""
-    approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
+    approval: WorkerApproval = Field(default_factory=WorkerApproval.empty)
     """The answer to a call that asks: by a person, always yes or always no."""
     agents_md: bool | None = None
     """Whether AGENTS.md joins the instructions; by default if it is trusted."""
@@ -83,13 +95,6 @@ class WorkerConfig(Config):
     """Whether it runs only as its lock says."""
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
     """The toolsets of the worker, by name, and no others."""
-
-    @field_validator("approval")
-    @classmethod
-    def _consent_is_personal(cls, section: ApprovalSection) -> ApprovalSection:
-        if section.mode is ApprovalMode.APPROVE_ALL:
-            raise ValueError("a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml")
-        return section
 
     @field_validator("output_schema", mode="before")
     @classmethod

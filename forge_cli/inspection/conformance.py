@@ -143,10 +143,11 @@ def _input(tool: Tool) -> Iterator[str]:
 
 
 def _refuses(tool: Tool, args: dict[str, Any], field: str) -> bool:
-    """Because of that field: other fields may be missing as well."""
+    """Because of that field, or of something in it: other fields may be missing as well."""
     try:
         tool.schema.validate(args)
     except InvalidInput as error:
-        named = (problem for problem in error.problems if problem.startswith(field) or f"'{field}'" in problem)
-        return any(named) or len(error.problems) > _MANY
+        places = [f"'{field}{end}" for end in "'.["]
+        named = any(each.startswith(field) or any(place in each for place in places) for each in error.problems)
+        return named or len(error.problems) > _MANY
     return False

@@ -67,8 +67,8 @@ class Config(BaseModel):
 ConfigT = TypeVar("ConfigT", bound=Config)
 
 
-def parse_config(cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | None = None) -> ConfigT:
-    """Read ``data``, which stands at ``at`` in its file; what is wrong with it becomes one sentence with a mark."""
+def parse_config(cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | Mark | None = None) -> ConfigT:
+    """Read ``data``, which stands at ``at`` in ``file``; what is wrong with it becomes one sentence with a mark."""
     try:
         return cls.model_validate(data)
     except ValidationError as error:

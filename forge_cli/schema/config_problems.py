@@ -29,7 +29,7 @@ def unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
     return {"key": key, "problem": f"unknown key '{cut(key, SHOWN, 'middle')}'; {remedy}"}
 
 
-def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | None) -> WorkerError:
+def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | Mark | None) -> WorkerError:
     """The problem that pydantic found, with the mark of its place."""
     loc = tuple(step for step in error["loc"] if not (isinstance(step, str) and "[" in step))
     context = error.get("ctx", {})
@@ -39,7 +39,8 @@ def sentence(error: ErrorDetails, data: Any, at: Loc, file: str | None) -> Worke
         mark = where_in(data, loc)
     place = dotted((*at, *loc))
     return WorkerError(
-        mark or (Mark(file) if file else None), f"{place}: {_problem(error)}" if place else _problem(error)
+        mark or (Mark(file) if isinstance(file, str) else file),
+        f"{place}: {_problem(error)}" if place else _problem(error),
     )
 
 
@@ -56,6 +57,8 @@ def _problem(error: ErrorDetails) -> str:
             wanted = "be true or false"
         case "string_too_short" | "too_short" if not error["input"]:
             return "must not be empty"
+        case _ if not _SUBJECT.match(message):
+            return message
         case _:
             wanted = (
                 _UNABLE.sub("", _SUBJECT.sub("", message)).replace("a valid int", "an int").replace("a valid ", "a ")

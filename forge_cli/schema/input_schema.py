@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
-_OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
+OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
 class InputSchema(Struct, frozen=True, eq=False, dict=True):
@@ -123,5 +123,5 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
 
 
 def _closed(schema: JsonObject) -> JsonObject:
-    closing = {} if _OPEN & schema.keys() else {"additionalProperties": False}
+    closing = {} if OPEN & schema.keys() else {"additionalProperties": False}
     return {"properties": {}, **schema, **closing}

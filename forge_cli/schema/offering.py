@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import cached_property
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -14,34 +14,42 @@ from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import GROUP
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv, is_toolset
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 
 
-async def tools_from(
-    thing: Any, name: str, *, env: ToolsetEnv, stack: AsyncExitStack, schema: Any = None
-) -> Sequence[Tool]:
-    """The tools that ``thing`` stands for; ``name`` is what the worker calls it, and ``stack`` closes what is opened.
+class Offering(Toolset):
+    """A toolset of what Python code offers; the toolsets among that live as long as it does, and it speaks for them."""
 
-    What cannot be a tool is a SchemaError that says why.
-    """
-    if isinstance(thing, Tool):
-        return [thing]
-    if is_toolset(thing):
-        toolset = await stack.enter_async_context(thing(_no_settings(thing, name), env))
-        return list(await toolset.tools())
-    if inspect.isroutine(thing):
-        return [_from_function(thing, name, schema)]
-    if isinstance(thing, dict):
-        found = [(str(key), await tools_from(item, str(key), env=env, stack=stack)) for key, item in thing.items()]
-        return [replace(tool, name=key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
-    if isinstance(thing, list | tuple):
-        labelled = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
-        several = [await tools_from(item, label, env=env, stack=stack) for item, label in labelled]
-        return [tool for tools in several for tool in tools]
-    raise SchemaError(f"'{name}' is neither a function nor a tool, but a {type(thing).__name__}")
+    @cached_property
+    def _inner(self) -> list[Toolset]:
+        return []
+
+    def instructions(self) -> str | None:
+        return "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None
+
+    async def open(self, toolset: Toolset) -> Toolset:
+        """Open a toolset that is closed with this one."""
+        self._inner.append(await self.stack.enter_async_context(toolset))
+        return self._inner[-1]
+
+    async def tools_from(self, thing: Any, name: str, schema: Any = None) -> Sequence[Tool]:
+        """The tools that ``thing`` stands for, which the worker calls ``name``; else a SchemaError that says why."""
+        if isinstance(thing, Tool):
+            return [thing]
+        if is_toolset(thing):
+            return list(await (await self.open(thing(_no_settings(thing, name), self.env))).tools())
+        if inspect.isroutine(thing):
+            return [_from_function(thing, name, schema)]
+        if isinstance(thing, dict):
+            found = [(str(key), await self.tools_from(item, str(key))) for key, item in thing.items()]
+            return [replace(tool, name=key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
+        if isinstance(thing, list | tuple):
+            labelled = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
+            return [tool for item, label in labelled for tool in await self.tools_from(item, label)]
+        raise SchemaError(f"'{name}' is neither a function nor a tool, but a {type(thing).__name__}")
 
 
-class GivenTools(Toolset):
+class GivenTools(Offering):
     """Functions, tools, and lists of them that a program gives a worker."""
 
     name = "python"
@@ -52,18 +60,18 @@ class GivenTools(Toolset):
 
     async def tools(self) -> Sequence[Tool]:
         if "_found" not in vars(self):
-            self._found = await tools_from(list(self._things), "tools", env=self.env, stack=self.stack)
+            self._found = await self.tools_from(list(self._things), "tools")
         return self._found
 
 
-class ModuleTools(Toolset):
+class ModuleTools(Offering):
     """The tools of a module of plain functions: each public name that can be a tool, made when it is asked for."""
 
     module: ClassVar[ModuleType]
 
     @property
     def names(self) -> list[str]:
-        return offerable_names(self.module)
+        return room.offerable.offerable_names(self.module)
 
     async def tools(self) -> Sequence[Tool]:
         return [tool for name in self.names for tool in await self.tools_named(name)]
@@ -73,8 +81,7 @@ class ModuleTools(Toolset):
         thing = getattr(self.module, name)
         if is_hook(thing):
             raise SchemaError(f"'{name}' is a hook, which forge calls itself, and not a tool")
-        schema = _schema_beside(self.module, name)
-        return await tools_from(thing, name, env=self.env, stack=self.stack, schema=schema)
+        return await self.tools_from(thing, name, _schema_beside(self.module, name))
 
 
 class ModuleAdapter:
@@ -86,20 +93,6 @@ class ModuleAdapter:
     @hookimpl
     def forge_toolsets(self) -> list[type[Toolset]]:
         return [type("LocalTools", (ModuleTools,), {"name": "local", "module": self._module})]
-
-
-def offerable_names(module: ModuleType) -> list[str]:
-    """The names in a module that could be listed under ``tools:``."""
-    return sorted(
-        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
-    )
-
-
-def _offerable(thing: Any, module: ModuleType) -> bool:
-    if isinstance(thing, Tool):
-        return True
-    own = getattr(thing, "__module__", None) == module.__name__
-    return own and not is_hook(thing) and (inspect.isfunction(thing) or is_toolset(thing))
 
 
 def is_hook(thing: Any) -> bool:
@@ -124,10 +117,9 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
 
 
 def _from_function(function: Any, name: str, schema: Any) -> Tool:
-    if schema is not None and not isinstance(schema, dict) and not room.signature.is_model(schema):
-        kind = type(schema).__name__
-        raise SchemaError(f"the schema of '{name}' must be a pydantic model or a JSON Schema dict, not a {kind}")
     try:
+        if schema is not None:
+            room.unfit.check_schema(function, schema)
         return Tool.from_function(function, schema=schema)
     except SchemaError as error:
-        raise SchemaError(f"'{name}' cannot be a tool: {error}") from None
+        raise SchemaError(f"'{name}' cannot be a tool: {room.unfit.reason(function, error)}") from None

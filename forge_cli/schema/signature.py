@@ -8,27 +8,17 @@ import json
 import re
 from itertools import pairwise
 from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Optional,
-    TypeGuard,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from forge_cli import schema as room
 from forge_cli.core.errors import InvalidInput, SchemaError
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, own_text
 from forge_cli.schema.fields import subschemas
 
 if TYPE_CHECKING:
@@ -106,8 +96,17 @@ def keyword_args(instance: BaseModel) -> dict[str, Any]:
 
 
 def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
-    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true."""
-    return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
+    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true.
+
+    A field that no model declares is refused at any depth, unless the model there allows it.
+    """
+    text = json.dumps(args)
+    try:
+        return model.model_validate_json(text, strict=True, by_alias=True, extra="forbid")
+    except ValidationError as error:
+        if not room.problems.are_taken(error, args, model_schema(model)):
+            raise
+    return model.model_validate_json(text, strict=True, by_alias=True)
 
 
 def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
@@ -183,7 +182,7 @@ def _field(function: Callable[..., Any], parameter: inspect.Parameter, text: str
     try:
         info = FieldInfo.from_annotated_attribute(hint, default)
     except PydanticUserError as error:
-        raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {_first_line(error)}") from None
+        raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {first_line(error)}") from None
     if info.default is None:
         hint = _or_none(hint)
     alias = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or parameter.name
@@ -256,7 +255,7 @@ def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(value, type) and issubclass(value, BaseModel)
 
 
-class _Generator(GenerateJsonSchema):
+class Describing(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
     def encode_default(self, dft: Any) -> Any:
@@ -280,13 +279,15 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
             f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"
         )
     try:
-        generated = model.model_json_schema(by_alias=True, schema_generator=_Generator)
+        generated = model.model_json_schema(by_alias=True, schema_generator=Describing)
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        raise SchemaError(_undescribable(model, error)) from None
+        raise SchemaError(room.unfit.undescribable(model, error)) from None
     for schema in subschemas(generated):
         schema.pop("title", None)
         if schema.get("writeOnly") or not _is_json(schema.get("default")):
             schema.pop("default", None)
+        if "properties" in schema:
+            schema.setdefault("additionalProperties", False)
     top = generated
     if "$ref" in generated:
         top = {**generated["$defs"][generated["$ref"].rpartition("/")[2]], "$defs": generated["$defs"]}
@@ -302,19 +303,8 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _undescribable(model: type[BaseModel], error: Exception) -> str:
-    names = model.parameter_names if issubclass(model, SignatureModel) else {}
-    for field, info in model.model_fields.items():
-        try:
-            TypeAdapter[Any](info.rebuild_annotation()).json_schema(schema_generator=_Generator)
-        except (PydanticUserError, PydanticUndefinedAnnotation):
-            remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
-            return f"{model.__name__}: '{names.get(field, field)}' ({info.annotation!r}) has no JSON Schema; {remedy}"
-    return f"{model.__name__}: {_first_line(error)}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def first_line(error: Exception) -> str:
+    return own_text(error).splitlines()[0]
 
 
 def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:

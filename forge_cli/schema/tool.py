@@ -29,6 +29,8 @@ from forge_cli.schema.tool_fields import (
     ManualExecution,
     in_pool,
     read_fields,
+    read_one,
+    refuse_generator,
     rename_options,
 )
 
@@ -179,13 +181,14 @@ class Tool:
         What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
         function that is not async, in a thread of its choice.
         """
-        context_name = _context_parameter(function)
+        context_name = context_parameter(function)
         hidden = {context_name} if context_name else set()
         model = schema if schema is not None else room.signature.signature_model(function, skip=hidden)
+        name = getattr(function, "__name__", type(function).__name__)
+        read_one(name, function, refuse_generator)
         given: dict[str, Any] = {
-            "name": getattr(function, "__name__", type(function).__name__),
-            "description": room.signature.describe(function)
-            or f"Custom tool: {getattr(function, '__name__', 'a function')}",
+            "name": name,
+            "description": room.signature.describe(function) or f"Custom tool: {name}",
             "input_schema": model,
             "execute": FunctionCall(function, model, context_name, in_thread or in_pool),
             **getattr(function, OPTIONS, {}),
@@ -194,7 +197,7 @@ class Tool:
         return cls(**given)
 
 
-def _context_parameter(function: Callable[..., Any]) -> str | None:
+def context_parameter(function: Callable[..., Any]) -> str | None:
     """The parameter that wants the ToolContext, by its annotation."""
     try:
         hints = typing.get_type_hints(function)

@@ -40,7 +40,7 @@ class ManualExecution(Struct, frozen=True):
     category: str | None = None
 
     def __post_init__(self) -> None:
-        force_setattr(self, "mode", _read_one("mode", self.mode, _mode))
+        force_setattr(self, "mode", read_one("mode", self.mode, _mode))
 
 
 def approval_named(word: str) -> Approval | None:
@@ -56,14 +56,14 @@ def read_fields(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         read = {
-            name: _read_one(name, value, READERS[name]) if name in READERS else value for name, value in given.items()
+            name: read_one(name, value, READERS[name]) if name in READERS else value for name, value in given.items()
         }
         return _without_short_forms(read)
     except SchemaError as error:
         raise SchemaError(f"{tool}: {error}") from None
 
 
-def _read_one(name: str, value: Any, read: Reader) -> Any:
+def read_one(name: str, value: Any, read: Reader) -> Any:
     try:
         return read(value)
     except SchemaError as error:
@@ -240,12 +240,18 @@ def as_call(function: Any) -> Callable[..., Any]:
     """An ``execute`` or a ``preview`` as an async function of ``(args, context)``; any other shape is a SchemaError."""
     if isinstance(function, FunctionCall | PlainCall):
         return function
+    refuse_generator(function)
     if not callable(function):
         raise SchemaError(f"must be a function of (args, context), not {function!r}")
     taken = positional_count(function)
     if taken is None:
         raise SchemaError("must take (args, context), or (args)")
     return function if taken == 2 and is_async(function) else PlainCall(function, taken == 2)
+
+
+def refuse_generator(function: Any) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SchemaError("must not yield, since a tool has one result; return a list")
 
 
 def is_async(function: Any) -> bool:

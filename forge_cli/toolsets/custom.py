@@ -17,7 +17,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.sources import importable_beside
-from forge_cli.schema.offering import ModuleAdapter, ModuleTools
+from forge_cli.schema.offering import ModuleAdapter, ModuleTools, Offering
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 
@@ -44,7 +44,7 @@ _shared: dict[tuple[str, tuple[str, ...]], _Loaded] = {}
 """By file and names: to make the tools takes a sixth of the time of a short session."""
 
 
-class CustomToolset(Toolset):
+class CustomToolset(Offering):
     name = "custom"
     Config = CustomConfig
     repeatable = True
@@ -115,7 +115,7 @@ class CustomToolset(Toolset):
         if again and keeps_open:
             raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
         (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
-        module = await self.stack.enter_async_context(offered(ToolsetConfig.empty(), self.env))
+        module = await self.open(offered(ToolsetConfig.empty(), self.env))
         source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):

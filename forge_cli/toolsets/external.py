@@ -31,7 +31,7 @@ from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.settings import import_timeout
-from forge_cli.schema.offering import tools_from
+from forge_cli.schema.offering import Offering
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 
@@ -50,7 +50,7 @@ class ExternalConfig(ToolsetConfig):
     """The name in it: a function, a tool, a toolset, a list of these, or a tool of another framework."""
 
 
-class ExternalToolset(Toolset):
+class ExternalToolset(Offering):
     name = "external"
     Config = ExternalConfig
     repeatable = True
@@ -69,7 +69,7 @@ class ExternalToolset(Toolset):
     async def _load(self) -> list[Tool]:
         thing, schema = self._find(self._import(self.config.package, "package"))
         try:
-            found = await tools_from(adapt(thing), self.config.import_, env=self.env, stack=self.stack, schema=schema)
+            found = await self.tools_from(adapt(thing), self.config.import_, schema)
         except SchemaError as error:
             problem = f"toolsets.external: {self.config.package}: {error}"
             raise WorkerError(self.config.where("import"), problem) from None

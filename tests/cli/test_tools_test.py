@@ -234,12 +234,31 @@ def test_one_function_that_can_be_no_tool_does_not_hide_the_others(cli, project:
     project.write(
         "tools.py",
         "def bad(x):\n    '''No hints.'''\n\n\ndef good() -> str:\n    '''Good.'''\n    return ''\n\n\n"
-        "def hook() -> list:\n    '''A hook.'''\n    return []\n\n\nhook.forge_impl = {}\n",
+        "def hook() -> list:\n    '''A hook.'''\n    return []\n\n\nhook.forge_impl = {}\n\n\n"
+        "class Own: ...\n\n\ndef unsound(x: Own): ...\n",
     )
     found = rows(cli("tools", "test", "./tools.py", "--json").out)
-    assert {name for name, _ in found} == {"bad", "good"}
-    assert [(name, check) for (name, check), (ok, _) in found.items() if not ok] == [("bad", "loads")]
+    assert {name for name, _ in found} == {"bad", "good", "unsound"}
+    assert [each for each, (ok, _) in found.items() if not ok] == [("bad", "loads"), ("unsound", "loads")]
     assert "'bad' cannot be a tool: " in found["bad", "loads"][1]
+    assert found["unsound", "loads"][1].startswith("toolsets.custom: the tool 'unsound' is unsound: ")
+
+
+POINTS = """
+from typing import Annotated, NamedTuple
+from pydantic import Field
+class Point(NamedTuple):
+    x: int
+def plot(at: Annotated[Point, Field(description="Where")]) -> int:
+    "Plot."
+    return at.x
+"""
+
+
+def test_a_named_tuple_may_refuse_a_value_by_its_fields(cli, project: Project) -> None:
+    project.write("tools.py", POINTS)
+    done = cli("tools", "test", "./tools.py")
+    assert (done.code, done.out) == (0, "ok      plot: schema, description, parameters, timeout, input\n")
 
 
 @pytest.mark.few(1)

@@ -67,6 +67,7 @@ def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
         (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
         (memoryview(b"view"), "view"),
         (range(3), [0, 1, 2]),
+        ({"a": 1}.values(), [1]),
         (object(), "<object object>"),
         (frozenset({"b", "a", 1}), ["a", "b", 1]),
     ],

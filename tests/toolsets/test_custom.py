@@ -1,4 +1,7 @@
-"""The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong."""
+"""The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong.
+
+Covers forge_cli.schema.offering, forge_cli.schema.offerable and forge_cli.schema.unfit.
+"""
 
 import sys
 from pathlib import Path
@@ -18,6 +21,8 @@ from forge_cli.core.tool import digest_of
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+from ..listener import Listener
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +127,20 @@ def test_a_function_without_hints_and_a_schema_beside_it(project: Project, schem
     assert outcome(project, "add", a="x").status == "invalid"
 
 
+@pytest.mark.parametrize("more", ["**more", "a, **more"])
+def test_a_schema_may_name_what_a_function_takes_by_any_name(project: Project, more: str) -> None:
+    module = f"def f({more}): return more\nf_schema = {{'type': 'object', 'properties': {{'a': {{}}, 'zzz': {{}}}}}}\n"
+    worker(project, module, "f")
+    assert outcome(project, "f", a=1, zzz=2).value in (Json({"zzz": 2}), Json({"a": 1, "zzz": 2}))
+
+
+@pytest.mark.parametrize("returned", ["(n for n in range(3))", "map(str, [1])", "{'a': [agen()]}"])
+def test_a_result_that_may_never_end_is_an_error(project: Project, returned: str) -> None:
+    worker(project, f"async def agen():\n    yield 1\ndef f() -> object: return {returned}\n", "f")
+    result = outcome(project, "f")
+    assert (result.status, str(result.error).endswith("may never end; return a list of its items")) == ("error", True)
+
+
 def test_the_schema_beside_a_function_decides_over_its_hints(project: Project) -> None:
     module = (
         "def greet(name: int, times: int = 1) -> str: return f'{name!r}'\n"
@@ -185,6 +204,16 @@ def test_a_new_session_has_a_new_toolset(project: Project) -> None:
     worker(project, TOOLSET, "Counter")
     assert outcome(project, "up").value == Json(1)
     assert outcome(project, "up").value == Json(1)
+
+
+@pytest.mark.parametrize("name", ["Counter", "LISTED", "NAMED"])
+def test_every_session_has_the_instructions_of_a_toolset(project: Project, name: str) -> None:
+    said = "def instructions(self): return f'Count for {self.env.worker}.'"
+    worker(project, f"{TOOLSET}\n    {said}\nLISTED, NAMED = [Counter], {{'a': [Counter]}}\n", name)
+    for _ in range(2):
+        model = Listener()
+        project.run(model=model)
+        assert [text.partition("\n\n")[0] for text in model.system] == ["Count for w."]
 
 
 # --- what a function says of itself
@@ -314,7 +343,8 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "def f(a): ...\nf_schema = 'a: int'\n",
             ["f"],
-            "WORKER:5:13: tools.py: the schema of 'f' must be a pydantic model or a JSON Schema dict, not a str",
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema must be a pydantic model or a JSON Schema dict, "
+            "not a str",
         ),
         (
             "def f(a): ...\nf_schema = fSchema = {}\n",
@@ -330,8 +360,43 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "double = lambda n: 2 * n\ndouble_schema = {'type': 'object'}\n",
             ["double"],
-            "WORKER:5:13: tools.py: 'double' cannot be a tool: '<lambda>' is not a name for a tool: "
-            "use 1 to 64 letters, digits, '_' and '-'",
+            "WORKER:5:13: tools.py: 'double' cannot be a tool: it is a lambda, which has no name and no type hints; "
+            "define it with def",
+        ),
+        (
+            "def f(a: int): ...\nf_schema = {'type': 'object', 'properties': {'a': {}, 'zzz': {}}}\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema has 'zzz', which f does not take; it takes: a",
+        ),
+        (
+            "from forge_cli import ToolContext\nfrom pydantic import BaseModel\n"
+            "class fSchema(BaseModel):\n    here: int\ndef f(here: ToolContext): ...\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema has 'here', which f does not take; "
+            "it takes: nothing",
+        ),
+        (
+            "def f(a, b=1): ...\nf_schema = {'type': 'object', 'properties': {}}\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema lacks 'a', which f needs; add it, or give it",
+        ),
+        (
+            "def f(n: int = 3):\n    yield n\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: f must not yield, since a tool has one result; return a list",
+        ),
+        (
+            "from forge_cli import Toolset, tool\n"
+            "class Kit(Toolset):\n    @tool\n    async def f(self):\n        yield 1\n",
+            ["Kit"],
+            "WORKER:5:13: tools.py: f must not yield, since a tool has one result; return a list",
+        ),
+        (
+            "from forge_cli import Tool\nasync def run(args, context):\n    yield 1\n"
+            "f = Tool(name='f', description='', input_schema={'type': 'object'}, execute=run)\n",
+            ["f"],
+            "TOOLS:4:1: cannot be imported: SchemaError: f: execute must not yield, since a tool has one result; "
+            "return a list",
         ),
         (
             "import json\nimport nonexistent_module_x\n",
@@ -349,6 +414,19 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "from forge_cli import tool\n\n@tool(manual='always')\ndef f(): ...\n",
             ["f"],
             "TOOLS:3:1: cannot be imported: SchemaError: f: manual must be 'llm', 'manual' or 'both'",
+        ),
+        (
+            "class Own: ...\ndef f(d: list[Own]): ...\n",
+            ["f"],
+            "WORKER:3:3: toolsets.custom: the tool 'f' is unsound: f: 'd' (list[Own]) has no JSON Schema; "
+            "use a type that JSON can carry, or define f_schema",
+        ),
+        pytest.param(
+            "from typing import TypedDict\nclass Own(TypedDict): ...\ndef f(d: Own): ...\n",
+            ["f"],
+            "WORKER:3:3: toolsets.custom: the tool 'f' is unsound: f: 'd' (<class 'Own'>) has a TypedDict of typing; "
+            "before Python 3.12, import it from typing_extensions",
+            marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes either"),
         ),
         ("def f() -> int: return 1\n", ["f", "f"], "WORKER:3:3: toolsets.custom: it offers two tools called 'f'"),
     ],

@@ -15,6 +15,8 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, TurnStart
 from forge_cli.testing import Project, call, calls
 
+from ..listener import Listener
+
 SUMS = '''
 """Sums, from somebody who knows of forge."""
 
@@ -58,6 +60,9 @@ class Ledger(Toolset):
         with suppress(OSError):
             Path("ledger").write_text(Path("ledger").read_text() + ", closed")
         await super().__aexit__(*error)
+
+    def instructions(self):
+        return "Enter all."
 
     @tool
     def enter(self, a: int) -> str:
@@ -156,7 +161,9 @@ def test_what_a_name_may_stand_for(sums: Project, name: str, tools: list[str], r
 
 def test_a_toolset_lives_as_long_as_the_worker(sums: Project) -> None:
     worker(sums, "{package: sums, import: Ledger}")
-    sums.run("Nothing to do.")
+    model = Listener()
+    sums.run(model=model)
+    assert [text.partition("\n\n")[0] for text in model.system] == ["Enter all."]
     assert sums.read("ledger") == "open, closed"
 
 

@@ -157,7 +157,7 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
         given = callback(request)
         decision = given = await given if inspect.isawaitable(given) else given
     except Exception as error:  # third-party code: a callback that fails has not said yes
-        return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}")
+        return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}", by="headless")
     match decision:
         case bool():
             return ApprovalDecision(decision)
@@ -168,7 +168,8 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
         with suppress(Unreadable):
             read(ApprovalDecision, wire(decision))  # as the record will be
             return replace(decision, by="user")
-    return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(given)}, which is not a decision")
+    note = f"the approval callback gave {reprlib.repr(given)}, which is not a decision"
+    return ApprovalDecision(False, note=note, by="headless")
 
 
 def _fingerprint(request: ApprovalRequest) -> str:

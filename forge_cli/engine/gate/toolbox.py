@@ -124,11 +124,14 @@ class OpenToolset(Struct):
                 raise self.failure("it cannot be closed", problem) from problem
 
     def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
-        """Warn of what the worker says of tools that this toolset does not have: it has no effect."""
+        """Warn of what the worker says of tools that this toolset does not have, as far as that is known."""
         config, wanted = self.toolset.config, self._whitelist()
         listed = [(name, config.where("tools", index)) for index, name in enumerate(wanted or ())]
         judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
+        left_out = [f"{each}__" for each in getattr(self.toolset, "left_out", dict)()]
         for name, where in [*listed, *judged]:
+            if f"{name}__".startswith(tuple(left_out)):
+                continue
             if name not in offered:
                 remedy = did_you_mean(name, offered, f"it offers: {', '.join(offered) or 'nothing'}")
                 self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
@@ -313,7 +316,6 @@ class NamedToolset:
         self._section: Any = worker.section("toolsets", name)
         self.offers: dict[int, dict[str, tuple[Tool, Offer]]] = {}
         """By the identity of its settings: what was offered of the tools that came so far."""
-        self._file = str(worker.path)
 
     @cached_property
     def configs(self) -> tuple[ToolsetConfig, ...]:
@@ -325,7 +327,7 @@ class NamedToolset:
     def _read(self, part: Any, index: int | None) -> ToolsetConfig:
         at: Loc = ("toolsets", self.name) if index is None else ("toolsets", self.name, index)
         self.plugin.announce()
-        return parse_config(self.cls.Config, part, at=at, file=self._file)
+        return parse_config(self.cls.Config, part, at=at, file=self.where)
 
     def declared(self, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
         """The class's own word on its settings, before it is opened: it tells what to protect."""

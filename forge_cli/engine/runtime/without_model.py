@@ -8,7 +8,6 @@ from pathlib import Path
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import Mark
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
@@ -18,7 +17,6 @@ from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, WorkerConfig
 from forge_cli.schema.config import parse_config
-from forge_cli.schema.marks import MarkedDict
 
 
 def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None = None) -> Worker:
@@ -26,9 +24,7 @@ def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None =
     data: dict[str, object] = {"name": "forge", "toolsets": toolsets}
     if sandbox is not None:
         data["sandbox"] = sandbox
-    mark = Mark("-")
-    marked = MarkedDict(data.items(), mark=mark, keys=dict.fromkeys(data, mark), values=dict.fromkeys(data, mark))
-    return Worker(parse_config(WorkerConfig, marked), Path.cwd() / "worker.yaml", "")
+    return Worker(parse_config(WorkerConfig, data), Path.cwd() / "worker.yaml", "")
 
 
 @asynccontextmanager

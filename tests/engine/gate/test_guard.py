@@ -210,10 +210,8 @@ async def test_a_callback_that_fails_has_not_said_yes(gate: OpenGate) -> None:
 
     act = Recorded()
     outcome = await gate(act.tool, answers=broken)("act")
-    assert (outcome.status, outcome.by) == ("denied", "user")
-    assert (
-        outcome.error == "act was not called; the user said no: the approval callback failed: RuntimeError: no terminal"
-    )
+    assert (outcome.status, outcome.by) == ("denied", "headless")
+    assert outcome.error == "act was not called; denied: the approval callback failed: RuntimeError: no terminal"
     assert act.executed == []
 
 

@@ -196,7 +196,7 @@ def test_a_called_worker_cannot_approve_everything(tree: Tree) -> None:
     tree.worker("helper", "helped", more="approval: {mode: approve_all}")
     done = tree.project.forge("worker", "check", "boss.yaml")
     assert done.returncode == 3
-    assert "helper.yaml:3:1: approval: a worker cannot approve its own calls" in done.stderr
+    assert "helper.yaml:3:18: approval.mode: a worker cannot approve its own calls" in done.stderr
     assert "'helper' is allowed in boss.yaml:5:23" in done.stderr
 
 

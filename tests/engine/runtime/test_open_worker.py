@@ -40,5 +40,6 @@ def test_a_worker_cannot_approve_its_own_calls(project: Project) -> None:
     with pytest.raises(WorkerError) as caught:
         project.run("hi", approval_mode="approve_all")
     assert str(caught.value) == (
-        f"{file}:2:1: approval: a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml"
+        f"{file}:3:9: approval.mode: a worker cannot approve its own calls; "
+        "use -y, or approval.mode in your own config.yaml"
     )

@@ -31,7 +31,7 @@ def approved(project: Project, tool: str) -> dict[str, Any]:
 @pytest.mark.long
 def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project) -> None:
     left = project.folder / "left"
-    worker(project, "writes", "", "{default: preApproved}", str(left))
+    worker(project, "writes", "", "{default: preApproved, tools: {s__echo: ask}}", str(left))
     assert listed(project) == {"s": UNSEEN}
     judged = approved(project, "s__echo")
     assert (judged["verdict"], judged["reason"]) == ("refused", f"the MCP server s: {UNSEEN}")
@@ -39,7 +39,7 @@ def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project)
     assert (shown.returncode, UNSEEN in shown.stderr) == (2, True)
     checked = project.forge("worker", "check", "worker.yaml")
     assert "tools: 0, and those of s, which are not known" in checked.stdout
-    assert UNSEEN in checked.stderr
+    assert checked.stderr == f"warning: the MCP server s: {UNSEEN}\n"
     assert json.loads(project.forge("worker", "check", "worker.yaml", "--json").stdout)["unseen"] == ["s"]
     (row,) = json.loads(project.forge("mcp", "list", "worker.yaml", "--json").stdout)
     assert (row["tools"], row["seen"]) == (None, None)

@@ -1,0 +1,60 @@
+"""Reasons why Python code cannot be a tool, in words for its author."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+from forge_cli.core.errors import SchemaError
+from forge_cli.core.wire import own_text
+from forge_cli.schema.fields import as_mapping
+from forge_cli.schema.input_schema import OPEN
+from forge_cli.schema.signature import Describing, SignatureModel, first_line, is_model
+from forge_cli.schema.tool import context_parameter
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def reason(function: Any, error: SchemaError) -> str:
+    """The reason why a function cannot be a tool."""
+    if function.__name__ == "<lambda>":
+        return "it is a lambda, which has no name and no type hints; define it with def"
+    return str(error)
+
+
+def check_schema(function: Any, schema: Any) -> None:
+    """Refuse a schema beside a function that is none, or with which no call could fit the function."""
+    if not isinstance(schema, dict) and not is_model(schema):
+        raise SchemaError(f"its schema must be a pydantic model or a JSON Schema dict, not a {type(schema).__name__}")
+    fields = as_mapping(schema.get("properties") if isinstance(schema, dict) else schema.model_fields)
+    context = context_parameter(function)
+    taken = [each for each in inspect.signature(function).parameters.values() if each.name != context]
+    named = {each.name: each for each in taken if each.kind in _BY_NAME}
+    known = f"it takes: {', '.join(named) or 'nothing'}"
+    for field in fields if all(each.kind is not each.VAR_KEYWORD for each in taken) else ():
+        if field not in named:
+            raise SchemaError(f"its schema has '{field}', which {function.__name__} does not take; {known}")
+    is_open = OPEN & schema.keys() if isinstance(schema, dict) else schema.model_config.get("extra") == "allow"
+    for name, each in named.items():
+        if name not in fields and each.default is each.empty and not is_open:
+            raise SchemaError(
+                f"its schema lacks '{name}', which {function.__name__} needs; add it, or give it a default"
+            )
+
+
+def undescribable(model: type[BaseModel], error: Exception) -> str:
+    """The first field of a model that has no JSON Schema, and the remedy."""
+    names = model.parameter_names if issubclass(model, SignatureModel) else {}
+    for field, info in model.model_fields.items():
+        try:
+            TypeAdapter[Any](info.rebuild_annotation()).json_schema(schema_generator=Describing)
+        except (PydanticUserError, PydanticUndefinedAnnotation) as problem:
+            place = f"{model.__name__}: '{names.get(field, field)}' ({own_text(info.annotation)})"
+            if problem.code == "typed-dict-version":
+                return f"{place} has a TypedDict of typing; before Python 3.12, import it from typing_extensions"
+            remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
+            return f"{place} has no JSON Schema; {remedy}"
+    return f"{model.__name__}: {first_line(error)}"
