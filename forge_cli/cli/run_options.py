@@ -144,7 +144,7 @@ class SessionOptions(WorkOptions):
         """Refuse what could only fail later."""
         _ = self.session
         if self.record is not None:
-            record.copy.check_target(self.record)
+            record.copy.check_record(self.record)
 
     def chosen(self, worker: str, named: str, *, print_only: bool = False, **more: Any) -> RunOptions:
         """With ``print_only`` it is quiet unless a flag says something else."""

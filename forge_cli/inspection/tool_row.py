@@ -100,7 +100,7 @@ def _digest(found: object) -> str:
 def _stamp_of(folder: Path) -> str:
     """A stamp that changes when an executable is added, edited or removed; found without loading what reads them."""
     found: list[tuple[str, int, int]] = []
-    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))):
+    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))) if os.access(folder, os.X_OK) else ():
         with suppress(OSError):
             status = path.lstat()
             found.append((str(path), status.st_mtime_ns, status.st_size))

@@ -171,13 +171,13 @@ def files_by_time() -> list[tuple[int, Path]]:
 def find_session(name: str) -> Path:
     """The file of a session by its id, a part that only it has, or ``last``; a path to a log is taken as it is."""
     given = Path(name)
-    return given if given.suffix == SUFFIX and given.is_file() else find_kept(name)
+    return given if given.suffix == SUFFIX and os.path.isfile(given) else find_kept(name)
 
 
 def find_record(name: str) -> Path:
     """The file of a record, with any name, or of a session."""
     path = Path(name)
-    if path.is_file():
+    if os.path.isfile(path):
         return path
     if path.suffix == SUFFIX or os.sep in name:
         raise WorkerError(Mark(name), "there is no such record", hint="forge run WORKER TASK --record FILE makes one")

@@ -110,7 +110,7 @@ def test_a_record_stays_when_the_worker_cannot_be_opened(cli: Cli, adder: Projec
     assert record.read_bytes() == before
 
 
-@pytest.mark.parametrize(("file", "told"), [("no/where.jsonl", "there is no folder no"), (".", "that is a folder")])
+@pytest.mark.parametrize(("file", "told"), [("no/where.jsonl", "there is no folder /"), (".", "that is a folder")])
 def test_a_record_needs_a_place(cli: Cli, file: str, told: str) -> None:
     done = cli("run", "worker.yaml", "dear", "-p", "--record", file)
     assert done.code == 2

@@ -223,7 +223,10 @@ def test_an_output_file_is_the_callers_not_the_workers(cli, tester) -> None:
 def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello", "-o", "nowhere/answer.txt")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"forge: -o nowhere/answer.txt: there is no folder {tester.folder}/nowhere\n"
+    folder = tester.folder / "nowhere"
+    assert (
+        done.err == f"forge: -o nowhere/answer.txt: there is no folder {folder}\n  make it first: mkdir -p {folder}\n"
+    )
     done = cli("run", "worker.yaml", "hello", "-o", "src")
     assert (done.code, done.out) == (2, "")
     assert done.err == "forge: -o src: that is a folder; name a file in it\n"
