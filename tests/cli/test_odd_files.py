@@ -142,3 +142,14 @@ def test_a_home_that_may_not_be_read(bound, monkeypatch, command: str) -> None:
     done = bound("tools", command)
     assert (done.code, done.out) == (3, "")
     assert "it cannot be read: Permission denied" in done.err
+
+
+def test_a_home_that_may_not_be_written(bound, tester, monkeypatch) -> None:
+    tester.home.mkdir(mode=0o500, exist_ok=True)
+    tester.home.chmod(0o500)
+    done = bound("tools", "call", "read_file", "path=src/a.txt")
+    assert (done.code, done.out) == (0, "one\ntwo\n"), done
+    assert f"warning: zone 'tools': '{tester.home}/tools' cannot be made: Permission denied\n" in done.err
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")
+    done = bound("tools", "list", "--json")
+    assert not [row for row in json.loads(done.out) if "error" in row], done
