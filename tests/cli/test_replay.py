@@ -277,7 +277,7 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(cli: Cli, ad
     [
         (None, "there is no such record"),
         ("", "this is not a record of a session"),
-        ("hello\nworld\n", "this is not a line of a session"),
+        ("hello\nworld\n", "this is not a record of a session\n  forge run --record makes one"),
         ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "is of version 2"),
         (f"{START}\n", "no turn of a model"),
