@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -127,7 +128,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
         except OSError as error:
             path = Path(str(source))
             unread = UsageError(f"--batch {source}: {error.strerror}", hint="check its owner and mode")
-            raise (unread if path.is_file() else wrong_path("--batch", path, "file")) from None
+            raise (unread if os.path.isfile(path) else wrong_path("--batch", path, "file")) from None
         yield sys.stdin.buffer if source == "-" else file
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ def home_folder(directory: Path | None) -> Path | None:
 
 def workspace_of(recorded: str, directory: Path | None) -> Path:
     """``-C``, or the folder that the session worked in, or where the caller stands if that is gone."""
-    return work_folder(Path(recorded) if directory is None and recorded and Path(recorded).is_dir() else directory)
+    return work_folder(Path(recorded) if directory is None and recorded and os.path.isdir(recorded) else directory)
 
 
 def counts(course: Course) -> JsonObject:
@@ -55,7 +56,7 @@ def recorded(name: str, options: SessionOptions) -> Recording:
     if model is not None or options.session.resumes:
         other = "-m" if model is not None else "-r and -c"
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
-    if record is not None and record.exists() and record.resolve() == Path(name).resolve():
+    if record is not None and os.path.exists(record) and record.resolve() == Path(name).resolve():
         raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
     recording = open_recording(name)
     if recording.damage:

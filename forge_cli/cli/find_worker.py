@@ -46,7 +46,7 @@ def _find(name: str, *, runs: bool, interactive: bool) -> str:
             cli.notices.warn(f"{name} is a path here; the {found[0].origin} worker of that name is not used")
         return name
     if not found:
-        if Path(name).is_dir():
+        if os.path.isdir(name):
             return name
         raise cli.trusted_workers.unknown_worker(name, known)
     if found[0].origin is not WorkerOrigin.PROJECT:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from msgspec.structs import replace
 
-from forge_cli import cli, engine, ui
+from forge_cli import cli, engine, files, ui
 from forge_cli.cli.commands import app_module
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
@@ -125,7 +125,7 @@ def run(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the final answer to FILE as well.")
     ] = None,
     output_schema: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--output-schema", metavar="FILE", help="The final answer must be JSON that fits this schema."),
     ] = None,
     replay: Annotated[
@@ -140,7 +140,8 @@ def run(
     interactive = is_interactive() and not print_only
     if task is None:
         cli.trusted_workers.refuse_sentence(worker)
-    _check_output(output)
+    if output is not None:
+        files.target.check_target("-o", output)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
         alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
@@ -186,25 +187,13 @@ def run(
     raise typer.Exit(code)
 
 
-def _schema(file: Path | None) -> OutputSchema | None:
-    return turns.output.OutputSchema.load(str(file), where=None, folder=Path.cwd()) if file else None
+def _schema(file: str | None) -> OutputSchema | None:
+    return None if file is None else turns.output.OutputSchema.load(file, where=None, folder=Path.cwd())
 
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
     """With ``-i`` standard input is what is typed later, unless ``-`` asks for it."""
     return (task or "") if stay and task != "-" else task_from(task, optional=optional)
-
-
-def _check_output(file: Path | None) -> None:
-    """Refuse a file for the answer that could not be written when there is one."""
-    if file is None:
-        return
-    if not file.absolute().parent.is_dir():
-        raise UsageError(f"-o {file}: there is no folder {file.absolute().parent}")
-    if file.is_dir():
-        raise UsageError(f"-o {file}: that is a folder; name a file in it")
-    if file.is_fifo():
-        raise UsageError(f"-o {file}: that is a pipe, which may have no reader; name a file")
 
 
 def _finish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -133,9 +134,9 @@ async def _test(record: Path, home: Path | None, interrupt: InterruptSignal, hos
 
 def find_records(path: Path) -> list[Path]:
     """The records in folders ``tests`` beside a worker; of a worker those that name it; or the one that is meant."""
-    if path.is_file() and path.suffix == SUFFIX:
+    if os.path.isfile(path) and path.suffix == SUFFIX:
         return [path]
-    if path.is_dir():
+    if os.path.isdir(path):
         return [record for folder in record_folders(path) for record in sorted(folder.glob(f"*{SUFFIX}"))]
     file = Path(find_trusted_worker(str(path), interactive=False))
     worker = load_worker(file)

@@ -81,7 +81,7 @@ def _untrusted(path: Path) -> TrustError:
 
 def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:
     """The error for such a name, with those that there are."""
-    beside = [f"{name}{suffix}" for suffix in SUFFIXES if Path(f"{name}{suffix}").is_file()]
+    beside = [f"{name}{suffix}" for suffix in SUFFIXES if os.path.isfile(f"{name}{suffix}")]
     near = beside[0] if beside else nearest(name, {worker.name for worker in known})
     meant = f"; did you mean '{near}'?" if near else ""
     names = ", ".join(dict.fromkeys(worker.name for worker in known))

@@ -66,8 +66,8 @@ class Brought(Struct, frozen=True):
 
 def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
     """Find what lies in a folder, or at one path in it; one that has a mistake is an error if it is ``strict``."""
-    folder = place if place.is_dir() else place.parent
-    found = list(_find(folder, strict))
+    folder = place if os.path.isdir(place) else place.parent
+    found = list(_find(folder, strict)) if os.access(folder, os.X_OK) else []
     settings = next((each for each in found if each.kind == "settings"), None)
     return [each for each in found if _is_at(settings if each.kind == "hook" and settings else each, place, folder)]
 

@@ -39,8 +39,8 @@ class NamedWorker(Struct, frozen=True):
 
 def is_path(text: str) -> bool:
     """Whether WORKER is a path: by how it looks, or because there is a file or a folder with a worker.yaml."""
-    path = Path(text)
-    return "/" in text or path.suffix in SUFFIXES or path.is_file() or (path / "worker.yaml").is_file()
+    there = os.path.isfile(text) or os.path.isfile(os.path.join(text, "worker.yaml"))
+    return "/" in text or Path(text).suffix in SUFFIXES or there
 
 
 def is_sentence(text: str) -> bool:
@@ -64,7 +64,7 @@ def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:
         return
     for entry in entries:
         inside = entry / "worker.yaml"
-        if not is_sentence(entry.stem) and entry.suffix in SUFFIXES and entry.is_file():
+        if not is_sentence(entry.stem) and entry.suffix in SUFFIXES and os.path.isfile(entry):
             yield NamedWorker(entry.stem, origin, entry)
-        elif not is_sentence(entry.name) and inside.is_file():
+        elif not is_sentence(entry.name) and os.path.isfile(inside):
             yield NamedWorker(entry.name, origin, inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -193,11 +194,11 @@ def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> Sand
 
 
 def _find(path: Path) -> Path:
-    if path.is_dir():
+    if os.path.isdir(path):
         inside = path / "worker.yaml"
-        if not inside.is_file():
+        if os.access(path, os.X_OK) and not os.path.lexists(inside):
             raise WorkerError(None, f"{path}: this folder holds no worker.yaml", hint="name a worker file instead")
         return inside
-    if path.exists() and path.suffix not in SUFFIXES:
+    if os.path.exists(path) and path.suffix not in SUFFIXES:
         raise WorkerError(Mark(str(path)), "a worker file ends in .yaml, .yml, .md or .worker")
     return path

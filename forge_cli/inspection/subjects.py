@@ -54,11 +54,9 @@ async def check_target(target: str | None, worker: str | None) -> list[Conforman
         return await _check_programs(tools, names if target is None else [target])
     if target in toolsets:
         return await _check_toolset(target)
-    path = _path_of(target)
+    path = _path_of(target, [*names, *toolsets])
     if path.is_file():
         return await (_check_worker(path) if path.suffix in SUFFIXES else _check_tools_file(path))
-    if not path.is_dir():
-        raise _unknown(target, [*names, *toolsets, *worker_names()])
     if path.parent == tools.root.resolve():
         return await _check_programs(tools, [path.name])
     if (path / FILE).is_file():
@@ -69,8 +67,12 @@ async def check_target(target: str | None, worker: str | None) -> list[Conforman
     return await _check_worker(path)
 
 
-def _path_of(target: str) -> Path:
+def _path_of(target: str, known: Sequence[str]) -> Path:
     path = Path(target).resolve()
+    if not os.path.isfile(path) and not os.path.isdir(path):
+        raise _unknown(target, [*known, *worker_names()])
+    if not os.access(path, os.R_OK if os.path.isfile(path) else os.X_OK):
+        raise UsageError(f"{path}: you may not read this", hint="check its owner and mode")
     return path.parent if path.name == FILE else path
 
 
@@ -81,12 +83,14 @@ def worker_names() -> list[str]:
 def is_known(target: str) -> bool:
     """Is it a tool, a toolset or a path, which count before a worker of that name?"""
     toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
-    return target in ExecutableManager(forge_home()).names() or target in toolsets or Path(target).exists()
+    return target in ExecutableManager(forge_home()).names() or target in toolsets or os.path.exists(target)
 
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
     path = Path(target)
-    beside = [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if path.parent.is_dir() else []
+    beside = (
+        [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if os.access(path.parent, os.R_OK) else []
+    )
     listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
     hint = did_you_mean(target, known, did_you_mean(str(path), beside, listed))
     return UsageError(f"there is no tool, toolset, worker or file {shown(target)}", hint=hint)

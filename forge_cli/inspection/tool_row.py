@@ -58,12 +58,13 @@ class Row(Struct, frozen=True):
 
 
 def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
-    """Of every plugin by itself; those that were read are cached until it, or of ours an executable, changes."""
+    """Of every plugin by itself; cached until it, the user's config.yaml, or of ours an executable, changes."""
     found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
+    config = file_stamp(forge_home() / "config.yaml")
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
         for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
             own = executables if plugin.distribution == OWN else ""
-            name, stamp = f"{plugin.name} of {plugin}", f"{plugin_stamp(plugin, packages)} {own}"
+            name, stamp = f"{plugin.name} of {plugin}", f"{plugin_stamp(plugin, packages)} {config} {own}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
                 rows = read(plugin)
@@ -99,7 +100,7 @@ def _digest(found: object) -> str:
 def _stamp_of(folder: Path) -> str:
     """A stamp that changes when an executable is added, edited or removed; found without loading what reads them."""
     found: list[tuple[str, int, int]] = []
-    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))):
+    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))) if os.access(folder, os.X_OK) else ():
         with suppress(OSError):
             status = path.lstat()
             found.append((str(path), status.st_mtime_ns, status.st_size))

@@ -73,6 +73,7 @@ async def only_plugin(host: PluginHost, plugin: Plugin, **more: Any) -> AsyncIte
 
 async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
     """The tools of one plugin, opened by itself; one that is broken is a row that says why."""
+    load_settings(forge_home())
     host = PluginHost()
     plugin = host.named(name, distribution)
     try:
@@ -82,10 +83,17 @@ async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
                 rows = [*map(_row, assembly.toolbox.offers.values()), *_left_out(assembly)]
         return rows or [_row_of_toolset(plugin, host.toolset_of(plugin))]
     except ForgeError as error:
+        _raise_of_settings(error)
         return [Row.broken(plugin, error)]
     except Exception as error:  # third-party code: a toolset is opened, asked and closed here
         problem = f"the plugin '{plugin.name}' of {plugin} cannot be listed: {error_text(error)}"
         return [Row.broken(plugin, PluginError(problem))]
+
+
+def _raise_of_settings(error: ForgeError) -> None:
+    """Raise what is wrong in the user's config.yaml, such as a rule for a toolset, which no plugin is to blame for."""
+    if error.where and error.where.file == str(forge_home() / "config.yaml"):
+        raise error
 
 
 async def rows_of_worker(path: str) -> list[Row]:
@@ -141,6 +149,7 @@ def _toolset_details(toolset: type[Toolset], plugin: Plugin, offered: Sequence[O
 
 async def details_of_all(wanted: str) -> dict[str, Details]:
     """Of every plugin by itself, up to the one that has what is wanted; a broken one is told of on the way."""
+    load_settings(forge_home())
     found: dict[str, Details] = {}
     for plugin in PluginHost().toolset_plugins():
         if wanted in found:
@@ -149,6 +158,7 @@ async def details_of_all(wanted: str) -> dict[str, Details]:
             async with Inspector() as inspector:
                 found = await inspector(details_of_plugin, plugin.name, plugin.distribution) | found
         except ForgeError as error:
+            _raise_of_settings(error)
             sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
     return found
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import SessionStart
+from forge_cli.files.target import check_target
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.places import SessionLost
 
@@ -38,16 +38,10 @@ class RecordCopy:
         self._waiting.clear()
 
 
-def check_target(path: Path) -> None:
+def check_record(path: Path) -> None:
     """A record may be written over a record, and over nothing else."""
-    if path.is_dir():
-        raise UsageError(f"--record {path}: that is a folder; name a file in it")
-    if not path.parent.is_dir():
-        hint = f"make it first: mkdir -p {path.parent}"
-        raise UsageError(f"--record {path}: there is no folder {path.parent}", hint=hint)
+    check_target("--record", path, regular=True)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"--record {path}: that is not a regular file", hint="name a file, or a new one")
         with open(path, "rb") as stream:
             first = stream.readline(LONGEST_START)
     except FileNotFoundError:

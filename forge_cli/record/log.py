@@ -172,13 +172,13 @@ def files_by_time() -> list[tuple[int, Path]]:
 def find_session(name: str) -> Path:
     """The file of a session by its id, a part that only it has, or ``last``; a path to a log is taken as it is."""
     given = Path(name)
-    return given if given.suffix == SUFFIX and given.is_file() else find_kept(name)
+    return given if given.suffix == SUFFIX and os.path.isfile(given) else find_kept(name)
 
 
 def find_record(name: str) -> Path:
     """The file of a record, with any name, or of a session."""
     path = Path(name)
-    if path.is_file():
+    if os.path.isfile(path):
         return path
     if path.suffix == SUFFIX or os.sep in name:
         raise WorkerError(Mark(name), "there is no such record", hint="forge run WORKER TASK --record FILE makes one")
@@ -188,16 +188,28 @@ def find_record(name: str) -> Path:
 def find_kept(name: str) -> Path:
     """The same among forge's own sessions only; the random end of an id will do, too, and ``last`` is the last one."""
     files = session_files()
-    match [*files[:1]] if name == LAST else _named(name, files):
+    match _last(files) if name == LAST else _named(name, files):
         case [path]:
             return path
         case []:
-            recent = f"; the last is {files[0].stem}" if files else ""
+            recent = "".join(f"; the last is {path.stem}" for path in _last(files))
             raise WorkerError(None, f"there is no session '{name}'", hint=f"forge sessions list shows them{recent}")
         case several:
             ids = "\n  ".join(path.stem for path in several[:CANDIDATES])
             more = f"\n  and {len(several) - CANDIDATES} more" if len(several) > CANDIDATES else ""
             raise WorkerError(None, f"'{name}' could be {len(several)} sessions; type more of it", hint=ids + more)
+
+
+def _last(files: Sequence[Path]) -> list[Path]:
+    return next(([path] for path in files if _has_line(path)), [])
+
+
+def _has_line(path: Path) -> bool:
+    """Whether it can be a session: one that may not be read is told of where it is opened."""
+    try:
+        return bool(read_readable(path).lines)
+    except WorkerError:
+        return True
 
 
 def _named(name: str, files: Sequence[Path]) -> list[Path]:

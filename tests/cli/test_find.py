@@ -76,6 +76,7 @@ def test_a_task_in_the_place_of_the_worker_says_what_to_type(cli) -> None:
     assert done.err == (
         'forge: "summarize this folder" is a task; the worker comes first\n  forge run coder "summarize this folder"\n'
     )
+    assert cli("run", "what is this? " * 20).code == 2
     assert cli("run", "what is $HOME?").err.endswith("  forge run coder 'what is $HOME?'\n")
     done = cli("run", "two words", "go")
     assert (done.code, done.err) == (3, f"forge: there is no worker 'two words'\n  {KNOWN}")

@@ -153,3 +153,9 @@ def test_a_worker_without_servers(cli: Cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
     done = cli("mcp", "test", "worker.yaml")
     assert (done.code, "the worker 'w' names no MCP servers" in done.err) == (3, True)
+
+
+def test_a_name_that_is_neither_a_worker_nor_a_server(cli) -> None:
+    done = cli("mcp", "test", "nope")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("forge: there is no worker and no MCP server 'nope'\n")

@@ -1,8 +1,16 @@
-"""A pipe or a device where a file is expected: a sentence, and nothing waits for what never comes."""
+"""A path that is no file one can read or write: a pipe, a device, too long a name, or a folder nobody may enter.
 
+Covers forge_cli.files.target.
+"""
+
+import json
 import os
+from collections.abc import Callable
 
 import pytest
+
+from ..owner import as_owner
+from .conftest import Done
 
 WAYS = {
     "worker": (["run", "ODD.yaml", "go"], 3),
@@ -69,3 +77,79 @@ def test_it_is_told_and_nothing_waits(cli, tester, odd, way: str) -> None:
     assert done.code == code, done
     assert done.err
     assert "internal error" not in done.err
+
+
+NOT_THERE = {
+    "worker": (["run", "./PATH.yaml", "go"], 3, "PATH.yaml: "),
+    "answer": (["run", "worker.yaml", "go", "-o", "PATH"], 2, "-o PATH: it cannot be written: "),
+    "record": (["run", "worker.yaml", "go", "--record", "PATH"], 2, "--record PATH: it cannot be written: "),
+    "folder": (["run", "worker.yaml", "go", "-C", "PATH"], 2, "-C PATH: there is no such folder"),
+    "zone": (["run", "worker.yaml", "go", "--add-dir", "PATH"], 2, "--add-dir PATH: there is no such folder"),
+    "replayed": (["run", "worker.yaml", "--replay", "PATH"], 3, "there is no "),
+    "replay": (["replay", "PATH"], 3, "there is no "),
+    "test": (["test", "PATH"], 3, "PATH"),
+    "trust": (["trust", "PATH"], 2, "there is nothing that needs trust"),
+    "lock": (["lock", "PATH"], 3, "PATH"),
+    "batch": (["batch", "worker.yaml", "PATH"], 3, "PATH:1:1: there is no such file or folder"),
+    "batch status": (["batch", "status", "PATH"], 3, "PATH:1:1: there is no batch of this name"),
+    "approve": (["approve", "worker.yaml", "--batch", "PATH"], 2, "--batch PATH: there is no such file"),
+    "tools test": (["tools", "test", "PATH"], 2, "there is no tool, toolset, worker or file"),
+    "plugin": (["plugins", "install", "./PATH"], 2, "there is no file or folder ./PATH"),
+}
+
+
+@pytest.fixture
+def bound(cli, tester, tmp_path) -> Callable[..., Done]:
+    """Carry out a command beside what its owner may not read: a folder with a worker, and a schema."""
+    tester.write("locked/worker.yaml", "name: x\n")
+    tester.write("schema.json", "{}").chmod(0)
+    (tester.folder / "locked").chmod(0)
+
+    def forge(*words: str) -> Done:
+        assert as_owner(lambda: (tmp_path / "done").write_text(json.dumps(list(vars(cli(*words)).values()))))
+        return Done(*json.loads((tmp_path / "done").read_text()))
+
+    return forge
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize("way", NOT_THERE)
+@pytest.mark.parametrize("path", ["x" * 300, "locked/y"], ids=["long", "locked"])
+def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str) -> None:
+    args, code, problem = NOT_THERE[way]
+    done = bound(*(word.replace("PATH", path) for word in args))
+    assert done.code == code, done
+    assert problem.replace("PATH", path) in done.err
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ("run locked go", "locked/worker.yaml: you may not read this file"),
+        ("worker check locked", "locked/worker.yaml: you may not read this file"),
+        ("run worker.yaml go --output-schema schema.json", "schema.json cannot be read: Permission denied"),
+    ],
+)
+def test_what_may_not_be_read_is_invalid(bound, args: str, problem: str) -> None:
+    done = bound(*args.split())
+    assert done.code == 3
+    assert problem in done.err
+
+
+@pytest.mark.parametrize("command", ["list", "test"])
+def test_a_home_that_may_not_be_read(bound, monkeypatch, command: str) -> None:
+    monkeypatch.setenv("FORGE_HOME", os.path.abspath("locked"))
+    done = bound("tools", command)
+    assert (done.code, done.out) == (3, "")
+    assert "it cannot be read: Permission denied" in done.err
+
+
+def test_a_home_that_may_not_be_written(bound, tester, monkeypatch) -> None:
+    tester.home.mkdir(mode=0o500, exist_ok=True)
+    tester.home.chmod(0o500)
+    done = bound("tools", "call", "read_file", "path=src/a.txt")
+    assert (done.code, done.out) == (0, "one\ntwo\n"), done
+    assert f"warning: zone 'tools': '{tester.home}/tools' cannot be made: Permission denied\n" in done.err
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")
+    done = bound("tools", "list", "--json")
+    assert not [row for row in json.loads(done.out) if "error" in row], done

@@ -110,7 +110,7 @@ def test_a_record_stays_when_the_worker_cannot_be_opened(cli: Cli, adder: Projec
     assert record.read_bytes() == before
 
 
-@pytest.mark.parametrize(("file", "told"), [("no/where.jsonl", "there is no folder no"), (".", "that is a folder")])
+@pytest.mark.parametrize(("file", "told"), [("no/where.jsonl", "there is no folder /"), (".", "that is a folder")])
 def test_a_record_needs_a_place(cli: Cli, file: str, told: str) -> None:
     done = cli("run", "worker.yaml", "dear", "-p", "--record", file)
     assert done.code == 2
@@ -277,7 +277,7 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(cli: Cli, ad
     [
         (None, "there is no such record"),
         ("", "this is not a record of a session"),
-        ("hello\nworld\n", "this is not a line of a session"),
+        ("hello\nworld\n", "this is not a record of a session\n  forge run --record makes one"),
         ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "is of version 2"),
         (f"{START}\n", "no turn of a model"),

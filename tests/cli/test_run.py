@@ -223,7 +223,10 @@ def test_an_output_file_is_the_callers_not_the_workers(cli, tester) -> None:
 def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello", "-o", "nowhere/answer.txt")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"forge: -o nowhere/answer.txt: there is no folder {tester.folder}/nowhere\n"
+    folder = tester.folder / "nowhere"
+    assert (
+        done.err == f"forge: -o nowhere/answer.txt: there is no folder {folder}\n  make it first: mkdir -p {folder}\n"
+    )
     done = cli("run", "worker.yaml", "hello", "-o", "src")
     assert (done.code, done.out) == (2, "")
     assert done.err == "forge: -o src: that is a folder; name a file in it\n"
@@ -388,6 +391,7 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
         (["nosuch.yaml", "x"], 3, "forge: nosuch.yaml: no such file; check the path\n"),
         (["src", "x"], 3, "forge: src: this folder holds no worker.yaml\n  name a worker file instead\n"),
         (["tools.py", "x"], 3, "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n"),
+        (["worker.yaml", "x", "-m", ""], 2, "forge: -m: the name of the model is empty\n  forge models list"),
         (["worker.yaml", "x", "-m", "nosuch:y"], 3, "forge: there is no model provider 'nosuch'\n  providers are: "),
         (["worker.yaml", "x", "-m", "scrip:y"], 3, "did you mean 'script'?\n"),
         (["worker.yaml", "x", "-m", "nosuch"], 3, "forge: 'nosuch' is not a model\n  write PROVIDER:MODEL"),

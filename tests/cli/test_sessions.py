@@ -204,6 +204,18 @@ def test_the_last_session_is_shown_where_none_is_named(writer, cli, story) -> No
     assert done.err.startswith(f"forge: '{story[:10]}' could be 2 sessions; type more of it\n  {story[:-1]}")
 
 
+@pytest.mark.parametrize("text", ["garbage", "more\ngarbage\n"])
+def test_what_is_no_session_is_not_the_last(writer, cli, story, text: str) -> None:
+    shown, garbage = cli("sessions", "show").out, writer.home / "sessions/garbage.jsonl"
+    garbage.write_text(text)
+    os.utime(garbage, (2**32, 2**32))
+    assert cli("sessions", "show").out == shown
+    assert cli("replay", "last").code == 0
+    assert cli("undo").out == "removed   pages/a.md\n"
+    done = cli("sessions", "show", "garbage")
+    assert (done.code, done.out, done.err) == (3, "", f"forge: {garbage}:1:1: this is not a session\n")
+
+
 def test_the_lines_themselves(writer, cli, story) -> None:
     assert cli("sessions", "show", story, "--json").out == sessions(writer)[0].read_text()
 

@@ -219,6 +219,25 @@ def test_a_worker_that_is_wrong(cli, tester) -> None:
     assert "did you mean 'filesystem'?" in done.err
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    {
+        b"trace: loud": "1:8: trace: must be",
+        b"policy:\n  shell: {bogus: 1}": "2:11: policy.shell: unknown key 'bogus'",
+        b"a\xe7": "1:2: byte 0xe7",
+    }.items(),
+)
+@pytest.mark.parametrize("args", [("list",), ("show", "shell")], ids=" ".join)
+def test_no_tool_is_to_blame_for_a_config_that_is_wrong(cli, tester, monkeypatch, args, text: bytes, problem) -> None:
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")
+    assert cli("tools", "list").code == 0
+    (tester.home / "config.yaml").write_bytes(text)
+    done = cli("tools", *args)
+    assert (done.code, done.out) == (3, "")
+    assert done.err.count("config.yaml:") == done.err.count(f"forge: {tester.home / 'config.yaml'}:{problem}") == 1
+
+
 @pytest.mark.long
 def test_a_plugin_and_a_broken_one_beside_it(tester, install) -> None:
     site = install("forge-tools-weather", "weather_tools", GOOD, "weather = weather_tools")

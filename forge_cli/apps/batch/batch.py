@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import os
 import random
 import re
 import time
@@ -162,7 +163,7 @@ class ItemFolders(Struct, frozen=True):
         before, key, _ = self.each_in.partition(_KEY)
         base = Path(f"{before}{key}").parent if key else Path(before)
         for folder in (base, *base.parents):
-            if folder.exists() and not folder.is_dir():
+            if os.path.exists(folder) and not os.path.isdir(folder):
                 raise UsageError(f"--each-in {self.each_in}: {folder} is not a folder")
 
     def of(self, key: str) -> str:

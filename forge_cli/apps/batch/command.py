@@ -106,7 +106,7 @@ def batch(
     ] = False,
     on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since forge cannot ask.")] = OnAsk.DENY,
     output_schema: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--output-schema", metavar="FILE", help="Each answer must be JSON that fits this schema."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an event a line.")] = False,
@@ -137,7 +137,7 @@ def batch(
     if str(results) == STDIN:
         hint = "they are what the next invocation resumes from; --json prints them as well"
         raise UsageError("-o -: the results are kept in a file", hint=hint)
-    if (results.exists() and not results.is_file()) or not results.absolute().parent.is_dir():
+    if (os.path.exists(results) and not os.path.isfile(results)) or not os.path.isdir(results.absolute().parent):
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     call = BatchCall(
         work=options.chosen(
@@ -145,7 +145,7 @@ def batch(
             worker,
             on_ask=on_ask,
             limits=Limits(max_turns=max_turns, max_time=max_time),
-            schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
+            schema=None if output_schema is None else OutputSchema.load(output_schema, where=None, folder=Path.cwd()),
             batch=str(results.absolute()),
         ),
         inputs=BatchInputs(

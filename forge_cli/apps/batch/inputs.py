@@ -71,6 +71,8 @@ class BatchInputs:
         leave_out: Iterable[Path] = (),
     ) -> None:
         """``workspace`` is where paths of files are relative to; without one they are absolute."""
+        if source != STDIN and not _is_pattern(source) and not os.path.exists(source):
+            raise whole_file(source, _MISSING)
         self.source = source
         self._template, self._workspace, self._data = template, workspace, data
         self._left_out = frozenset(path.resolve() for path in leave_out)
@@ -97,17 +99,15 @@ class BatchInputs:
         if self.source == STDIN:
             return _json_rows(self._kept(), Mark("-"))
         path = Path(self.source)
-        if path.is_dir() or self._paths is not None:
+        if os.path.isdir(path) or self._paths is not None:
             return self._files(lambda: (each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
         match path.suffix.lower():
             case ".jsonl" | ".ndjson" if not _is_pattern(self.source):
                 return _json_rows(self._kept(), Mark(self.source))
             case ".csv" if not _is_pattern(self.source):
                 return _csv_rows(self._kept(), path)
-        if _is_pattern(self.source) and not path.exists():
+        if _is_pattern(self.source) and not os.path.exists(path):
             return self._files(lambda: _matches(self.source))
-        if not path.exists():
-            raise whole_file(self.source, _MISSING)
         hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
         raise whole_file(self.source, "its name does not say what it holds", hint=hint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +33,7 @@ def status(
     Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
     """
     journal = journal_of(results)
-    if not journal.exists() or (has_content(results) and not has_content(journal)):
+    if not os.path.exists(journal) or (has_content(results) and not has_content(journal)):
         hint = "give the file that forge batch -o names, with its journal beside it"
         raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
     record, running = read_record(results), _is_running(journal)

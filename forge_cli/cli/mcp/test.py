@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,12 @@ import typer
 from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.core.errors import ExitCode
+from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import both_spellings
 from forge_cli.engine.runtime.without_model import opened
-from forge_cli.files.lookup import is_path
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import is_path, named_workers
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.named_servers import describe_confined, is_defined, with_servers_only, worker_for
 from forge_cli.process.signals import in_loop
@@ -55,6 +57,10 @@ def connect_and_list(
 def _find(target: str, folder: Path) -> Worker:
     if not is_path(target) and is_defined(target, folder):
         return worker_for(target)
+    workers = [worker.name for worker in named_workers(Path.cwd(), forge_home())]
+    if target.strip() and not is_path(target) and not os.path.isdir(target) and target not in workers:
+        hint = "forge worker list and forge mcp list show the names there are"
+        raise WorkerError(None, f"there is no worker and no MCP server '{visible(target)}'", hint=hint)
     return with_servers_only(load_worker(find_trusted_worker(target, interactive=False)))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forge_cli.cli.notices import warn
+from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.record.log import Log, damage_of, find_session, random_end, read_readable, session_files
 
 NAMED = "by its id, the beginning or the random end of it, or 'last'"
@@ -16,8 +17,8 @@ NAMED = "by its id, the beginning or the random end of it, or 'last'"
 def read_log(name: str) -> Log:
     """The readable part of a session's log; what cannot be read, or is not what was written, is said."""
     log = read_readable(find_session(name))
-    if log.bad and not log.lines:
-        raise log.bad[0]
+    if not log.lines:
+        raise WorkerError(Mark(str(log.path)), "this is not a session")
     if damage := damage_of(log):
         more = f", and {len(log.bad) - 1} more" if len(log.bad) > 1 else ""
         warn(f"{damage}{more}{'; what can be read follows' if log.bad else ''}")

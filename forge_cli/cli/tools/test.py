@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -66,7 +67,7 @@ def _look(target: str | None, worker: str | None = None) -> list[ConformanceChec
     path = find_worker(worker) if worker is not None else None
     if path is None and target in worker_names() and not is_known(str(target)):
         target, path = None, find_worker(str(target))
-    named = path or (target if target and Path(target).exists() else None)
+    named = path or (target if target and os.path.exists(target) else None)
     try:
         return in_loop(partial(inspect, check_target, target, path, worker=named, calls_tools=True))
     except ThirdPartyError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -144,11 +145,11 @@ def read_package(text: str) -> tuple[str, str]:
     if text.startswith("-") or not text.strip():
         raise UsageError(f"'{visible(text)}' is not a package", hint="give a name or a path")
     path = Path(text).expanduser()
-    if text.startswith((".", "/", "~")) or ("/" in text and "://" not in text and path.exists()):
+    if text.startswith((".", "/", "~")) or ("/" in text and "://" not in text and os.path.exists(path)):
         package, name = str(path.resolve()), _local_name(path, visible(text))
     else:
         named = _NAMED.fullmatch(text)
-        if named and path.is_dir():
+        if named and os.path.isdir(path):
             hint = f"./{text} is the folder; for the package of that name, type this elsewhere"
             raise UsageError(f"there is a folder {visible(text)} here, too", hint=hint)
         package, name = text, named[1] if named else ""
@@ -159,9 +160,9 @@ def read_package(text: str) -> tuple[str, str]:
 
 def _local_name(path: Path, shown: str) -> str:
     """The name of a project or a wheel."""
-    if path.is_file():
+    if os.path.isfile(path):
         return path.name.partition("-")[0] if path.suffix == ".whl" else ""
-    if not path.exists():
+    if not os.path.exists(path):
         raise UsageError(f"there is no file or folder {shown}")
     try:
         project = tomllib.loads((path / "pyproject.toml").read_text("utf-8")).get("project", {})

@@ -29,7 +29,7 @@ from forge_cli.core.phrases import ENVIRONMENT_CHANGED, SUMMARY_INSTRUCTIONS
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session
+from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_readable
 from forge_cli.record.resume import Past, past_of
 from forge_cli.record.state import SessionState, restored
 
@@ -162,7 +162,10 @@ class Recording(Struct, frozen=True):
 
 def open_recording(name: str) -> Recording:
     """A session by its id, or by the path of a record."""
-    return read_recording(read_session(find_record(name)))
+    log = read_readable(find_record(name))
+    if log.bad and log.lines:
+        raise log.bad[0]
+    return read_recording(log)
 
 
 def read_recording(log: Log) -> Recording:

@@ -47,7 +47,7 @@ def driven_by(recording: Recording, workspace: Path) -> Replay:
 def worker_of(recording: Recording, named: str | Path | None = None) -> Worker:
     """The worker that is named, or the one that the session was recorded with."""
     file = named or recording.worker_file
-    if not file or not Path(file).exists():
+    if not file or not os.path.exists(file):
         where = f" in {file}" if file else ""
         problem = f"the worker '{recording.worker}' of this session is no longer there{where}"
         raise WorkerError(None, problem, hint="say where it is with --worker WORKER")
@@ -89,7 +89,7 @@ async def replay(
 def recorded_workspace(recording: Recording) -> Path:
     """The folder that a session worked in, or where the caller stands if that is gone."""
     before = Path(recording.workspace)
-    return (before if before.is_dir() else Path.cwd()).resolve()
+    return (before if os.path.isdir(before) else Path.cwd()).resolve()
 
 
 @dataclass(kw_only=True)

@@ -25,7 +25,7 @@ from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, to
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
-from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zone, open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zones
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 if TYPE_CHECKING:
@@ -268,7 +268,9 @@ class Assembler(Struct, frozen=True, kw_only=True):
             if other := next((other for other in zones if other.name == zone.name), None):
                 problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
                 raise WorkerError(other.where, problem, hint="give yours another name")
-        zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make) for zone in brought)))
+        if brought:
+            opened = engine.runtime.other_zones.open_brought(brought, make, self.notify)
+            zones = distinct((*zones, *opened))
         if self.added:
             zones = engine.runtime.other_zones.add_zones(zones, self.added)
         if spare is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,10 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.zones.zones import distinct, open_zone
+from forge_cli.sandbox.zones.zones import UnmakeableZone, distinct, open_zone
 
 if TYPE_CHECKING:
+    from forge_cli.core.notify import Notify
     from forge_cli.files.settings import Settings
     from forge_cli.sandbox.files.sandbox import Sandbox
 
@@ -40,6 +41,16 @@ def add_zones(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...
             hint = "name another folder, or give its zone in the worker another name"
             raise UsageError(f"--add-dir {zone.path}: {error.message}", hint=hint) from None
     return zones
+
+
+def open_brought(brought: Sequence[Zone], make: bool, notify: Notify) -> Iterator[Zone]:
+    """Open the zones that toolsets bring along; one that cannot be made is not there, and its toolset does without."""
+    for zone in brought:
+        try:
+            yield open_zone(zone, user_home=user_home(), make=make)
+        except UnmakeableZone as error:
+            if make:
+                notify("warning", error.message)
 
 
 def use_spare_folder(zone: Zone, spare: Path) -> Zone:

@@ -16,6 +16,7 @@ from forge_cli.core import phrases
 from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
 from forge_cli.core.wire import JsonObject, plain_json
 from forge_cli.files.document import parse_document
+from forge_cli.files.places import decode_utf8
 from forge_cli.schema.json_schema import best_error, in_short, metaschema_problem, reference_problems, validator
 from forge_cli.schema.marks import Loc, where_in
 
@@ -91,11 +92,11 @@ def _read(path: Path, where: Mark | None) -> str:
             raw = stream.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES // 1024} KiB")
-        return raw.decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        why = "it is not UTF-8" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
+        why = getattr(error, "strerror", None) or str(error)
         hint = "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
         raise WorkerError(where, f"output schema {path} cannot be read: {why}", hint=hint) from None
+    return decode_utf8(raw, Mark(str(path)))
 
 
 def _parse(text: str, file: str) -> Any:

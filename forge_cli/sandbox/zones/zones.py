@@ -30,6 +30,10 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _PSEUDO = ("/proc", "/sys", "/dev")
 
 
+class UnmakeableZone(WorkerError):
+    """The folder of a zone is missing, and cannot be made."""
+
+
 class NoDefaultZone(WorkerError):
     """A worker declares no zones, and its working directory cannot be one."""
 
@@ -196,7 +200,7 @@ def _resolved(zone: Zone) -> Path:
 def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
     problem = _make(root) if make else _unmakeable(root)
     if problem:
-        raise WorkerError(zone.where, f"zone '{zone.name}': {_shown(root)} cannot be made: {problem}")
+        raise UnmakeableZone(zone.where, f"zone '{zone.name}': {_shown(root)} cannot be made: {problem}")
     return replace(zone, path=root, made=make)
 
 

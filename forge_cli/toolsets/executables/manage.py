@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean
+from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import open_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
@@ -139,6 +140,8 @@ class ExecutableManager:
                 found = [each.name for each in entries if each.is_symlink() or each.is_dir()]
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise cannot_read(self.root, error) from None
         return sorted(name for name in found if name[0] != ".")
 
     def scan(self) -> tuple[list[Program], Mapping[str, str]]:

@@ -3,13 +3,9 @@
 Covers forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.walk.
 """
 
-import ctypes
-import os
 import random
 import shutil
-import struct
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +14,7 @@ from forge_cli.record.changes import ChangeLog
 from forge_cli.record.undo import undo
 from forge_cli.sandbox.trial.apply import apply
 
+from ...owner import as_owner
 from .trees import NAMES, STEPS, carry_out, make_tree, on_copies, steps, tree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
@@ -93,25 +90,6 @@ CLOSED = [
     "chmod -R u+w shut; rm -r shut; echo file > shut",
     "cp -a shut again",
 ]
-
-
-def as_owner(do: Callable[[], None]) -> bool:
-    """Do something in a process that may do what an ordinary owner may, also where this is root; did it work?"""
-    child = os.fork()
-    if child == 0:
-        try:
-            libc, header = ctypes.CDLL(None, use_errno=True), struct.pack("Ii", 0x20080522, 0)
-            if os.geteuid() == 0:  # all but CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
-                few = 0xFFFFFFFF & ~0b110
-                granted = ctypes.create_string_buffer(24)
-                libc.capget(header, granted)
-                kept = [value & few for value in struct.unpack("3I", granted.raw[:12])]
-                libc.capset(header, struct.pack("3I", *kept) + granted.raw[12:])
-            do()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
 
 
 def do_closed(zone: Path, real: Path) -> None:
