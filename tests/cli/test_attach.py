@@ -4,7 +4,6 @@ import base64
 import json
 import sys
 from base64 import b64decode
-from collections.abc import Iterator
 
 import anyio
 import pytest
@@ -33,15 +32,6 @@ def reader(project: Project) -> Project:
     (project.folder / "paper.pdf").write_bytes(PDF)
     (project.folder / "blob").write_bytes(b"\0\xff")
     return project
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        yield server
-    assert server.complaints == []
 
 
 def attached(*files: str) -> list[str]:
