@@ -242,8 +242,10 @@ class ChatScreen:
         return had
 
     def edit(self, text: str) -> None:
-        if not self._buffer.text:
-            self._buffer.document = Document(text)
+        """Put a text before what is being typed."""
+        typed = self._buffer.document
+        whole = f"{text}\n{typed.text}" if typed.text else text
+        self._buffer.document = Document(whole, len(whole) - len(typed.text) + typed.cursor_position)
         self.redraw()
 
     def redraw(self) -> None:
