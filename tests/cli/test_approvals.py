@@ -1,8 +1,7 @@
 """``forge approvals``: what parked sessions wait for, and answers to it.
 
 Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.common, forge_cli.cli.approvals.list,
-forge_cli.ui.transcript.terminal,
-forge_cli.record.pending.
+forge_cli.ui.transcript.terminal, forge_cli.record.pending.
 """
 
 import json
