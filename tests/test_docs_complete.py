@@ -217,7 +217,7 @@ def the_result() -> Iterator[Needed]:
     result = WorkerResult(
         status="failed",
         exit_code=ExitCode.FAILED,
-        response="",
+        text="",
         session_id="s",
         worker="w",
         model="m",

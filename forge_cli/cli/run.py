@@ -301,7 +301,7 @@ def _printing(out: TextIO) -> Sink:
 
 def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
     """Keep the answer, print what was asked for, and say what went wrong."""
-    answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
+    answer = result.text.removesuffix("\n")
     redactor = own_redactor()
     final = answer or result.status == "completed"
     unwritten = _write(plan.output, answer) if plan.output is not None and final else None

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 import anyio
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.phrases import INTERRUPTED_ANSWER
 
 TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
 """The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
@@ -87,8 +86,6 @@ class Ended(Exception):
 
     status: ClassVar[ResultStatus]
     exit_code: ExitCode
-    answer: str | None = None
-    """The response of the result; None for the model's last text."""
 
 
 class Parked(Ended):
@@ -103,7 +100,6 @@ class Interrupted(Ended):
 
     status = "interrupted"
     exit_code = ExitCode.INTERRUPTED
-    answer = INTERRUPTED_ANSWER
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__()

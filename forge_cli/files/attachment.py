@@ -9,6 +9,8 @@ from forge_cli.core.messages import Attachment
 from forge_cli.files.places import wrong_path
 
 LARGEST = 20 * 1024 * 1024
+NEITHER = "neither a text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
+_UNKNOWN = "application/octet-stream"
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -16,6 +18,10 @@ _SIGNATURES = {
     b"GIF89a": "image/gif",
     b"%PDF-": "application/pdf",
 }
+
+
+class UnknownKind(UsageError):
+    """No model could be shown the file."""
 
 
 def read_attachment(path: Path) -> Attachment:
@@ -29,7 +35,9 @@ def read_attachment(path: Path) -> Attachment:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"--attach {path}: {error.strerror}") from None
-    return Attachment(path.name, media_type(data), data)
+    if (kind := media_type(data)) == _UNKNOWN:
+        raise UnknownKind(f"--attach {path}: it is {NEITHER}")
+    return Attachment(path.name, kind, data)
 
 
 def media_type(data: bytes) -> str:
@@ -41,5 +49,5 @@ def media_type(data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return "application/octet-stream"
-    return "application/octet-stream" if "\0" in text else "text/plain"
+        return _UNKNOWN
+    return _UNKNOWN if "\0" in text else "text/plain"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,8 +23,8 @@ from forge_cli.core.events import (
     SessionEnd,
     SessionStart,
     SessionUpdate,
-    ToolResult,
-    TurnEndEvent,
+    ToolStarted,
+    TurnStart,
 )
 from forge_cli.core.wire import Unreadable, clean_text, read, wire
 from forge_cli.files.cache import StampedCache
@@ -36,14 +37,14 @@ from forge_cli.record.places import holder, sessions_folder
 if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
 
-_TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
+_TURN, _CALL = beginning_at_root(TurnStart), beginning(ToolStarted)
 _START, _END = beginning_at_root(SessionStart), beginning_at_root(SessionEnd)
 _TITLE = beginning_at_root(SessionUpdate, ', "title": ')
 _MODEL = beginning_at_root(SessionUpdate, ', "model": ')
 _SAID = beginning_at_root(MessageEvent)
 _TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
 INDEX = ".index.json"
-FORMAT = 2
+FORMAT = 3
 """Changes when the overview of the same log would be another one."""
 TEXT_MAX = 10_000
 """Characters of a task that are kept; a session with a longer one is read each time."""
@@ -109,7 +110,7 @@ def read_overview(path: Path) -> Overview:
         worker=first.worker,
         status=status if isinstance(status, str) and status else "interrupted",
         turns=data.count(_TURN),
-        tool_calls=data.count(_CALL),
+        tool_calls=_count_calls(data),
         task=said.message.text if isinstance(said, MessageEvent) else "",
         model=changed.model or start.model,
         workspace=start.workspace,
@@ -126,6 +127,12 @@ def _update(data: bytes, beginning: bytes, after: int = 0) -> SessionUpdate:
     place = data.rfind(beginning, max(0, after))
     found = _event(line_at(data, place))
     return found if isinstance(found, SessionUpdate) else SessionUpdate()
+
+
+def _count_calls(data: bytes) -> int:
+    """As ``SessionState.tool_calls`` does."""
+    started = (_event(line_at(data, found.start())) for found in re.finditer(re.escape(_CALL), data))
+    return sum(isinstance(event, ToolStarted) and event.parent_call_id is None for event in started)
 
 
 def _event(line: Line | None) -> AnyEvent | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,8 +12,6 @@ from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import ApprovalRequired
-from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import NamedWorker, named_workers
 from forge_cli.files.regular import read_regular
 from forge_cli.record.answers import leave_answer
 from forge_cli.record.line import Line
@@ -87,24 +83,6 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None
 def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     last = read.lines[-1]
     Recorder(log, session=last.session, worker=read.lines[0].worker, redactor=own_redactor(), after=last)(event)
-
-
-def _name_of(file: str) -> str:
-    """The name by which the worker in a file is found from here, or the file."""
-    first: dict[str, NamedWorker] = {}
-    for each in named_workers(Path.cwd(), forge_home()):
-        first.setdefault(each.name, each)
-    return next((name for name, each in first.items() if os.path.realpath(each.path) == os.path.realpath(file)), file)
-
-
-def resume_command(read: Log) -> str:
-    """The command that continues a session from here."""
-    start = fold(read.lines).start
-    worker = _name_of(start.worker_file) if start and start.worker_file else "WORKER"
-    argv = ["forge", "run", worker, "-r", read.session]
-    if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
-        argv += ["-C", start.workspace]
-    return shlex.join(argv)
 
 
 class Waiting(Struct, frozen=True):

@@ -303,6 +303,11 @@ class SessionState:
             if same or known == request:
                 del self.waiting[known]
 
+    @property
+    def tool_calls(self) -> int:
+        """How many calls no tool made, those of child workers and of the person too."""
+        return sum(call.call.parent is None for call in self.calls)
+
     def path(self, delegation: str | None) -> tuple[str, ...]:
         """The workers from the root down to the one that was given a task."""
         worker = self.workers.get(delegation)

@@ -22,6 +22,7 @@ from forge_cli.core.events import (
     StatusEvent,
     ToolResult,
     TurnEndEvent,
+    TurnStart,
 )
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS
@@ -111,9 +112,10 @@ class Facts:
         match event:
             case TurnEndEvent():
                 self._spend(event.usage, event.cost)
-                self.turns += event.origin is None
             case _ if event.origin is not None:
                 pass
+            case TurnStart():
+                self.turns += 1
             case SessionStart():
                 self._start(event)
             case SessionUpdate():

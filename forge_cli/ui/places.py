@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
-from forge_cli.files.attachment import media_type, read_attachment
+from forge_cli.files.attachment import NEITHER, UnknownKind, media_type, read_attachment
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.search.files import FileWalk, Include, SearchStart
 from forge_cli.sandbox.zones.added import named_file
@@ -86,10 +87,22 @@ class Places:
         named = (self._mentioned(name) for name in _mentions(text))
         images = (self.find(re.sub(r"\\(.)", r"\1", "".join(found))) for found in _IMAGE.findall(text))
         files = (*named, *(file for file in images if file.suffix.lower() in _IMAGES))
-        yield from (read_attachment(file) for file in dict.fromkeys(files) if file and file.is_file())
+        for file in dict.fromkeys(files):
+            if file and file.is_file():
+                with suppress(UnknownKind):
+                    yield read_attachment(file)
 
     def warnings(self, text: str) -> Iterator[str]:
-        """A sentence for each name that a text mentions like a file, or that a file begins with, and is not one."""
+        """A sentence for each name that a text mentions like a file, or that a file begins with, and is not one.
+
+        A file that no model could be shown has one, too.
+        """
+        for name in _mentions(text):
+            if file := self._mentioned(name):
+                try:
+                    read_attachment(file)
+                except UnknownKind:
+                    yield f"@{visible(file.name)} is {NEITHER}, so it is only text"
         named = (name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None)
         for name in (name for name in named if name and not self.find(name).exists()):
             near = next(iter(self.search(name)), "")

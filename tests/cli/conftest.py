@@ -16,6 +16,7 @@ from forge_cli.testing import Project
 
 from ..deadline import deadline
 from ..distributions import write_distribution
+from ..models.openai.server import ChatServer
 from ..warm import Warm
 
 TOOLS = '''
@@ -155,6 +156,16 @@ def tester(project: Project) -> Project:
     project.write("src/a.txt", "one\ntwo\n")
     project.write("output/old.md", "old\n")
     return project
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    """A server that models of the provider openai are asked of."""
+    with ChatServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        yield server
+    assert server.complaints == []
 
 
 class Started:

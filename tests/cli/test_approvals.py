@@ -1,7 +1,7 @@
 """``forge approvals``: what parked sessions wait for, and answers to it.
 
-Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.list, forge_cli.ui.transcript.terminal,
-forge_cli.record.pending.
+Covers forge_cli.cli.approvals.answer, forge_cli.cli.approvals.common, forge_cli.cli.approvals.list,
+forge_cli.ui.transcript.terminal, forge_cli.record.pending.
 """
 
 import json
@@ -228,13 +228,17 @@ def test_feedback_is_redacted_like_everything_else(clerk, cli, parked, monkeypat
     assert "use [redacted:SHOP_PASSWORD]" in log(clerk).read_text()
 
 
-def test_what_to_do_next_can_be_pasted(clerk, cli, parked, monkeypatch, tmp_path) -> None:
+def test_what_to_do_next_can_be_pasted(clerk, cli, monkeypatch, tmp_path) -> None:
     elsewhere = tmp_path / "else where"
     elsewhere.mkdir()
+    clerk.write("other.yaml", clerk.read("script.yaml"))
+    assert cli("run", "worker.yaml", "go", "--on-ask", "park", "-m", "script:other.yaml").code == 10
+    parked = pending(cli)
     monkeypatch.chdir(elsewhere)
-    done = cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "yes")
+    done = cli("approvals", "answer", "last", parked[0]["request"], "yes")
     words = shlex.split(done.out.splitlines()[-1].removeprefix("then resume with: "))
     assert words[0] == "forge"
+    assert words[-2:] == ["-m", "script:other.yaml"]
     assert cli(*words[1:]).out.startswith("paid 5 to Ana")
 
 

@@ -4,7 +4,6 @@ import base64
 import json
 import sys
 from base64 import b64decode
-from collections.abc import Iterator
 
 import anyio
 import pytest
@@ -35,15 +34,6 @@ def reader(project: Project) -> Project:
     return project
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        yield server
-    assert server.complaints == []
-
-
 def attached(*files: str) -> list[str]:
     return [word for file in files for word in ("--attach", file)]
 
@@ -61,7 +51,7 @@ def test_the_record_keeps_what_went_along_so_that_the_session_can_go_on(cli, rea
 
 
 def test_a_scripted_model_ignores_them(cli, reader: Project) -> None:
-    done = cli("run", "worker.yaml", "look", "-p", *attached("note.txt", "blob"))
+    done = cli("run", "worker.yaml", "look", "-p", *attached("note.txt", "paper.pdf"))
     assert (done.code, done.out, done.err) == (0, "look, said.\n", "")
 
 
@@ -98,6 +88,7 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
         ("deep", "that is not a file"),
         ("note.txt/below", "there is no such file"),
         ("x" * 300, "File name too long"),
+        ("blob", "it is neither a text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
         ("", "that is not a file"),
     ],
 )
@@ -125,19 +116,18 @@ def test_files_are_looked_for_where_the_caller_stands(cli, reader: Project) -> N
 
 def test_an_image_a_text_and_what_the_model_cannot_see(cli, reader: Project, server: ChatServer) -> None:
     server.will(says("Seen."))
-    files = attached("image.png", "note.txt", "paper.pdf", "blob")
+    files = attached("image.png", "note.txt", "paper.pdf")
     done = cli("run", "worker.yaml", "look", "-m", "openai:tiny", *files)
     assert (done.code, done.out) == (0, "Seen.\n")
-    said, image, text, paper, blob = server.requests[0].messages[-1]["content"]
+    told = "warning: openai:tiny cannot be shown paper.pdf (application/pdf); it is only told that the file is there\n"
+    assert done.err.count(told) == 1
+    said, image, text, paper = server.requests[0].messages[-1]["content"]
     assert said == {"type": "text", "text": "look"}
     kind, _, data = image["image_url"]["url"].partition(",")
     assert (kind, b64decode(data)) == ("data:image/png;base64", PNG)
     assert text["text"] == "[The attached file note.txt]\nGrüße."
     assert paper["text"] == (
         f"[The attached file paper.pdf (application/pdf, {len(PDF)} bytes) cannot be shown to this model.]"
-    )
-    assert blob["text"] == (
-        "[The attached file blob (application/octet-stream, 2 bytes) cannot be shown to this model.]"
     )
 
 

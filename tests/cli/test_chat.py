@@ -61,6 +61,17 @@ def test_a_failed_turn_is_said_and_the_next_one_is_done(talker) -> None:
     assert "turn 1 of script:script.yaml expected a result" in done.stderr
 
 
+def test_turns_and_calls_are_counted_alike_in_every_view(talker, cli) -> None:
+    talker.write("script.yaml", "turns: [{text: Hello}, {calls: [{tool: report}]}]\n")
+    assert "turn 3" in talker.forge("chat", "worker.yaml", stdin="you\n/peek\nme\n").stderr
+    assert "\n-- failed: 3 turns, 2 calls; " in cli("sessions", "show").out
+    talker.write("script.yaml", "turns: []\n")
+    told = json.loads(cli("run", "worker.yaml", "go", "--output-format", "json").out)
+    rows = json.loads(cli("sessions", "list", "--json").out)
+    assert [(row["turns"], row["tool_calls"]) for row in rows] == [(told["turns"], told["tool_calls"]), (3, 2)]
+    assert told["turns"] == 1
+
+
 def test_limits_count_per_message(talker) -> None:
     talker.write(
         "script.yaml",

@@ -17,7 +17,7 @@ from forge_cli.record.line import Line
 from ..rows import each_row
 
 WIRE = WorkerResult(
-    status="failed", exit_code=ExitCode.FAILED, response="", session_id="", worker="", model="", error=""
+    status="failed", exit_code=ExitCode.FAILED, text="", session_id="", worker="", model="", error=""
 ).wire()
 
 FAILURES = {

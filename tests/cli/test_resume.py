@@ -452,7 +452,7 @@ def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
     forge.end()
     assert kept(keeper) == ["a", "x"]
     row = json.loads(cli("sessions", "list", "--json").out)[0]
-    assert (row["status"], row["pid"], row["tool_calls"]) == ("interrupted", None, 1)
+    assert (row["status"], row["pid"], row["tool_calls"]) == ("interrupted", None, 2)
     done = cli("run", "worker.yaml", "-c")
     assert done.code == 0
     why = "hold was not called; denied: forge could not ask (not interactive)"

@@ -12,6 +12,8 @@ import pytest
 
 from forge_cli.testing import Project
 
+from ..models.openai.server import ChatServer, Reply
+
 KEYS = [
     "status",
     "exit_code",
@@ -91,10 +93,22 @@ def test_json_is_one_object(cli, tester) -> None:
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
 
 
-def test_a_cost_that_nobody_knows_is_not_nothing(cli, tester) -> None:
-    words = ("run", "worker.yaml", "hello", "--max-time", "0.000001")
-    assert json.loads(cli(*words, "--output-format", "json").out)["cost"] is None
-    assert "$" not in cli(*words).err
+@pytest.mark.parametrize("seconds", ["0.000001", "1"])
+def test_a_model_that_said_nothing_has_no_answer_and_no_cost(cli, tester, server: ChatServer, seconds: str) -> None:
+    server.will(*[Reply(end="silence")] * 2)
+    words = ("run", "worker.yaml", "hello", "-m", "openai:tiny", "--max-time", seconds, "-o", "answer")
+    found = json.loads(cli(*words, "--output-format", "json").out)
+    assert (found["status"], found["response"], found["cost"]) == ("limit", "", None)
+    done = cli(*words)
+    assert (done.code, done.out, "$" in done.err) == (5, "", False)
+    assert not (tester.folder / "answer").exists()
+
+
+def test_the_answer_to_an_earlier_task_is_none_to_this_one(cli, tester) -> None:
+    tester.write("mute.yaml", "turns: []")
+    assert cli("run", "worker.yaml", "hello", "-p").out == "Last words: hello\n"
+    done = cli("run", "worker.yaml", "more", "-p", "-c", "-m", "script:mute.yaml")
+    assert (done.code, done.out) == (1, "")
 
 
 def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(cli, tester, monkeypatch) -> None:

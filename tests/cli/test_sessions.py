@@ -348,7 +348,8 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
     assert "  helper:" in shown
     assert "    Helped." in shown
     row = json.loads(cli("sessions", "list", "--json").out)[0]
-    assert (row["turns"], row["tool_calls"]) == (4, 2)
+    assert (row["turns"], row["tool_calls"]) == (2, 2)
+    assert shown[-1] == "-- completed: 2 turns, 2 calls"
 
 
 # ---- search

@@ -56,7 +56,7 @@ def calling(project, tool: str) -> None:
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
     site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
-    forge = start("run", "worker.yaml", "go", "-m", "stuck:x", "--json", PYTHONPATH=str(site))
+    forge = start("run", "worker.yaml", "go", "-m", "stuck:x", "--json", "-o", "said", PYTHONPATH=str(site))
     for line in forge.process.stdout:
         if json.loads(line)["type"] == "streaming":
             break
@@ -65,7 +65,7 @@ def test_while_the_model_thinks(tester, start, install, number: signal.Signals, 
     last = json.loads(done.out.splitlines()[-1])
     assert done.code == code
     assert (last["type"], last["result"]["status"], last["result"]["exit_code"]) == ("sessionEnd", "interrupted", code)
-    assert last["result"]["response"] == "[Interrupted]"
+    assert (last["result"]["response"], last["result"]["cost"], tester.read("said")) == ("Thinking", None, "Thinking\n")
     assert "Traceback" not in done.err
 
 

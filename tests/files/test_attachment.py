@@ -7,7 +7,7 @@ import pytest
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Attachment
-from forge_cli.files.attachment import LARGEST, media_type, read_attachment
+from forge_cli.files.attachment import LARGEST, NEITHER, media_type, read_attachment
 
 from ..rows import each_row
 
@@ -42,7 +42,10 @@ def test_what_a_file_is(tmp_path: Path, data: bytes, kind: str) -> None:
     file = tmp_path / "misleading.jpeg"
     file.write_bytes(data)
     assert media_type(data) == kind
-    assert read_attachment(file) == Attachment("misleading.jpeg", kind, data)
+    if kind == "application/octet-stream":
+        assert problem_of(file) == f"--attach {file}: it is {NEITHER}"
+    else:
+        assert read_attachment(file) == Attachment("misleading.jpeg", kind, data)
 
 
 def problem_of(path: Path) -> str:
@@ -72,6 +75,7 @@ def test_what_cannot_be_attached(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "large"
     with open(file, "wb") as large:
+        large.write(b"%PDF-")
         large.truncate(LARGEST)
     assert len(read_attachment(file).data) == LARGEST
     with open(file, "wb") as large:

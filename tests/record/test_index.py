@@ -63,7 +63,7 @@ def test_who_works_on_a_session_is_asked_each_time() -> None:
     [
         ('"task": "one"', '"task": 7'),
         ('"status": "completed", ', ""),
-        ('"stamp": "2 ', '"stamp": "1 '),
+        ('"stamp": "3 ', '"stamp": "1 '),
         ("}}", "}"),
     ],
 )

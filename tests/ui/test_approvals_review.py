@@ -59,12 +59,13 @@ def test_ctrl_c_stops_and_the_rest_stays_parked(term: str, parked: str, terminal
     keyboard.asked()
     keyboard.type("\x03")
     assert keyboard.end() == 0
-    assert "2 requests still waiting" in keyboard.seen
+    assert "\n2 requests still waiting" in keyboard.seen
     assert answers(writer) == [True, None, None]
     left = terminal(*REVIEW, TERM=term)
     left.asked()
     left.type("\x03" if term == "dumb" else "\x1b")
     assert left.end() == 0
+    assert "\n2 requests still waiting" in left.seen
     assert answers(writer) == [True, None, None]
 
 

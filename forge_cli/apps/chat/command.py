@@ -232,7 +232,7 @@ class Room:
 
     def _write_answer(self, result: WorkerResult) -> None:
         """Print the answer once where nothing was streamed."""
-        answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
+        answer = result.text.removesuffix("\n")
         if answer and not self._streams:
             shown = self._redactor.redact_text(answer)
             if self.screen and self._out.isatty():

@@ -42,6 +42,7 @@ from forge_cli.apps.chat.toolkit import (
     TABS,
     HeldOutput,
     InputCompleter,
+    InputWindow,
     ReflowedRenderer,
     SignallingInput,
     rows_of,
@@ -103,7 +104,7 @@ class ChatScreen:
         self._app = self._new_app()
 
     def _new_app(self) -> Application[None]:
-        typed = Window(
+        typed = InputWindow(
             BufferControl(self._buffer, [TABS], search_buffer_control=self._search, preview_search=True),
             get_line_prefix=lambda line, wrapped: [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN,
             wrap_lines=True,
@@ -242,8 +243,10 @@ class ChatScreen:
         return had
 
     def edit(self, text: str) -> None:
-        if not self._buffer.text:
-            self._buffer.document = Document(text)
+        """Put a text before what is being typed."""
+        typed = self._buffer.document
+        whole = f"{text}\n{typed.text}" if typed.text else text
+        self._buffer.document = Document(whole, len(whole) - len(typed.text) + typed.cursor_position)
         self.redraw()
 
     def redraw(self) -> None:

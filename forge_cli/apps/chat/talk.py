@@ -145,7 +145,10 @@ class Talk(MessageQueue):
             self._show_error(error)
 
     def press_stop(self, *, escape: bool = False, at_question: bool = False) -> None:
-        """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves."""
+        """Esc or Ctrl+C: leaves a form, interrupts what runs or asks, or clears the line; Ctrl+C twice leaves.
+
+        After an interrupt no message is sent that waited: they stand in the line again.
+        """
         now, before = time.monotonic(), self._last_stop
         self._last_stop = float("-inf") if escape else now
         if not escape and now - before < TWICE:
@@ -153,6 +156,8 @@ class Talk(MessageQueue):
         elif self.display.leave_own_question():
             return
         elif self.busy or at_question:
+            while self.queue:
+                self.edit_queued()
             self.interrupt()
         elif self.line.clear_input() or escape:
             return
@@ -183,7 +188,7 @@ class Talk(MessageQueue):
         return now - before < TWICE
 
     def edit_queued(self) -> None:
-        """Up on an empty line: the last message that waits is not sent, and can be changed."""
+        """The last message that waits is not sent, and can be changed."""
         self.line.edit(self._lines.take_back() or "")
 
     def next_mode(self) -> None:

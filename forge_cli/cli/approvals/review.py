@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from forge_cli.cli.approvals.common import resume_command
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.core.approval import ApprovalDecision
@@ -17,7 +18,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.log import Log
-from forge_cli.record.pending import Waiting, answer_request, resume_command, waiting_requests
+from forge_cli.record.pending import Waiting, answer_request, waiting_requests
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader

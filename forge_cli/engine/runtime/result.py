@@ -14,6 +14,7 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.interrupt import Ended, Interrupted, Parked, ResultStatus
 from forge_cli.core.messages import Usage
+from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.core.wire import both_spellings
 from forge_cli.engine.gate.steps import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
@@ -28,7 +29,8 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
 
     status: ResultStatus
     exit_code: ExitCode
-    response: str
+    text: str
+    """The words of the model in its last turn."""
     session_id: str
     worker: str
     model: str
@@ -62,10 +64,15 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
             tool_calls=tally.calls + sum(child.tool_calls for child in children),
             denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
             usage=budget.usage,
-            cost=budget.cost if budget.turns or budget.child_turns else None,  # until then, no price was looked up
+            cost=budget.cost,
             output=tally.output,
             duration_ms=round((time.monotonic() - tally.started) * 1000),
         )
+
+    @property
+    def response(self) -> str:
+        """The answer for a program: the text, unless it was interrupted."""
+        return INTERRUPTED_ANSWER if self.status == "interrupted" else self.text
 
     @property
     def success(self) -> bool:
@@ -77,7 +84,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
         found = {
             "status": self.status,
             "exit_code": int(self.exit_code),
-            "response": self.response,
+            "response": self.text,
             "output": self.output,
             "session_id": self.session_id,
             "worker": self.worker,
@@ -95,7 +102,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
 class Ending(Struct, frozen=True):
     """How one task came to its end."""
 
-    response: str
+    text: str
     status: ResultStatus = "completed"
     exit_code: ExitCode = ExitCode.DONE
     error: str | None = None
@@ -107,8 +114,7 @@ class Ending(Struct, frozen=True):
         if isinstance(cause, ForgeError):
             refused = isinstance(cause, ModelError) and cause.refused
             return cls(last_text, "failed", cause.exit_code, str(cause), refused)
-        response = last_text if cause.answer is None else cause.answer
-        return cls(response, cause.status, cause.exit_code, str(cause) or None)
+        return cls(last_text, cause.status, cause.exit_code, str(cause) or None)
 
     @classmethod
     def forced(cls, end: ForcedEnd, budget: Budget | None, last_text: str) -> Ending:

@@ -70,14 +70,10 @@ class LatePrice(Struct, frozen=True, dict=True):
 
 
 class LimitReached(Ended):
-    """The work ends here, although the model would continue; or it is done, and its ``answer`` took too much."""
+    """The work ends here, although the model would continue; or it is done, and its answer took too much."""
 
     status = "limit"
     exit_code = ExitCode.LIMIT
-
-    def __init__(self, sentence: str, answer: str | None = None) -> None:
-        super().__init__(sentence)
-        self.answer = answer
 
 
 class OpeningTooLong(ForgeError):
@@ -136,7 +132,7 @@ class Budget:
         self.limits = merged(self.limits)
         self._began = self.clock()
         self._known_cost = 0.0
-        self._priced = self.price is not None
+        self._priced: bool | None = None
 
     @property
     def chain(self) -> tuple[Budget, ...]:
@@ -145,7 +141,7 @@ class Budget:
 
     @property
     def cost(self) -> float | None:
-        """In dollars, with that of child workers; None when a part of it is unknown."""
+        """In dollars, with that of child workers; None when a part of it is unknown, and before a turn has ended."""
         return self._known_cost if self._priced else None
 
     @property
@@ -172,10 +168,10 @@ class Budget:
         for budget in self.chain:
             budget.usage += usage
             budget._known_cost += cost or 0.0
-            budget._priced = budget._priced and cost is not None
+            budget._priced = budget._priced is not False and cost is not None
         return cost
 
-    def check_last_turn(self, answer: str) -> None:
+    def check_last_turn(self) -> None:
         """LimitReached when the turn that gave the answer has used more than there was.
 
         A turn is not begun where nothing is left, but how much it takes is known only at its end. A child worker may
@@ -185,9 +181,9 @@ class Budget:
         if self.parent is not None:
             return
         if limits.max_tokens is not None and tokens_of(self.usage) > limits.max_tokens:
-            raise _passed(counted(limits.max_tokens, "token"), f"{tokens_of(self.usage):,}", answer)
+            raise _passed(counted(limits.max_tokens, "token"), f"{tokens_of(self.usage):,}")
         if limits.max_cost is not None and self._known_cost > limits.max_cost:
-            raise _passed(_dollars(limits.max_cost), _dollars(round(self._known_cost, 6)), answer)
+            raise _passed(_dollars(limits.max_cost), _dollars(round(self._known_cost, 6)))
 
     def seconds_left(self) -> float | None:
         """How long the task may still take, by the shortest time in the chain; None when no time is stated."""
@@ -277,8 +273,8 @@ def _forced_end_after(seconds: float | None) -> Iterator[None]:
         end(section)
 
 
-def _passed(limit: str, used: str, answer: str) -> LimitReached:
-    return LimitReached(f"the limit of {limit} was passed by the last turn ({used}); its answer is kept", answer)
+def _passed(limit: str, used: str) -> LimitReached:
+    return LimitReached(f"the limit of {limit} was passed by the last turn ({used}); its answer is kept")
 
 
 def _dollars(amount: float) -> str:

@@ -122,16 +122,13 @@ class Loop:
     stop_on_failure: bool = False
     redactor: Redactor
     output: OutputSchema | None = None
+    last_text: str = ""
+    """The words of the model in its last turn of this task."""
     _last_prompt: tuple[str, tuple[ToolSpec, ...], str] | None = None
     """System prompt, tools and model of the last request."""
     _told_news: bool = False
     _refresh_ms: float | None = None
     """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
-
-    @property
-    def last_text(self) -> str:
-        """The last words of the model."""
-        return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
 
     @property
     def last_environment_sent(self) -> str | None:
@@ -176,7 +173,7 @@ class Loop:
 
         Without a task a session starts with the reply that it was ``left`` with, if any, when it was cut off.
         """
-        known = None if task else left
+        known, self.last_text = None if task else left, ""
         if self.news and not self._told_news and not known:
             self._say(Message("user", self.news.message), environment=self.news.paragraph)
             self._told_news = True
@@ -189,8 +186,8 @@ class Loop:
         answer, repeats, repairs = "", Repeats(), 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
-            known = None
             answer = "" if reply.calls else answer + reply.text
+            known, self.last_text = None, answer or reply.text
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
             elif stop == "max_tokens":
@@ -198,7 +195,7 @@ class Loop:
             elif stop == "refusal":
                 raise ModelError(f"{self.model.name} declined to answer", hint="rephrase the task")
             elif (misfit := self._misfit(answer, tally)) is None:
-                budget.check_last_turn(answer)
+                budget.check_last_turn()
                 return answer
             elif self.output and repairs < turns.output.MAX_REPAIRS:
                 answer, repairs = "", repairs + 1
@@ -296,6 +293,7 @@ class Loop:
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:
+                self.last_text = text
                 self._say(Message("assistant", text or INTERRUPTED_ANSWER), cut_off=True)
             raise Interrupted(self.interrupt.reason)
         if end is None:

@@ -101,6 +101,11 @@ def _part(file: Attachment) -> JsonObject:
     return {"type": "text", "text": f"[The attached file {name}]\n{text}"}
 
 
+def is_shown(file: Attachment) -> bool:
+    """Does the model get the content of an attached file?"""
+    return file.media_type in _IMAGES or _text_of(file) is not None
+
+
 def _text_of(file: Attachment) -> str | None:
     if b"\0" in file.data or file.media_type == "application/pdf":
         return None

@@ -10,11 +10,12 @@ from operator import is_
 
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
 from forge_cli.core.notify import READING, Notify
+from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.json_body import RequestIds, json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.openai.dialects import NativeDialect
+from forge_cli.models.openai.dialects import NativeDialect, is_shown
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 
 DECLINED = "[The model declined to answer]"
@@ -147,5 +148,8 @@ class OpenAIModel:
         if said := [part for message in new for part in self._dialect.encode(self._request_ids.mend(message))]:
             self._history += b"," if self._history else b""
             self._history += json_bytes(said)[1:-1]
+        for file in (file for message in new for file in message.attachments if not is_shown(file)):
+            what = f"{visible(file.name)} ({visible(file.media_type)})"
+            self._notify("warning", f"{self.name} cannot be shown {what}; it is only told that the file is there")
         self._sent += new
         self._ids.update([call.id for message in new for call in message.calls])

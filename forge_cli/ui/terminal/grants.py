@@ -63,7 +63,8 @@ def explain_grants(request: ApprovalRequest) -> Iterator[str]:
         yield f"s       yes, and for this session: {session.text}"
     if lasting:
         yield f"a       yes, and always: {lasting.text}; the file and the line are shown first"
-        yield from (f"          {rule}" for rule in lasting.rules)
+        name, _ = next(_files(request, lasting))
+        yield from (f"          {line}" for line in lines_to_paste(lasting.rules, user=name == "user").split("\n"))
 
 
 def grant(offer: GrantOffer, console: Console) -> ApprovalDecision:
@@ -85,7 +86,6 @@ async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Consol
     except QuestionLeft as left:
         if left.ctrl_c:
             raise
-        console.print()  # the cursor stands behind the question
         return None
     if key is None:
         return ApprovalDecision(False)

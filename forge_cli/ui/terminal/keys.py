@@ -64,6 +64,10 @@ class KeyReader:
             if self.shows_prompt:
                 self._console.print(plain(text if text.isprintable() else ""))
             return text or None
+        except QuestionLeft:
+            if self.shows_prompt:
+                self._console.print()  # the cursor stands behind the question
+            raise
         finally:
             self._prompt = None
 

@@ -225,7 +225,7 @@ class TranscriptReader:
             case ContextUsage() as event:
                 self.note(line, _room(event))
             case SessionEnd(result=result):
-                self.note(line, _ending(result))
+                self.note(line, _ending(result, self.state))
             case CommandEvent(name=name):
                 self.command = name
             case ToolStarted() | ApprovalRequired() | ApprovalResponse() | ApprovalDecided() | ToolResult():
@@ -341,15 +341,11 @@ def _room(event: ContextUsage) -> str | None:
     return None
 
 
-def _ending(result: Mapping[str, Any]) -> str:
+def _ending(result: Mapping[str, Any], state: SessionState) -> str:
     """``result`` is the object of ``--output-format json``, in a log that somebody may have changed."""
     status, error = _text(result.get("status")), _text(result.get("error")).partition("\n")[0]
-    counts = f"{_counted(result.get('turns'), 'turn')}, {_counted(result.get('tool_calls'), 'call')}"
+    counts = f"{counted(state.turns, 'turn')}, {counted(state.tool_calls, 'call')}"
     return f"{status}: {counts}" + (f"; {error.removeprefix(f'{status}: ')}" if error else "")
-
-
-def _counted(number: Any, what: str) -> str:
-    return counted(number, what) if isinstance(number, int | float) else f"? {what}s"
 
 
 def _text(value: Any) -> str:

@@ -22,7 +22,7 @@ from ...rows import each_row
 )
 def test_which_endings_are_a_success(status: Any, success: bool) -> None:
     result = WorkerResult(
-        status=status, exit_code=ExitCode.DONE, response="", session_id="", worker="", model="", error="why"
+        status=status, exit_code=ExitCode.DONE, text="", session_id="", worker="", model="", error="why"
     )
     assert result.success is success
     assert result.wire()["error"] == "why"
@@ -31,8 +31,8 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
 @each_row(
     ("cause", "ending"),
     [
-        (Interrupted(), Ending("[Interrupted]", "interrupted", ExitCode.INTERRUPTED)),
-        (Interrupted(TERMINATED), Ending("[Interrupted]", "interrupted", ExitCode.TERMINATED)),
+        (Interrupted(), Ending("so far", "interrupted", ExitCode.INTERRUPTED)),
+        (Interrupted(TERMINATED), Ending("so far", "interrupted", ExitCode.TERMINATED)),
         (LimitReached("too long"), Ending("so far", "limit", ExitCode.LIMIT, "too long")),
         (Stopped("refused"), Ending("so far", "denied", ExitCode.DENIED, "refused")),
         (InvalidOutput("misfit"), Ending("so far", "invalid_output", ExitCode.MISFIT, "misfit")),
@@ -50,7 +50,7 @@ def test_why_a_task_ended_says_status_and_exit_code(cause: Ended | ForgeError, e
 
 def result(status: Any, error: str | None = None) -> WorkerResult:
     return WorkerResult(
-        status=status, exit_code=ExitCode.DONE, response="Hm.", session_id="s", worker="w", model="m", error=error
+        status=status, exit_code=ExitCode.DONE, text="Hm.", session_id="s", worker="w", model="m", error=error
     )
 
 

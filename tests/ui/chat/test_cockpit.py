@@ -112,7 +112,9 @@ def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(chat, s
     window.wait(lambda text: "queued: third" not in text and "\n> third\n" in text, "the third message to be changed")
     window.see("queued: second", "attached: shot.png")
     window.type("\x15\x1b")
-    window.see("> second")
+    window.see("· interrupted", "> second")
+    window.type("\x15")
     window.ready().type("\x03")
     window.see("nothing is attached any more")
     assert "Ctrl+C again leaves" not in window.text
+    assert "Hello" not in window.text

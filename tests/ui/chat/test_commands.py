@@ -33,6 +33,7 @@ from forge_cli.events import (
     StatusEvent,
     ToolResult,
     TurnEndEvent,
+    TurnStart,
 )
 from forge_cli.files.settings import TraceLevel
 from forge_cli.testing import Project, scripted_model
@@ -219,6 +220,7 @@ def test_a_form_asks_for_the_rest_and_may_be_left(screen: Screen) -> None:
 
 
 def test_status_tells_everything(screen: Screen) -> None:
+    screen.bus.emit(TurnStart(1, "digest", ()))
     screen.bus.emit(TurnEndEvent(1, "end", Usage(1200, 30, 5), 0.25))
     screen.bus.emit(ContextUsage(1235, 10_000))
     screen.bus.emit(SessionUpdate(title="Sheep", usage=Usage(10, 2)))

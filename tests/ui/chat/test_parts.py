@@ -16,6 +16,7 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Usage
 from forge_cli.core.tool import Args
+from forge_cli.files.attachment import NEITHER
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.ui.completion import Candidate, InputCompletion
@@ -92,8 +93,11 @@ def test_files_are_found_by_parts_of_their_names(places: Places, monkeypatch, ha
 
 
 def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
-    text = "ask @alice about @nope.txt, @note.tx, @note and @notes.txt. in @src/"
+    (places.workspace / "blob").write_bytes(b"\0\xff")
+    text = "ask @alice about @nope.txt, @note.tx, @note and @notes.txt. in @src/ and @blob."
+    assert [file.name for file in places.attachments(text)] == ["notes.txt"]
     assert list(places.warnings(text)) == [
+        f"@blob is {NEITHER}, so it is only text",
         "@nope.txt is not a file, so it is only text",
         "@note.tx is not a file, so it is only text; did you mean @notes.txt?",
         "@note is not a file, so it is only text; did you mean @notes.txt?",

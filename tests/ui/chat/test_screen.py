@@ -58,21 +58,27 @@ def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, t
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
-def test_a_turn_is_interrupted_at_once_and_the_conversation_stays(chat, words, key) -> None:
+def test_a_turn_is_interrupted_at_once_and_what_waits_can_be_changed(chat, words, talker, key) -> None:
     window = chat("-m", "pipe:words").ready()
     window.say("first")
     words("beginning|")
     window.see("beginning", "Esc interrupts")
+    window.say("second")
+    window.say("third")
+    window.type("fou")
+    window.see("queued: second", "queued: third", "> fou")
     window.type(key)
-    window.see("interrupted")
-    window.ready()
+    window.see("interrupted\n\n> second\n  third\n  fou\n")
     words.stop()
-    window.say("next")
+    window.say("rth")
     words("fine|")
-    window.see("> next", "fine")
+    window.see("  fourth\nfine")
     words.stop()
     window.ready().type("\x04")
     assert window.end() == 0
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    lines = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "userInput"]
+    assert [line["content"] for line in lines] == ["first", "second\nthird\nfourth"]
 
 
 @pytest.mark.long
@@ -124,6 +130,13 @@ def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, scr
     [session] = (talker.home / "sessions").glob("*.jsonl")
     results = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "toolResult"]
     assert [line["status"] for line in results] == ["interrupted"]
+
+
+def test_the_end_of_a_pasted_line_that_is_higher_than_its_window_is_shown(chat) -> None:
+    window = chat("-m", "pipe:words").ready()
+    window.type(f"\x1b[200~{'word ' * 160}end\n\x1b[201~behind")
+    shown = window.see("word end\n  behind\n")
+    assert shown.count("word") > 100
 
 
 @pytest.mark.long

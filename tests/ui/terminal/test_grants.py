@@ -145,6 +145,11 @@ def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     script(*writes("/output/a", "/output/b", "/output/.env"), "{text: done}")
     keyboard = terminal(*RUN, columns=160)
     keyboard.asked()
+    keyboard.type("?\n")
+    keyboard.asked()
+    folder = (coder.folder / "output").resolve()
+    written = f"policy:\n  filesystem:\n    edits:\n      - {folder}\n"
+    assert all(f"            {line}" in keyboard.lines for line in written.splitlines())
     keyboard.type("a\n")
     keyboard.expect(WRITES)
     keyboard.type("\n")
@@ -152,8 +157,7 @@ def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     keyboard.type("n\n")
     assert keyboard.end() == 0
     assert coder.read("worker.yaml") == WORKER
-    folder = (coder.folder / "output").resolve()
-    assert (coder.home / "config.yaml").read_text() == f"policy:\n  filesystem:\n    edits:\n      - {folder}\n"
+    assert (coder.home / "config.yaml").read_text() == written
 
     def verdict(path: str) -> str:
         done = coder.forge("approve", "worker.yaml", "write_file", f"path={path}", "content=x", "--json")
