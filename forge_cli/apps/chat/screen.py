@@ -42,7 +42,6 @@ from forge_cli.apps.chat.toolkit import (
     TABS,
     HeldOutput,
     InputCompleter,
-    InputWindow,
     ReflowedRenderer,
     SignallingInput,
     rows_of,
@@ -104,7 +103,7 @@ class ChatScreen:
         self._app = self._new_app()
 
     def _new_app(self) -> Application[None]:
-        typed = InputWindow(
+        typed = Window(
             BufferControl(self._buffer, [TABS], search_buffer_control=self._search, preview_search=True),
             get_line_prefix=lambda line, wrapped: [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN,
             wrap_lines=True,

@@ -17,7 +17,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Layout, UIContent, Window
+from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Layout, Window
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -116,21 +116,6 @@ class ReflowedRenderer(Renderer):
             broken = sum(max(0, _width(screen.data_buffer[row]) - 1) // columns for row in range(self._cursor.y))
             self.output.cursor_up(broken + self._cursor.x // columns)
         super().erase(leave_alternate_screen)
-
-
-class InputWindow(Window):
-    """Fills rows that would stay empty with the end of the line above them, which is too high to be shown whole."""
-
-    def _scroll_when_linewrapping(self, ui_content: UIContent, width: int, height: int) -> None:
-        super()._scroll_when_linewrapping(ui_content, width, height)
-        line, free = self.vertical_scroll, height
-        while free > 0 and line < ui_content.line_count:
-            free -= ui_content.get_height_for_line(line, width, self.get_line_prefix)
-            line += 1
-        if self.vertical_scroll and free > 0:
-            self.vertical_scroll -= 1
-            rows = ui_content.get_height_for_line(self.vertical_scroll, width, self.get_line_prefix)
-            self.vertical_scroll_2 = max(0, rows - free)
 
 
 def _width(row: Mapping[int, Char]) -> int:

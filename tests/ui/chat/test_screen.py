@@ -132,13 +132,6 @@ def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, scr
     assert [line["status"] for line in results] == ["interrupted"]
 
 
-def test_the_end_of_a_pasted_line_that_is_higher_than_its_window_is_shown(chat) -> None:
-    window = chat("-m", "pipe:words").ready()
-    window.type(f"\x1b[200~{'word ' * 160}end\n\x1b[201~behind")
-    shown = window.see("word end\n  behind\n")
-    assert shown.count("word") > 100
-
-
 @pytest.mark.long
 def test_a_paste_and_alt_enter_make_one_message_of_several_lines(chat, script) -> None:
     script('{text: "Got <{task}>."}')
