@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any, TextIO
 
+from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.core.wire import both_spellings
 
 END = "sessionEnd"
@@ -50,7 +51,7 @@ class ResultReport:
         found: dict[str, Any] = {
             "status": "interrupted" if stopped else "failed",
             "exit_code": code,
-            "response": "",
+            "response": INTERRUPTED_ANSWER if stopped else "",
             "output": None,
             "session_id": self.session,
             "worker": self.worker,

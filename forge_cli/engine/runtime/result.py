@@ -84,7 +84,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
         found = {
             "status": self.status,
             "exit_code": int(self.exit_code),
-            "response": self.text,
+            "response": self.response,
             "output": self.output,
             "session_id": self.session_id,
             "worker": self.worker,
