@@ -53,7 +53,6 @@ _PYDANTIC_TYPES = frozenset(
     | {"model_type", "multiple_of", "none_required", "set_type", "string_pattern_mismatch", "string_too_long"}
     | {"string_too_short", "string_type", "too_long", "too_short", "tuple_type"}
 )
-_EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 
 def expectation(schema: Any, root: JsonObject) -> str:
@@ -136,29 +135,11 @@ def _place(path: Loc) -> str:
     return cut(place if place.isprintable() else ascii(place)[1:-1], _PLACE, "end")
 
 
-def are_taken(error: ValidationError, args: JsonObject, schema: JsonObject) -> bool:
-    """Are the findings only fields that a model allows, or that another model of a union declares?"""
-    return all(_is_taken(path, details, schema) for path, details in _by_place(error, args).items())
-
-
-def _is_taken(path: Loc, details: list[ErrorDetails], schema: JsonObject) -> bool:
-    around = alternatives(declared_at(path[:-1], schema), schema)
-    is_open = any(each.get("additionalProperties", False) is not False for each in around)
-    is_known = any(path[-1:] == (name,) for each in around for name in each.get("properties", {}))
-    return all(each["type"] in _EXTRA for each in details) and (is_open or is_known)
-
-
-def _by_place(error: ValidationError, args: JsonObject) -> dict[Loc, list[ErrorDetails]]:
+def model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
+    """The findings of pydantic, in our words."""
     found: dict[Loc, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         found.setdefault(_path_in(args, detail), []).append(detail)
-    return found
-
-
-def model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
-    """The findings of pydantic, in our words."""
-    every = _by_place(error, args)
-    found = {path: details for path, details in every.items() if not _is_taken(path, details, schema)} or every
     inner = {path[:length] for path in found for length in range(len(path))}
     return [
         _model_problem(path, details, schema)
@@ -179,11 +160,10 @@ def _path_in(data: Any, detail: ErrorDetails) -> Loc:
 
 
 def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -> str:
-    details = [each for each in details if each["type"] not in _EXTRA] or details
     kind, text, value = details[0]["type"], details[0]["msg"], details[0]["input"]
     if kind == "missing":
         return missing_field(path, schema)
-    if kind in _EXTRA:
+    if kind == "extra_forbidden":
         around = alternatives(declared_at(path[:-1], schema), schema)
         return unknown_field(path, [name for branch in around for name in branch.get("properties", {})])
     if len(details) > 1 or kind in _PYDANTIC_TYPES:

@@ -8,7 +8,17 @@ import json
 import re
 from itertools import pairwise
 from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Optional,
+    TypeGuard,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from weakref import WeakKeyDictionary
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -96,17 +106,8 @@ def keyword_args(instance: BaseModel) -> dict[str, Any]:
 
 
 def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
-    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true.
-
-    A field that no model declares is refused at any depth, unless the model there allows it.
-    """
-    text = json.dumps(args)
-    try:
-        return model.model_validate_json(text, strict=True, by_alias=True, extra="forbid")
-    except ValidationError as error:
-        if not room.problems.are_taken(error, args, model_schema(model)):
-            raise
-    return model.model_validate_json(text, strict=True, by_alias=True)
+    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true."""
+    return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
 
 
 def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
@@ -286,8 +287,6 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
         schema.pop("title", None)
         if schema.get("writeOnly") or not _is_json(schema.get("default")):
             schema.pop("default", None)
-        if "properties" in schema:
-            schema.setdefault("additionalProperties", False)
     top = generated
     if "$ref" in generated:
         top = {**generated["$defs"][generated["$ref"].rpartition("/")[2]], "$defs": generated["$defs"]}

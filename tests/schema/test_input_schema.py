@@ -9,7 +9,6 @@ import enum
 import json
 import math
 import socket
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
-from typing_extensions import TypedDict
 
 from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.schema.input_schema import InputSchema, lint
@@ -109,7 +107,6 @@ def test_a_model_becomes_plain_json_schema() -> None:
                 "type": "object",
                 "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
                 "required": ["x"],
-                "additionalProperties": False,
             }
         },
     }
@@ -126,55 +123,7 @@ def test_a_recursive_model_is_an_object_at_the_top() -> None:
     assert list(schema.json_schema["properties"]) == ["name", "children"]
     given = {"name": "a", "children": [{"name": "b", "children": []}]}
     assert schema.validate(given) == given
-    assert problem(schema, {"name": "a", "children": [{"nam": "b"}]}) == (
-        "missing field 'children[0].name' (a string); unknown field 'children[0].nam' (did you mean 'name'?)"
-    )
-
-
-class Open(BaseModel, extra="allow"):
-    point: Point = Point(x=1)
-
-
-@dataclass
-class Spot:
-    x: int
-
-
-class Place(TypedDict):
-    x: int
-
-
-class Nested(BaseModel):
-    model: Point | None = None
-    data: Spot | None = None
-    typed: Place | None = None
-    named: dict[str, Point] = {}
-    either: Point | Spot | None = None
-    open: Open | None = None
-    free: dict[str, Any] = {}
-
-
-@each_row(
-    ("args", "unknown"),
-    [
-        ({"model": {"x": 1, "z": 2}}, "model.z"),
-        ({"data": {"x": 1, "z": 2}}, "data.z"),
-        ({"typed": {"x": 1, "z": 2}}, "typed.z"),
-        ({"named": {"a": {"x": 1, "z": 2}}}, "named.a.z"),
-        ({"either": {"x": 1, "z": 2}}, "either.z"),
-        ({"open": {"z": 1, "point": {"x": 1, "z": 2}}}, "open.point.z"),
-        ({"open": {"z": 1}, "model": {"x": 1, "z": 2}}, "model.z"),
-    ],
-)
-def test_unknown_fields_are_refused_at_any_depth(args: Any, unknown: str) -> None:
-    assert problem(InputSchema.of(Nested), args).startswith(f"unknown field '{unknown}' (")
-
-
-def test_a_model_that_allows_any_field_keeps_its_word() -> None:
-    given = {"either": {"x": 1, "y": 2}, "open": {"z": 1, "point": {"x": 1, "y": 2}}, "free": {"z": 1}}
-    taken = InputSchema.of(Nested).validate(given)
-    assert {name: taken[name] for name in given} == given
-    assert "missing field 'model.x'" in problem(InputSchema.of(Nested), {**given, "model": {}})
+    assert problem(schema, {"name": "a", "children": [{"nam": "b"}]}) == "missing field 'children[0].name' (a string)"
 
 
 def test_defaults_are_filled_in_the_order_of_the_schema() -> None:
