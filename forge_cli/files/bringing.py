@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from forge_cli.core.errors import ForgeError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.locking import files_below, hash_of
 from forge_cli.core.text import counted
 from forge_cli.files.home import forge_home
@@ -67,7 +67,9 @@ class Brought(Struct, frozen=True):
 def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
     """Find what lies in a folder, or at one path in it; one that has a mistake is an error if it is ``strict``."""
     folder = place if os.path.isdir(place) else place.parent
-    found = list(_find(folder, strict)) if os.access(folder, os.X_OK) else []
+    if os.path.isdir(folder) and not os.access(folder, os.X_OK):
+        raise UsageError(f"{folder}: you may not read this folder", hint="check its owner and mode")
+    found = list(_find(folder, strict)) if os.path.isdir(folder) else []
     settings = next((each for each in found if each.kind == "settings"), None)
     return [each for each in found if _is_at(settings if each.kind == "hook" and settings else each, place, folder)]
 

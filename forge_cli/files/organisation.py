@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -35,6 +36,10 @@ ADDRESSES = {
 }
 """By provider: the variable that names its address, and the address without it."""
 OFFLINE = "script"
+_LOADS = re.compile(
+    r"PATH|ENV|IFS|SHELLOPTS|(LD|DYLD|BASH|GIT|NPM|UV|PIP|JAVA|JDK|RUBY|PERL|PHP)_?.*|(PYTHON|NODE|RUBY|PERL).*"
+)
+"""Variables that decide which program is started under a name, or what it loads."""
 
 
 Patterns = list[Annotated[str, Field(min_length=1)]]
@@ -167,6 +172,9 @@ class OrganisationPolicy(Config):
         command = " ".join([str(server.command), *server.args]) if server.command else ""
         if not self.allows_server(server.url, command):
             problem = f"the MCP server {name} ({server.url or command}) is not allowed"
+            yield conflict(where, problem, self.allow.where("mcp"), listed(self.allow.mcp))
+        for variable in (each for each in server.env if self.allow.mcp is not None and _LOADS.fullmatch(each)):
+            problem = f"the MCP server {name} sets {variable}, which decides what is started"
             yield conflict(where, problem, self.allow.where("mcp"), listed(self.allow.mcp))
         if (forbidden := self.forbids("unconfined")) and server.command and not server.confined:
             yield conflict(where, f"the MCP server {name} is not confined", forbidden, "forbid: unconfined")

@@ -88,7 +88,7 @@ NOT_THERE = {
     "replayed": (["run", "worker.yaml", "--replay", "PATH"], 3, "there is no "),
     "replay": (["replay", "PATH"], 3, "there is no "),
     "test": (["test", "PATH"], 3, "PATH"),
-    "trust": (["trust", "PATH"], 2, "there is nothing that needs trust"),
+    "trust": (["trust", "PATH"], 2, ": "),
     "lock": (["lock", "PATH"], 3, "PATH"),
     "batch": (["batch", "worker.yaml", "PATH"], 3, "PATH:1:1: there is no such file or folder"),
     "batch status": (["batch", "status", "PATH"], 3, "PATH:1:1: there is no batch of this name"),
@@ -120,6 +120,7 @@ def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str
     done = bound(*(word.replace("PATH", path) for word in args))
     assert done.code == code, done
     assert problem.replace("PATH", path) in done.err
+    assert way != "trust" or ("you may not read" if "/" in path else "nothing that needs trust") in done.err
 
 
 @pytest.mark.parametrize(

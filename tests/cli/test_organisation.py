@@ -73,6 +73,12 @@ CONFLICTS = [
         "the MCP server x (./mcp-server-git) is not allowed",
     ),
     (
+        "allow: {mcp: [mcp-server-git]}",
+        "  mcp: {servers: {x: {command: mcp-server-git, env: {TOKEN: a, PATH: /home/me/bin}}}}\n",
+        (),
+        "the MCP server x sets PATH, which decides what is started",
+    ),
+    (
         "forbid: [unconfined]",
         "  mcp: {servers: {x: {command: anything}}}\n",
         (),

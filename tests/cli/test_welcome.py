@@ -121,6 +121,40 @@ def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(termin
         assert screen.end() == 0
 
 
+def test_what_changes_while_trust_is_asked_for_is_not_used(terminal, writer) -> None:  # noqa: F811
+    """Nor is a file left out of the question because it is new, or the one before it shown that did not change."""
+    writer.write("script.yaml", "turns: []")
+    tools = writer.write("tools.py", 'def add(a: int) -> int:\n    """Add."""\n    return a\n')
+    custom = "toolsets: {custom: {module: ./tools.py, tools: [add]}}"
+    writer.write("worker.yaml", f"name: writer\nmodel: script:script.yaml\n{custom}\n")
+    screen = terminal("chat")
+    screen.expect("[y]es, [n]o > ")
+    before = tools.read_text()
+    tools.write_text(f"import helper\n{before}")
+    screen.type("y\n")
+    screen.expect("worker.yaml changed while you were asked")
+    assert screen.end() == 8
+    tools.write_text(before)
+    assert_trusted(terminal("chat"))
+    writer.write("helper.py", "")
+    tools.write_text(f"import helper\n{before}")
+    screen = terminal("chat")
+    screen.expect("[y]es, [n]o > ")
+    assert ["tools.py (a file of it, changed)" in screen.seen, "helper.py (a file of it)" in screen.seen] == [True] * 2
+    assert "worker.yaml (a file" not in screen.seen
+    screen.type("n\n")
+    assert screen.end() == 8
+
+
+def assert_trusted(screen) -> None:
+    screen.expect("[y]es, [n]o > ")
+    screen.type("y\n")
+    screen.expect("Ctrl+D leaves.")
+    screen.expect("> ")
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
 def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, writer) -> None:  # noqa: F811
     for folder in (".", ".forge/workers"):
         for name in ("worker.yaml", "own.yaml"):

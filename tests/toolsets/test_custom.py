@@ -551,3 +551,31 @@ def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -
     assert greetings(seen) == ["one Ana", "one Ana"]
     [warning] = warnings_of(seen)
     assert warning.endswith("a toolset in it is open; the change counts from the next session on")
+
+
+WRAPPED = """
+import functools
+from math import hypot
+
+hypot_schema = {"type": "object", "properties": {}}
+
+def with_db(function):
+    @functools.wraps(function)
+    def inner(**given):
+        return function(db="DB", **given)
+    return inner
+
+@with_db
+def query(sql, db):
+    \"\"\"Ask it.\"\"\"
+    return f"{sql} on {db}"
+
+query_schema = {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]}
+"""
+
+
+def test_a_schema_beside_a_wrapper_fits_what_the_wrapper_takes(project: Project) -> None:
+    project.write("tools.py", WRAPPED)
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [query, hypot]}}\n")
+    done = project.forge("tools", "call", "query", "--worker", "worker.yaml", "-y", "sql=x")
+    assert (done.returncode, done.stdout) == (0, "x on DB\n"), done.stderr

@@ -101,13 +101,14 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
 async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
     """How many toolsets and tools the worker has, and servers never seen; and what is odd about models.
 
-    The workers that it may call are opened as it would open them.
+    The workers that it may call are opened as it would open them, each once.
     """
-    bus, odd = EventBus(), list[str]()
+    bus, odd, seen = EventBus(), list[str](), set[Path]()
     warn_of_events(bus)
     open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
 
-    async def look(worker: Worker, parent: Assembly | None, above: tuple[Path, ...]) -> tuple[int, int, list[str]]:
+    async def look(worker: Worker, parent: Assembly | None, depth: int = 0) -> tuple[int, int, list[str]]:
+        seen.add(worker.path.resolve())
         async with open_worker(worker, parent=parent) as assembly:
             box = assembly.toolbox
             for each in box.toolsets:
@@ -115,9 +116,8 @@ async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]]
             odd.extend(filter(None, [check_model(worker, Path(workspace))]))
             for entry in allowed_by(worker.section("toolsets", "workers")):
                 child = find_allowed(worker.folder, entry, None)
-                if child.path.resolve() not in above:
-                    await look(child, assembly, (*above, child.path.resolve()))
+                if child.path.resolve() not in seen and depth < engine.runtime.children.MAX_DEPTH:
+                    await look(child, assembly, depth + 1)
             return len(box.toolsets), len(box.offers), servers_left_out(box)
 
-    worker = load_worker(path)
-    return await look(worker, None, (worker.path.resolve(),)), odd
+    return await look(load_worker(path), None), odd

@@ -39,6 +39,8 @@ def tools() -> list[dict]:
     match MODE:
         case "invisible":
             return [TOOL, {**TOOL, "name": "hidden", "description": "Harmless\u200b\u202e."}]
+        case "twice":
+            return [TOOL, TOOL]
         case "unsound":
             return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
         case "many" | "hundreds":

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from forge_cli import Diff, Image, Json
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.events import StatusEvent
+from forge_cli.core.events import StatusEvent, ToolResult
 from forge_cli.embedding import InterruptSignal
 from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls
@@ -200,11 +200,19 @@ def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
     assert list(said.values()) == [(3, True, True)] * 4 + [(3, False, True)] * 2
 
 
-@given(st.lists(st.text(min_size=1, max_size=100), unique=True, max_size=20))
+@given(st.lists(st.text(min_size=1, max_size=100) | st.sampled_from(["a_b", "a.b", "a b"]), max_size=20))
 def test_names_are_clean_and_no_two_alike(tools: list[str]) -> None:
+    """A server cannot take the name of a tool from it, by listing it twice or one like it first."""
     names = names_for("server", tools)
-    assert len(set(names.values())) == len(tools)
+    assert len(set(names.values())) == len(set(tools))
     assert all(TOOL_NAME.fullmatch(name) and name.startswith("server__") for name in names.values())
+    assert names.get("a_b", "server__a_b") == "server__a_b"
+
+
+def test_a_tool_that_a_server_lists_twice_is_one_tool_under_its_own_name(project: Project) -> None:
+    worker(project, "twice", approval="{default: preApproved, tools: {s__echo: blocked}}")
+    (result,) = run(project, "s__echo").of(ToolResult)
+    assert result.status == "blocked"
 
 
 def test_progress_is_that_of_the_call(project: Project) -> None:
