@@ -203,7 +203,10 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
         hints = typing.get_type_hints(function)
     except Exception:  # hints are third-party code: a name that does not resolve is reported by signature_model
         hints = {}
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        raise SchemaError("it does not say what it takes; call it in a function of your own") from None
     for name, parameter in parameters.items():
         if hints.get(name) is ToolContext or parameter.annotation in (ToolContext, "ToolContext"):
             return name

@@ -31,11 +31,8 @@ def check_schema(function: Any, schema: Any) -> None:
         raise SchemaError(f"its schema must be a pydantic model or a JSON Schema dict, not a {type(schema).__name__}")
     fields = as_mapping(schema.get("properties") if isinstance(schema, dict) else schema.model_fields)
     context = context_parameter(function)
-    try:  # of a wrapper its own, whatever the function in it takes
-        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-    except ValueError:  # of a builtin that says nothing
-        return
-    taken = [each for each in parameters if each.name != context]
+    parameters = inspect.signature(function, follow_wrapped=False).parameters  # those of a wrapper itself
+    taken = [each for each in parameters.values() if each.name != context]
     named = {each.name: each for each in taken if each.kind in _BY_NAME}
     known = f"it takes: {', '.join(named) or 'nothing'}"
     for field in fields if all(each.kind is not each.VAR_KEYWORD for each in taken) else ():

@@ -376,6 +376,11 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "it takes: nothing",
         ),
         (
+            "from math import hypot as f\nf_schema = {'type': 'object', 'properties': {}}\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: it does not say what it takes; call it in a function of your",
+        ),
+        (
             "def f(a, b=1): ...\nf_schema = {'type': 'object', 'properties': {}}\n",
             ["f"],
             "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema lacks 'a', which f needs; add it, or give it",
@@ -555,9 +560,6 @@ def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -
 
 WRAPPED = """
 import functools
-from math import hypot
-
-hypot_schema = {"type": "object", "properties": {}}
 
 def with_db(function):
     @functools.wraps(function)
@@ -576,6 +578,6 @@ query_schema = {"type": "object", "properties": {"sql": {"type": "string"}}, "re
 
 def test_a_schema_beside_a_wrapper_fits_what_the_wrapper_takes(project: Project) -> None:
     project.write("tools.py", WRAPPED)
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [query, hypot]}}\n")
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [query]}}\n")
     done = project.forge("tools", "call", "query", "--worker", "worker.yaml", "-y", "sql=x")
     assert (done.returncode, done.stdout) == (0, "x on DB\n"), done.stderr
