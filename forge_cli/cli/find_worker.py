@@ -24,10 +24,7 @@ def find_worker(name: str) -> str:
 
 
 def find_trusted_worker(name: str, *, interactive: bool, chosen: bool = True) -> str:
-    """The path of a worker that is about to run; one of the working directory's own needs trust.
-
-    So does a path that the person has not ``chosen``.
-    """
+    """The path of a worker that is about to run; a name of the folder's, or a path not ``chosen``, needs trust."""
     if "FORGE_TRUST" in os.environ:
         cli.ask_trust.trust_by_hash(Path.cwd())
     path = _find(name, runs=True, interactive=interactive)

@@ -244,6 +244,7 @@ def test_whatever_is_not_a_yes_is_a_no(helper: Project, mode: str, asked: Asked)
     result = call_one(helper, mode, "write_file", {"path": "a.txt", "content": "x"}, elicitation_callback=asked)
     assert result.is_error
     assert text_of(result).startswith("write_file was not called; the user said no")
+    assert "in time" not in text_of(result)
     assert not (helper.folder / "a.txt").exists()
 
 

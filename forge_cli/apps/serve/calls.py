@@ -77,7 +77,7 @@ class ServedCall:
                 await question.answered.wait()
         finally:
             del self.questions[request.request_id]
-        return question.decision or ApprovalDecision(False, note=UNANSWERED)
+        return ApprovalDecision(False, note=UNANSWERED) if question.decision is None else question.decision
 
     async def next(self) -> CallNews:
         """The next event; the outcome comes last, and again whenever it is asked for."""

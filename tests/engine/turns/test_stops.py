@@ -31,6 +31,16 @@ def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project)
     assert "cut off" in model.requests[1].messages[-1].text
 
 
+def test_a_model_that_is_cut_off_before_it_says_anything_is_not_asked_for_ever(project: Project) -> None:
+    """Such as one whose call is longer than its answer may be."""
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    model = Listener(*[[TurnEnd("max_tokens")] for _ in range(9)])
+    seen = project.run(model=model)
+    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == ("failed", ExitCode.PROVIDER, 3)
+    assert "cut off at its length limit 3 times before it said anything" in seen.result.error
+
+
 def test_an_answer_that_is_always_cut_ends_at_the_limit_of_turns(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
