@@ -106,7 +106,7 @@ class Organisation(Struct, frozen=True):
         """Raise where somebody says yes to everything, and may not."""
         forbidden = self.policy.forbids("approve_all")
         if forbidden and mode is ApprovalMode.APPROVE_ALL:
-            raise conflict(None, "the approval mode is approve_all (-y)", forbidden, "forbid: approve_all")
+            raise conflict(None, "the approval mode is approve_all", forbidden, "forbid: approve_all")
 
     def required(self, on_ask: OnAsk, read_only: bool) -> tuple[OnAsk, bool]:
         """The answer to a call that asks, and whether a session only reads, as the organisation wants them."""

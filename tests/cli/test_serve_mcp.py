@@ -245,6 +245,7 @@ def test_whatever_is_not_a_yes_is_a_no(helper: Project, mode: str, asked: Asked)
     assert result.is_error
     assert text_of(result).startswith("write_file was not called; the user said no")
     assert "in time" not in text_of(result)
+    assert not any("for this session" in message for message in asked.messages)
     assert not (helper.folder / "a.txt").exists()
 
 

@@ -17,6 +17,7 @@ from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from msgspec.structs import replace
 
 from forge_cli import __version__
 from forge_cli.apps.serve.calls import PATIENCE, CallProgress, CallQuestion, ServedCall
@@ -253,7 +254,7 @@ def question_form(
 ) -> mcp_types.ElicitRequestFormParams:
     """A form with the call, its effect and the reason why it asks, and one box to tick."""
 
-    text = redactor.redact_text(describe_in_text(request, find))
+    text = redactor.redact_text(describe_in_text(replace(request, offers=()), find))
     return mcp_types.ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
 
 
