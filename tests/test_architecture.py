@@ -334,6 +334,12 @@ def test_rooms_have_no_circle(room: str) -> None:
     assert circle(inside) == []
 
 
+@pytest.mark.parametrize(("room", "most"), [("core", 4_500), ("cli", 6_000)])
+def test_words_and_commands_stay_thin(room: str, most: int) -> None:
+    files = (ROOT / "forge_cli" / room).rglob("*.py")
+    assert sum(len(file.read_text().splitlines()) for file in files) <= most
+
+
 def test_the_steps_of_a_call_have_no_circle() -> None:
     gate = [module for module in FORGE if module.path.startswith("forge_cli/engine/gate/")]
     apart = ("__init__.py", "toolbox.py", "offer.py")

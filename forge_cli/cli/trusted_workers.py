@@ -14,8 +14,8 @@ from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.text import nearest, visible
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES, NamedWorker, is_path, is_sentence
-from forge_cli.files.trust import TrustError, TrustStore, file_digests, worker_files
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.trust import TrustError, TrustStore, content_of, file_digests
+from forge_cli.files.worker import load_worker
 from forge_cli.inspection.worker_grants import Grant, grants_of, lines_of_grants
 
 
@@ -42,7 +42,7 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
     A yes is kept until one of its files changes.
     """
     worker, trust = load_worker(path), TrustStore(forge_home())
-    grants, read = grants_of(worker, Path.cwd()), _content(worker)
+    grants, read = grants_of(worker, Path.cwd()), content_of(worker)
     new = [file for file, content in read.items() if content is None or not trust.holds_file(file, content)]
     if not grants or not new:
         return
@@ -50,16 +50,11 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
     before = {file: trust.kept_text(file) for file in new} if known else {}
     if not interactive or not _wants(worker.path, before, grants):
         raise _untrusted(worker.path)
-    if read != _content(load_worker(path)):
+    if read != content_of(load_worker(path)):
         raise TrustError(f"{path} changed while you were asked", hint="look at it again")
     for file, content in read.items():
         if content is not None:
             trust.add_file(file, content)
-
-
-def _content(worker: Worker) -> dict[Path, bytes | None]:
-    """The files of a worker; nothing for one that cannot be known, such as a link to a folder."""
-    return {file: file.read_bytes() if file.is_file() else None for file in sorted(worker_files(worker))}
 
 
 def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:

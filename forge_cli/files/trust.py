@@ -180,6 +180,11 @@ def worker_files(worker: Worker) -> set[Path]:
     return {path for each in with_children(worker) for path in _named_files(each)}
 
 
+def content_of(worker: Worker) -> dict[Path, bytes | None]:
+    """The same with what is in them; nothing of one that cannot be known, such as a link to a folder."""
+    return {file: file.read_bytes() if file.is_file() else None for file in sorted(worker_files(worker))}
+
+
 def _tree(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, followlinks=False):
         yield from (path for name in folders if (path := Path(place, name)).is_symlink())  # what is behind is not known

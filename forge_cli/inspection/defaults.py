@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import WorkerOrigin, named_workers
+from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
@@ -53,3 +54,19 @@ def model_of(named: str) -> str | None:
     """The model of a worker, or else of all."""
     path = next((each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named)
     return load_worker(path).config.model or chosen_model()[1]
+
+
+def model_now(file: str) -> str | None:
+    """The same of a worker that may be gone."""
+    try:
+        return model_of(file)
+    except ForgeError:
+        return None
+
+
+def name_of(file: str) -> str:
+    """The name by which the worker in a file is found from here, or the file."""
+    first: dict[str, NamedWorker] = {}
+    for each in named_workers(Path.cwd(), forge_home()):
+        first.setdefault(each.name, each)
+    return next((name for name, each in first.items() if os.path.realpath(each.path) == os.path.realpath(file)), file)

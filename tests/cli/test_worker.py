@@ -1,7 +1,7 @@
 """``forge worker check``: every way to write a worker wrongly has a place and a remedy.
 
-Covers forge_cli.inspection.model_names, forge_cli.cli.worker.check, forge_cli.files.worker and
-forge_cli.cli.worker.list.
+Covers forge_cli.inspection.model_names, forge_cli.inspection.examine, forge_cli.cli.worker.check,
+forge_cli.files.worker and forge_cli.cli.worker.list.
 """
 
 import json

@@ -1,6 +1,7 @@
 """``forge worker show``: what can be told of a worker, and of all that it may call, with nothing started.
 
-Covers forge_cli.cli.worker.show, forge_cli.inspection.facts, forge_cli.ui.warnings.
+Covers forge_cli.cli.worker.show, forge_cli.inspection.facts, forge_cli.inspection.facts_in_words,
+forge_cli.ui.warnings.
 """
 
 import json

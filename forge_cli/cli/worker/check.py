@@ -12,25 +12,20 @@ from forge_cli import engine
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.without_model import opened
 from forge_cli.engine.turns.environment import wanted_output
-from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.trust import with_children
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.worker import load_worker
+from forge_cli.inspection.examine import examine
 from forge_cli.inspection.inspector import inspect
-from forge_cli.inspection.left_out import servers_left_out
-from forge_cli.inspection.model_names import check_model, check_script
+from forge_cli.inspection.model_names import check_script
 from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
-from forge_cli.ui.warnings import warn_of_events
 
 app = new_app()
 
@@ -96,28 +91,3 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
         "tools": tools,
         **({"unseen": unseen} if unseen else {}),
     }, grants_of(found, folder)
-
-
-async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
-    """How many toolsets and tools the worker has, and servers never seen; and what is odd about models.
-
-    The workers that it may call are opened as it would open them, each once.
-    """
-    bus, odd, seen = EventBus(), list[str](), set[Path]()
-    warn_of_events(bus)
-    open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
-
-    async def look(worker: Worker, parent: Assembly | None, depth: int = 0) -> tuple[int, int, list[str]]:
-        seen.add(worker.path.resolve())
-        async with open_worker(worker, parent=parent) as assembly:
-            box = assembly.toolbox
-            for each in box.toolsets:
-                each.instructions()
-            odd.extend(filter(None, [check_model(worker, Path(workspace))]))
-            for entry in allowed_by(worker.section("toolsets", "workers")):
-                child = find_allowed(worker.folder, entry, None)
-                if child.path.resolve() not in seen and depth < engine.runtime.children.MAX_DEPTH:
-                    await look(child, assembly, depth + 1)
-            return len(box.toolsets), len(box.offers), servers_left_out(box)
-
-    return await look(load_worker(path), None), odd

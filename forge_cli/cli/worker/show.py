@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +14,12 @@ from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_fol
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
-from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.facts import Facts, worker_view
+from forge_cli.inspection.facts_in_words import limits_in_words, lines_of_tree, lines_of_zones
 from forge_cli.inspection.inspector import inspect
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import Column, print_json, print_table
@@ -67,7 +66,7 @@ def _print_facts(found: Facts) -> None:
         _line(f"  {found['description']}")
     _line(f"  model:     {found['model'] or 'none is named'}")
     _line(f"  approval:  {found['approval_mode']}")
-    _line(f"  limits:    {_limits(found)}")
+    _line(f"  limits:    {limits_in_words(found)}")
     _line(f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}")
     _line("zones:")
     for line in lines_of_zones(found["zones"]):
@@ -118,42 +117,3 @@ def _line(text: str) -> None:
 
 
 _PRINTERS = {"facts": _print_facts, "policy": _print_policy, "tree": _print_tree, "prompt": _print_prompt}
-
-
-def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
-    """The tree as people read it: who, then what it could do, then whom it may call."""
-    about = f": {node['description']}" if node["description"] else ""
-    yield f"{indent}{node['name']}{about}"
-    if "refused" in node:
-        yield from (f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1])
-        return
-    for line in _abilities(node):
-        yield f"{indent}  {line}"
-    for child in node["workers"]:
-        yield from lines_of_tree(child, f"{indent}    ")
-
-
-def _limits(node: Facts) -> str:
-    """The limits under the names that a worker gives them."""
-    return ", ".join(f"{name} {value:g}" for name, value in node["limits"].items() if "_" in name)
-
-
-def _abilities(node: Facts) -> Iterator[str]:
-    yield f"model: {node['model'] or 'that of its parent, or of the command line'}"
-    yield f"limits: {_limits(node)}"
-    yield from lines_of_zones(node["zones"])
-    for rule in node["rules"]:
-        place = f" ({rule['where']})" if rule["where"] else ""
-        yield f"{rule['toolset']}: {rule['reason']}: {rule['verdict']}{place}"
-    for approval in ("preApproved", "ask", BY_ZONE, BY_RULE, "blocked"):
-        names = [tool for tool, verdict in node["tools"].items() if verdict == approval]
-        if names:
-            yield f"{approval}: {', '.join(names)}"
-
-
-def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
-    for zone in zones:
-        says = f"write {zone['write']}, delete {zone['delete']}" if zone["mode"] == "rw" else "read only"
-        yield f"/{zone['name']}: {says} ({zone['path']})"
-    if not zones:
-        yield "no zones: it can use no files"

@@ -1,0 +1,41 @@
+"""A worker opened to see whether it is sound, with the workers that it may call."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from forge_cli import engine
+from forge_cli.core.bus import EventBus
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.without_model import opened
+from forge_cli.files.allowed import allowed_by, find_allowed
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.left_out import servers_left_out
+from forge_cli.inspection.model_names import check_model
+from forge_cli.ui.warnings import warn_of_events
+
+
+async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
+    """How many toolsets and tools the worker has, and servers never seen; and what is odd about models.
+
+    The workers that it may call are opened as it would open them, each once.
+    """
+    bus, odd, seen = EventBus(), list[str](), set[Path]()
+    warn_of_events(bus)
+    open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
+
+    async def look(worker: Worker, parent: Assembly | None, depth: int = 0) -> tuple[int, int, list[str]]:
+        seen.add(worker.path.resolve())
+        async with open_worker(worker, parent=parent) as assembly:
+            box = assembly.toolbox
+            for each in box.toolsets:
+                each.instructions()
+            odd.extend(filter(None, [check_model(worker, Path(workspace))]))
+            for entry in allowed_by(worker.section("toolsets", "workers")):
+                child = find_allowed(worker.folder, entry, None)
+                if child.path.resolve() not in seen and depth < engine.runtime.children.MAX_DEPTH:
+                    await look(child, assembly, depth + 1)
+            return len(box.toolsets), len(box.offers), servers_left_out(box)
+
+    return await look(load_worker(path), None), odd

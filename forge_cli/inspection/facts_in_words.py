@@ -1,0 +1,47 @@
+"""Facts about a worker in words: its zones, its limits, and its tree of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
+from forge_cli.inspection.facts import Facts
+
+
+def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
+    """The tree as people read it: who, then what it could do, then whom it may call."""
+    about = f": {node['description']}" if node["description"] else ""
+    yield f"{indent}{node['name']}{about}"
+    if "refused" in node:
+        yield from (f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1])
+        return
+    for line in _abilities(node):
+        yield f"{indent}  {line}"
+    for child in node["workers"]:
+        yield from lines_of_tree(child, f"{indent}    ")
+
+
+def limits_in_words(node: Facts) -> str:
+    """The limits under the names that a worker gives them."""
+    return ", ".join(f"{name} {value:g}" for name, value in node["limits"].items() if "_" in name)
+
+
+def _abilities(node: Facts) -> Iterator[str]:
+    yield f"model: {node['model'] or 'that of its parent, or of the command line'}"
+    yield f"limits: {limits_in_words(node)}"
+    yield from lines_of_zones(node["zones"])
+    for rule in node["rules"]:
+        place = f" ({rule['where']})" if rule["where"] else ""
+        yield f"{rule['toolset']}: {rule['reason']}: {rule['verdict']}{place}"
+    for approval in ("preApproved", "ask", BY_ZONE, BY_RULE, "blocked"):
+        names = [tool for tool, verdict in node["tools"].items() if verdict == approval]
+        if names:
+            yield f"{approval}: {', '.join(names)}"
+
+
+def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
+    for zone in zones:
+        says = f"write {zone['write']}, delete {zone['delete']}" if zone["mode"] == "rw" else "read only"
+        yield f"/{zone['name']}: {says} ({zone['path']})"
+    if not zones:
+        yield "no zones: it can use no files"
