@@ -37,7 +37,8 @@ ADDRESSES = {
 """By provider: the variable that names its address, and the address without it."""
 OFFLINE = "script"
 _LOADS = re.compile(
-    r"PATH|ENV|IFS|SHELLOPTS|(LD|DYLD|BASH|GIT|NPM|UV|PIP|JAVA|JDK|RUBY|PERL|PHP)_?.*|(PYTHON|NODE|RUBY|PERL).*"
+    r"PATH|ENV|IFS|SHELLOPTS|CLASSPATH|(LD|DYLD|BASH|GIT|UV|PIP|JAVA|JDK)_.*|NODE_(OPTIONS|PATH)|(?i:npm_config)_.*"
+    r"|(PYTHON|PERL|PERL5|RUBY)(PATH|HOME|STARTUP|EXECUTABLE|PLATLIBDIR|USERBASE|LIB|OPT).*"
 )
 """Variables that decide which program is started under a name, or what it loads."""
 

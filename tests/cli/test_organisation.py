@@ -14,6 +14,7 @@ import pytest
 from forge_cli import load_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.embedding import open_gate
+from forge_cli.files.mcp import McpServer
 from forge_cli.files.organisation import OrganisationPolicy
 from forge_cli.testing import Project
 
@@ -115,6 +116,32 @@ def test_what_is_allowed_runs(policy: Write, cli: Cli, project: Project) -> None
     )
     done = run(cli)
     assert (done.code, done.out) == (0, "done\n"), done.err
+
+
+def test_a_server_that_is_allowed_is_the_one_that_is_started() -> None:
+    policy = OrganisationPolicy.model_validate({"allow": {"mcp": ["server"]}})
+    refused = (
+        "PATH",
+        "LD_PRELOAD",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "NODE_OPTIONS",
+        "GIT_SSH_COMMAND",
+        "npm_config_registry",
+    )
+    taken = (
+        "GITHUB_TOKEN",
+        "GITLAB_URL",
+        "NPM_TOKEN",
+        "NODE_ENV",
+        "PYTHONUNBUFFERED",
+        "PIPELINE",
+        "JAVASCRIPT",
+        "MY_PATH",
+    )
+    servers = {name: McpServer(command="server", env={name: "x"}) for name in (*refused, *taken)}
+    told = [name for name, server in servers.items() if list(policy.about_server("s", server, None))]
+    assert told == list(refused)
 
 
 def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """``forge worker check``: every way to write a worker wrongly has a place and a remedy.
 
-Covers forge_cli.inspection.model_names, forge_cli.inspection.examine, forge_cli.cli.worker.check,
+Covers forge_cli.inspection.model_names, forge_cli.inspection.soundness, forge_cli.cli.worker.check,
 forge_cli.files.worker and forge_cli.cli.worker.list.
 """
 

@@ -20,9 +20,9 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.examine import examine
 from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.model_names import check_script
+from forge_cli.inspection.soundness import open_all
 from forge_cli.inspection.worker_grants import Grant, grants_of, hooks_beside, lines_of_grants
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import print_json
@@ -78,7 +78,7 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    counts, odd = in_loop(partial(inspect, examine, path, str(folder), worker=path, folder=folder))
+    counts, odd = in_loop(partial(inspect, open_all, path, str(folder), worker=path, folder=folder))
     toolsets, tools, unseen = counts
     for sentence in odd:
         sys.stderr.write(f"warning: {visible(sentence)}\n")

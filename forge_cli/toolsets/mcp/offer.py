@@ -171,7 +171,7 @@ def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
     """``SERVER__TOOL`` for each tool: clean, at most 64 characters, and no two alike; a clean one keeps its own."""
     found: dict[str, str] = {}
     taken: set[str] = set()
-    for tool in sorted(dict.fromkeys(tools), key=lambda tool: _ODD.search(tool) is not None):
+    for tool in sorted(tools, key=lambda tool: _ODD.search(tool) is not None):
         name = f"{server}__{_ODD.sub('_', tool) or '_'}"
         if len(name) > NAME_MAX or name in taken:
             mark = f"_{digest_of(tool.encode())[:8]}"

@@ -238,8 +238,8 @@ class McpToolset(Toolset):
     def _tools_of(self, connection: Connection) -> list[Tool]:
         found: list[Tool] = []
         tools = {tool.name: tool for tool in reversed(connection.offer.tools)}  # of two with one name the first counts
-        names = names_for(connection.name, (tool.name for tool in connection.offer.tools))
-        for tool in (tools[each] for each in dict.fromkeys(tool.name for tool in connection.offer.tools)):
+        names = names_for(connection.name, reversed(tools))
+        for tool in reversed(tools.values()):
             name = names[tool.name]
             known = self._offered.get(name)
             if known and known[0] == tool:

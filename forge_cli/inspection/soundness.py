@@ -16,10 +16,10 @@ from forge_cli.inspection.model_names import check_model
 from forge_cli.ui.warnings import warn_of_events
 
 
-async def examine(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
-    """How many toolsets and tools the worker has, and servers never seen; and what is odd about models.
+async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
+    """Open a worker, and those that it may call as it would open them, each once.
 
-    The workers that it may call are opened as it would open them, each once.
+    Returns how many toolsets and tools it has, and servers never seen; and what is odd about models.
     """
     bus, odd, seen = EventBus(), list[str](), set[Path]()
     warn_of_events(bus)
