@@ -37,7 +37,8 @@ def lock(path: Path, hint: str = "wait for it to end, or start a copy with --for
             time.sleep(_PAUSE)
             continue
         with suppress(OSError):
-            os.ftruncate(descriptor, 0)
+            if os.fstat(descriptor).st_size:  # ext4 writes out what was cut to nothing when it is closed: 1 ms
+                os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
         return descriptor
     raise SessionBusy(f"the session {path.stem} is in use by the process {_named(path) or 'unknown'}", hint=hint)
