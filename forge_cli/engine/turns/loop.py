@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from forge_cli.record.resume import Past
 
 
-MUTE = 3
-"""Turns in a row that were cut off before a word or a call was complete, after which the work ends."""
+CUT_OFF = 5
+"""Turns in a row that were cut off at the length limit before a call was complete, after which the work ends."""
 
 
 class Stopped(Ended):
@@ -187,19 +187,19 @@ class Loop:
             ]
             self.commands.clear()
             self._say(Message("user", "\n\n".join([task, *ran]), attachments=tuple(attachments)))
-        answer, repeats, repairs, mute = "", Repeats(), 0, 0
+        answer, repeats, repairs, cut_off = "", Repeats(), 0, 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
             answer = "" if reply.calls else answer + reply.text
-            mute = 0 if reply.calls or reply.text else mute + 1
+            cut_off = cut_off + 1 if stop == "max_tokens" and not reply.calls else 0
             known, self.last_text = None, answer or reply.text
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
-            elif stop == "max_tokens" and mute < MUTE:
-                self._say(Message("user", RESUME_CUT_OFF))
-            elif stop == "max_tokens":
-                problem = f"{self.model.name} was cut off at its length limit {MUTE} times before it said anything"
+            elif cut_off == CUT_OFF:
+                problem = f"{self.model.name} was cut off at its length limit {CUT_OFF} times in a row"
                 raise ModelError(problem, hint="have it write in smaller parts")
+            elif cut_off:
+                self._say(Message("user", RESUME_CUT_OFF))
             elif stop == "refusal":
                 raise ModelError(f"{self.model.name} declined to answer", hint="rephrase the task")
             elif (misfit := self._misfit(answer, tally)) is None:

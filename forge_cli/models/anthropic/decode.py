@@ -61,7 +61,8 @@ class MessageAnswer:
                 return self._add(event["index"], event["delta"])
             case "content_block_start":
                 self._open[len(self.blocks)] = []
-                self.blocks.append(event["content_block"])
+                self.blocks.append(block := event["content_block"])
+                return str(block["text"]) if block["type"] == "text" else ""
             case "content_block_stop":
                 self._close(event["index"])
             case "message_start":

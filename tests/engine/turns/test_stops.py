@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator
 
+import pytest
+
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta
-from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project
 
@@ -31,22 +32,14 @@ def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project)
     assert "cut off" in model.requests[1].messages[-1].text
 
 
-def test_a_model_that_is_cut_off_before_it_says_anything_is_not_asked_for_ever(project: Project) -> None:
-    """Such as one whose call is longer than its answer may be."""
+@pytest.mark.parametrize("said", [[], [TextDelta("and ")]], ids=["within its first call", "in its text"])
+def test_a_model_that_is_always_cut_off_is_not_asked_for_ever(project: Project, said: list[Delta]) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
-    model = Listener(*[[TurnEnd("max_tokens")] for _ in range(9)])
+    model = Listener(*[[*said, TurnEnd("max_tokens")] for _ in range(9)])
     seen = project.run(model=model)
-    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == ("failed", ExitCode.PROVIDER, 3)
-    assert "cut off at its length limit 3 times before it said anything" in seen.result.error
-
-
-def test_an_answer_that_is_always_cut_ends_at_the_limit_of_turns(project: Project) -> None:
-    project.write("worker.yaml", WORKER)
-    project.write("tools.py", TOOLS)
-    model = Listener(*[[TextDelta("and "), TurnEnd("max_tokens")] for _ in range(3)])
-    seen = project.run(model=model, limits=Limits(max_turns=3))
-    assert (seen.result.status, seen.result.exit_code) == ("limit", ExitCode.LIMIT)
+    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == ("failed", ExitCode.PROVIDER, 5)
+    assert "cut off at its length limit 5 times in a row" in seen.result.error
 
 
 def test_a_model_that_declines_is_an_error_of_the_provider(project: Project) -> None:

@@ -172,6 +172,12 @@ def test_a_block_that_is_never_closed_ends_with_the_answer(api: Api, talk: Talk)
     assert second.text == "Done."
 
 
+def test_text_in_the_start_of_a_block_counts(api: Api, talk: Talk) -> None:
+    wire = say("One two").encoded()
+    api.will(Raw([event.replace(b'"text": ""', b'"text": "Zero "') for event in wire]))
+    assert talk.turn("Count.").text == "Zero One two"
+
+
 def test_events_of_the_future_are_passed_over(api: Api, talk: Talk) -> None:
     start, *rest = say("Hello.").encoded()
     novelty = b'event: weather\ndata: {"type": "weather", "sunny": true}\n\n: a comment\n\n'
