@@ -68,7 +68,10 @@ TABLE = (
     ),
     ProtectedNames(
         "it names programs, keys, or where code comes from",
-        (".cargo/", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"),
+        (
+            *(".cargo/", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"),
+            *("rust-toolchain", "rust-toolchain.toml", ".tool-versions"),
+        ),
     ),
 )
 """A name needs another program that runs or obeys it by itself: sources such as conftest.py or a Makefile do not."""

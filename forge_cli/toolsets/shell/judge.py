@@ -32,7 +32,7 @@ from forge_cli.toolsets.shell.rules import (
     timed_by_name,
     tokens_of,
 )
-from forge_cli.toolsets.shell.sets.rows import SetRow, rows_of
+from forge_cli.toolsets.shell.sets.rows import SetRow, is_outside, rows_of
 
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
@@ -63,6 +63,8 @@ class CommandPart(Struct, frozen=True):
     nested: bool = False
     hides: bool = False
     """Whether it may run another command than its words say."""
+    misfit: str | None = None
+    """Why a rule set that knows the command does not cover it."""
 
 
 class LineVerdict(Struct, frozen=True):
@@ -154,43 +156,62 @@ class LineJudge:
 
     def matching(self, words: tuple[str, ...]) -> list[Match]:
         """The first match of each list that has one."""
-        if not words:
-            return []
-        firsts = (first_of(matches, words) or first_inside(matches, words) for matches in self._by_name)
-        found = (self._asked_for(words, first, asking) for first, asking in zip(firsts, self._asking, strict=True))
+        found = (self._first(words, at) for at in range(len(self._by_name)))
         return [match for match in found if match]
 
-    def _asked_for(self, words: tuple[str, ...], first: Match | None, asking: Sequence[Match]) -> Match | None:
-        """The first match, unless a rule before it asks for the same command in another spelling.
+    def _first(self, words: tuple[str, ...], at: int, after: int = -1) -> Match | None:
+        """The first match in the list ``at`` behind the rule ``after``.
 
-        ``/bin/rm`` is ``rm``, and ``git --no-pager push`` is ``git push``.
+        A rule before it that asks for the same command in another spelling counts instead: ``/bin/rm`` is ``rm``, and
+        ``git --no-pager push`` is ``git push``.
         """
+        if not words:
+            return None
+        by_name = self._by_name[at]
+        first = first_of(by_name, words, after) or first_inside(by_name, words, after)
         if (first.rule.approval if first else self._default) is Approval.BLOCKED:
             return first
-        before = [match for match in asking if first is None or match.index < first.index]
+        before = [match for match in self._asking[at] if first is None or match.index < first.index]
         hit = _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0) if before else None
         return first if hit is None else before[hit]
 
+    def _fitting(self, command: Simple) -> tuple[list[Match], str | None]:
+        """The first match of each list without those rule sets that do not cover the command; and why one does not."""
+        words, found, why = tuple(command.texts), list[Match](), None
+        for at in range(len(self._by_name)):
+            after = -1
+            while match := self._first(words, at, after):
+                if (misfit := self._misfit(command, match)) is None:
+                    found.append(match)
+                    break
+                why, after = why or misfit, match.index
+        return found, why
+
+    def _misfit(self, command: Simple, match: Match) -> str | None:
+        """Why the row of a rule set does not cover a command that begins as it says."""
+        if match.row is None:
+            return None
+        fed = fed_words(command, match)
+        why = timed_by_name(command, match) or match.row.misfit(fed, match.reach, self._readable)
+        if why or fed is command.words:
+            return why
+        return command_hazard(fed[match.start :], match.reach - match.start)
+
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = tuple(command.texts)
-        matches = self.matching(words)
+        matches, misfit = self._fitting(command)
         match, approval = self._strictest(matches)
         why = None
         unknown = any(word.unknown for word in command.words)
         if matches or approval is Approval.PRE_APPROVED or not words or unknown:
             reach = max((match.reach for match in matches), default=0)
-            row = match.row if match else None
-            if match and row:
-                fed = fed_words(command, match)
-                why = timed_by_name(command, match) or row.misfit(fed, match.reach, self._readable)
-                if not why and fed is not command.words:
-                    why = command_hazard(fed[match.start :], match.reach - match.start)
-            why = why or self._hazard(command, reach, place, row)
+            why = None if matches else misfit
+            why = why or self._hazard(command, reach, place, match.row if match else None)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
         vouched = match is not None and match.row is not None and why is None
         hides = not vouched and self._hides(command.words)
-        return CommandPart(_shown(command), words, match, approval, why, command.nested, hides)
+        return CommandPart(_shown(command), words, match, approval, why, command.nested, hides, misfit)
 
     def _hides(self, words: Sequence[ShellWord]) -> bool:
         """Whether words are unknown, or start commands that are: what a known program does itself is not a command."""
@@ -257,12 +278,17 @@ class LineJudge:
             if why := self._hazard(commands[at], len(part.words), places[at]):
                 part = parts[at] = replace(part, why=why)
             else:
-                suggestion = suggestion_for(commands[at].words)
+                suggestion = None if self._leaves(part) else suggestion_for(commands[at].words)
         reason = self._reason(part, len(parts))
         asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
-        judged = all(each.match is None and each.why is None for each in parts if each.approval is Approval.ASK)
+        open_to_grants = (each.match is None and each.why is None and not self._leaves(each) for each in parts)
+        judged = all(fine for fine, each in zip(open_to_grants, parts, strict=True) if each.approval is Approval.ASK)
         grantable = self._grantable(asking) if approval is Approval.ASK and judged else ()
         return LineVerdict(approval, reason, part.match, tuple(parts), suggestion, grantable)
+
+    def _leaves(self, part: CommandPart) -> bool:
+        """Whether a rule set does not cover a command for its files: a pattern would let it read all that there are."""
+        return part.misfit is not None and any(is_outside(word, self._readable) for word in part.words[1:])
 
     def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[str, ...]:
         """Rules that would cover each of these commands, by the same look as at those that a rule matches."""
@@ -278,6 +304,8 @@ class LineJudge:
         if part.why:
             return f"{_in_quotes(part.text)}: {part.why}"
         if part.match is None:
+            if part.misfit:
+                return f"{_in_quotes(part.text)}: {part.misfit}"
             if self._default is Approval.ASK:
                 return f"no rule allows {_in_quotes(part.text)}, so you are asked"
             return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"

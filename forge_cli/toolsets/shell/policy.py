@@ -191,7 +191,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     def _judged_part(self, part: CommandPart) -> JudgedPart:
         """One command of a line, with the rule that it met."""
         match, but = part.match, f", but {part.why}" if part.why else ""
-        reason = f"{match.described}{but}" if match else part.why or "no rule"
+        reason = f"{match.described}{but}" if match else part.why or part.misfit or "no rule"
         met = (each.rule.where() for each in self._judge.matching(part.words))
         rule, where = (match.name, match.rule.where()) if match else (None, None)
         return JudgedPart(part.text, part.approval.value, reason, rule, where, tuple(filter(None, met)))
@@ -354,4 +354,5 @@ def _detail(part: CommandPart) -> str:
     match = part.match
     rule = match.name if match else "no rule"
     rule += f" {' '.join(match.tokens)}" if match and match.row else ""
-    return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {part.why}' if part.why else ''})"
+    why = part.why or (None if match else part.misfit)
+    return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {why}' if why else ''})"

@@ -107,10 +107,10 @@ class Match(Struct, frozen=True):
         return self.row.covers(self.tokens, words) if self.row else self.tokens == words[: len(self.tokens)]
 
 
-def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...]) -> Match | None:
-    """The first that matches; of the rows of one rule set, the one that spells most."""
+def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1) -> Match | None:
+    """The first that matches behind the rule ``after``; of the rows of one rule set, the one that spells most."""
     candidates = (*by_name.get(words[0], ()), *by_name.get(ANY_PROGRAM, ()))
-    matches = [match for match in candidates if match.covers(words)]
+    matches = [match for match in candidates if match.index > after and match.covers(words)]
     if not matches or matches[0].row is None:
         return matches[0] if matches else None
     same = [match for match in matches if match.index == matches[0].index]
@@ -118,10 +118,10 @@ def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...]) -> Matc
     return longest
 
 
-def first_inside(by_name: Mapping[str, list[Match]], words: tuple[str, ...]) -> Match | None:
+def first_inside(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1) -> Match | None:
     """The verdict of a rule set on a command that only has its time limited or taken, or gets words by xargs."""
     start = _behind_timer(words) if words[0] in _TIMED else _behind_xargs(words)
-    found = first_of(by_name, words[start:]) if start else None
+    found = first_of(by_name, words[start:], after) if start else None
     if found is None or found.row is None or start is None:
         return None
     return replace(found, start=start)

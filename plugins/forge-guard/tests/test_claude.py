@@ -4,6 +4,20 @@ import pytest
 
 from .conftest import Machine
 
+SHOWS_ENVIRONMENT = [
+    "env",
+    "env | sort",
+    "timeout 5 env",
+    "echo $ANTHROPIC_API_KEY",
+    'echo "${DATABASE_URL}"',
+    "x=$GH_TOKEN; echo $x",
+    "jq -n env",
+    "jq -n '$ENV.HOME'",
+    "awk 'BEGIN{print ENVIRON[\"X\"]}'",
+    "echo a # it's\necho $SECRET # '",
+]
+SHOWS_NOTHING = ["echo $HOME", "awk '{print $NF}' a.txt", "for f in *.py; do head -3 $f; done", "grep -rn env src"]
+
 
 def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     machine.forge("guard", "install", "claude", "--project")
@@ -13,6 +27,8 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Bash", {"command": "git status"}, "allow", "guard.yaml:"),
         ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
         ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[2]"),
+        *(("Bash", {"command": line}, "ask", "what your environment holds") for line in SHOWS_ENVIRONMENT),
+        *(("Bash", {"command": line}, "allow", "") for line in SHOWS_NOTHING),
         ("Bash", {"command": 5}, "ask", "'command' is not a text"),
         ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "ask", "leave the sandbox of claude"),
         ("Bash", {"command": "sudo ls", "dangerouslyDisableSandbox": True}, "deny", "sudo"),

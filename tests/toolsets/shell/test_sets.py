@@ -189,3 +189,21 @@ def test_a_blocked_rule_wins_over_a_set_and_an_asking_one_before_it(repository: 
     repository.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: {rules}}}}}\n")
     found = verdicts(repository, ["git log", "cat README.md", "git diff"], "worker.yaml")
     assert [said for said, _ in found.values()] == ["ask", "blocked", "preApproved"]
+
+
+def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> None:
+    """A set only pre-approves: a later rule may, or one of the user, or an answer for the session."""
+    asks = {"git branch new": "git branch", "git tag v1": "git tag", "cat /etc/hosts": None, "cat .env": None}
+    repository.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{use: reading}]}}\n")
+    for line, pattern in asks.items():
+        said = repository.forge("approve", "worker.yaml", "shell", f"command={line}").stdout
+        offered = f'{{pattern: "{pattern}", approval: preApproved}}'
+        assert said.startswith("ask: "), said
+        assert (offered in said) if pattern else ("pattern:" not in said), said
+    rules = "{pattern: git, approval: preApproved}, {pattern: cat, approval: preApproved}"
+    repository.write("later.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{use: reading}}, {rules}]}}}}\n")
+    covered = ["preApproved", "preApproved", "preApproved", "ask"]
+    assert [said for said, _ in verdicts(repository, list(asks), "later.yaml").values()] == covered
+    repository.home.mkdir(exist_ok=True)
+    (repository.home / "config.yaml").write_text(f"policy: {{shell: {{rules: [{rules}]}}}}\n")
+    assert [said for said, _ in verdicts(repository, list(asks), "worker.yaml").values()] == covered

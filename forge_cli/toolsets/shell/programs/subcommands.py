@@ -117,7 +117,9 @@ class KnownPaths(Struct, frozen=True, dict=True):
     def other(self, words: Sequence[str], reach: int) -> str | None:
         """The option or path of subcommands that is not one of these, and that no rule of ``reach`` tokens spells."""
         end, path = self._path(words, reach)
-        return None if end < reach or path in self.paths or path in self._groups else path.replace("/", " ")
+        if end < reach or path in self.paths or path in self._groups:
+            return None
+        return path if path.startswith("-") else path.replace("/", " ")
 
     def end(self, words: Sequence[str]) -> int:
         """The place of the word that ends the path; 0 where there is none."""

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from forge_guard import environment
 from forge_guard.questions import Call, Hook, NotUnderstood, Place, Question, Reader, place_of, text_of
 
 _OWN: dict[str, list[str]] = json.loads(files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8"))
@@ -240,6 +241,8 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
     given = data.get("tool_input")
     unconfined = isinstance(given, dict) and bool(given.get("dangerouslyDisableSandbox"))
     why = f"it wants to leave the sandbox of {tool}" if unconfined else _other_shell(tool, shell)
+    if any(name == "shell" and environment.may_show(args["command"]) for name, args in calls):
+        why = why or environment.DOUBT
     return replace(asked, calls=calls, doubt=why)
 
 

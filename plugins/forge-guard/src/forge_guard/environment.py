@@ -1,0 +1,30 @@
+"""Command lines that may show the environment of a tool: its keys are there, and no line runs in a clean one."""
+
+from __future__ import annotations
+
+import re
+
+DOUBT = "it may show what your environment holds, such as keys"
+_VARIABLE = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*)")
+_HARMLESS = re.compile(
+    r"HOME|PWD|OLDPWD|USER|LOGNAME|PATH|SHELL|TERM|LANG|LC_\w+|HOSTNAME|TMPDIR|TZ|EDITOR|PAGER|VIRTUAL_ENV|CI"
+    r"|UID|EUID|PPID|RANDOM|SECONDS|LINENO|COLUMNS|LINES|IFS|SHLVL|BASH_VERSION|BASHPID|PIPESTATUS|REPLY|OPTARG|OPTIND"
+)
+_SECRET = re.compile(r"auth|cred|key|pass|proxy|secret|token", re.IGNORECASE)
+_ALL_OF_IT = re.compile(r"(?<![\w./-])env\s*(?:\Z|[;&|)<>\n])|\bENVIRON\b|\bjq\b.*\b(?:env|ENV)\b", re.DOTALL)
+_QUOTED = re.compile(r"\\.|'[^']*'|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
+
+
+def may_show(command: str) -> bool:
+    """Does a line name the environment, or a variable that is hardly its own: upper case, or named like a key?"""
+    if _ALL_OF_IT.search(command):
+        return True
+    names = _VARIABLE.findall(_without_single_quotes(command))
+    return any(not _HARMLESS.fullmatch(name) and (name != name.lower() or _SECRET.search(name)) for name in names)
+
+
+def _without_single_quotes(command: str) -> str:
+    """The line without what bash leaves alone; in double quotes, and in comments, a single quote is a letter."""
+    if "#" in command or "<<" in command:
+        return command
+    return _QUOTED.sub(lambda found: found[1] or "", command)
