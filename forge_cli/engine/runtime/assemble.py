@@ -239,6 +239,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
                 isolation=isolation,
                 own=None if outer else prepared.own_files,
                 no_default=why,
+                home=prepared.home,
             )
             opened.open_changes = open_changes
             if outer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
+_KEYS = frozenset({"keys.json", "mcp-tokens.json", "proofs"})
 _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
 
 
@@ -71,8 +72,11 @@ class Sandbox:
         isolation: Isolation | None = None,
         own: OwnFiles | None = None,
         no_default: str | None = None,
+        home: Path | None = None,
     ) -> None:
         self._zones = tuple(zones)
+        self._home = Path(os.path.realpath(home)) if home else None
+        """forge's own folder, which is not part of a zone around it."""
         self.workspace = workspace
         """The folder in which relative paths begin."""
         self.no_default = no_default
@@ -180,8 +184,10 @@ class Sandbox:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
             listing = files.place.open_for_listing(held.place.folder, held.place.name)
+            hidden = self.hidden.get(held.place.real, ())
             with listing as folder, os.scandir(folder) as found:
-                return [made for entry in found if (made := make(held.place, entry)) is not None]
+                entries = (entry for entry in found if entry.name not in hidden)
+                return [made for entry in entries if (made := make(held.place, entry)) is not None]
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
         """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
@@ -250,11 +256,26 @@ class Sandbox:
         except OSError as error:
             raise _unusable(asked, error) from error
         try:
+            if self.hides(place.real):
+                raise ToolError(f"{asked} is in forge's own folder, which is not part of a zone")
             yield place
         except OSError as error:
             raise _unusable(asked, error) from error
         finally:
             os.close(place.folder)
+
+    @property
+    def hidden(self) -> Mapping[Path, Collection[str]]:
+        """By folder, the names in it that are not there for tools: forge's own folder, and its files of keys."""
+        return {self._home.parent: (self._home.name,), self._home: _KEYS} if self._home else {}
+
+    def hides(self, real: Path) -> bool:
+        """Is it in forge's own folder, outside of zones that lie in there, or one of its files of keys?"""
+        if self._home is None or not real.is_relative_to(self._home):
+            return False
+        zone = files.virtual.innermost_zone(real, self._zones)
+        is_key = not _KEYS.isdisjoint(real.relative_to(self._home).parts[:1])
+        return is_key or zone is None or not zone.path.is_relative_to(self._home)
 
     def _entry(self, place: Place, entry: os.DirEntry[str]) -> FolderEntry | None:
         try:
@@ -321,6 +342,7 @@ class CallSandbox(Sandbox):
             isolation=around.isolation,
             own=around._own,
             no_default=around.no_default,
+            home=around._home,
         )
         self.notified, self.written, self.open_changes = around.notified, around.written, around.open_changes
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class SearchStart(Struct, frozen=True):
     root: Path
     below: str = ""
     is_file: bool = False
+    hidden: Mapping[Path, Collection[str]] = field(default_factory=dict)
+    """By folder, the names in it that are not searched."""
 
 
 class Include(Struct, frozen=True):
@@ -83,6 +85,7 @@ class FileWalk:
         self._root = os.fsencode(start.root)
         self._start = os.fsencode(start.below)
         self._is_file = start.is_file
+        self._hidden = {os.fsencode(place): set(map(os.fsencode, names)) for place, names in start.hidden.items()}
         self._include = include
         self._left_out: list[tuple[str, bytes]] = []
         self._seen = 0
@@ -117,12 +120,15 @@ class FileWalk:
 
     def _inside(self, folder: bytes, level: IgnoreLevel) -> list[tuple[bytes, bool, IgnoreLevel]]:
         """The files and folders to look at in a folder, last name first."""
+        place = os.path.join(self._root, folder) if folder else self._root
         try:
-            with os.scandir(os.path.join(self._root, folder)) as found:
+            with os.scandir(place) as found:
                 entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found]
         except OSError:
             self._left_out.append((UNREADABLE, folder))
             return []
+        if hidden := self._hidden.get(place):
+            entries = [entry for entry in entries if entry[0] not in hidden]
         self._seen += len(entries)
         if any(name == FILE for name, _, _ in entries):
             level = level.enter(self._root, folder)

@@ -175,12 +175,14 @@ def refuse_secret(path: str, resolved: str = "") -> None:
 def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
-        yield from (SearchStart(zone.path) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
+        yield from (
+            SearchStart(zone.path, hidden=sandbox.hidden) for zone in sorted(sandbox.zones, key=lambda zone: zone.name)
+        )
         return
     refuse_secret(path, info.path)
     _, name, *below = info.path.split("/")
     root = next(zone.path for zone in sandbox.zones if zone.name == name)
-    yield SearchStart(root, "/".join(below), is_file=info.kind == "file")
+    yield SearchStart(root, "/".join(below), is_file=info.kind == "file", hidden=sandbox.hidden)
 
 
 @dataclass

@@ -276,7 +276,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
-        return names_secret(real.removeprefix(inside))
+        return names_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
 
     def _grants(self, files: Iterable[PathUse], found: LineVerdict) -> Needs:
         """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""

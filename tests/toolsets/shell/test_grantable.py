@@ -55,6 +55,19 @@ OFFERED = {
     "node x.js": ("node x.js",),
     "if true; then ls; fi": ("true", "ls"),
     "make build": ("make build",),
+    "gh repo view": ("gh repo view",),
+    "gh pr view 1": ("gh pr view",),
+    "aws s3 ls": ("aws s3 ls",),
+    "gcloud compute instances list --limit 3": ("gcloud compute instances list",),
+    "terraform state list": ("terraform state list",),
+    "git stash list": ("git stash list",),
+    "npm token list": ("npm token list",),
+    "uv pip list": ("uv pip list",),
+    "python3 -m pip list": ("python3 -m pip list",),
+    "vault kv get x/y": ("vault kv get",),
+    "pulumi stack ls": ("pulumi stack ls",),
+    "some-program x.txt": ("some-program",),
+    "git checkout main": ("git checkout",),
 }
 NEVER_OFFERED = [
     *(
@@ -74,6 +87,7 @@ NEVER_OFFERED = [
     *("./run.sh", "/bin/ls", "git -C elsewhere status", "git", "git -c a=b status"),
     *("ls $(x)", "ls `x`", "ls $X", "FOO=1 ls", "ls > out", "ls &> out", "find . -delete", "sed -i s/a/b/ x"),
     *("case a in a) ls;; esac", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
+    *("mount", "iptables -L", "fdisk -l /dev/sda"),
     *("pytest && python", "ls | sh", "l*", "'a b' c"),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import Argv, program_hazard
@@ -27,7 +28,10 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 _RUNS_NEXT = ("run", "run-script")
 """Subcommands whose next word is what they run."""
 _NEVER_GRANTED = frozenset({"state", "interactive"})
-_NEVER_ALONE = names("rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp")
+_NEVER_ALONE = names(
+    "rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp mount umount fdisk sfdisk parted mkfs "
+    "iptables ip6tables nft ufw sysctl modprobe rmmod useradd usermod userdel crontab"
+)
 """Programs whose name alone does not tell what would be lost."""
 
 
@@ -117,12 +121,26 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
 def _own_words(words: Sequence[str]) -> int:
     """How many words after the program say what it is called for."""
     name, rest = program(words[0]), words[1:]
-    kind, known = program_named(name).kind, known_paths(name)
-    if "subcommands" not in kind and known:
+    found, known = program_named(name), known_paths(name)
+    if "subcommands" in found.kind:
+        return _subcommands(rest, found.words("nested"))
+    if known:
         return known.end(words)
-    if not kind.isdisjoint({"shell", "runs_file"}):
-        return next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
-    return int("subcommands" in kind and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
+    if not found.kind.isdisjoint({"shell", "runs_file"}):
+        operand = next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
+        module = "modules" in found.kind and rest[operand - 2 : operand - 1] == ["-m"]
+        return operand + (_own_words(rest[operand - 1 :]) if module else 0)
+    return 0 if found.rows else _subcommands(rest, ("*",))
+
+
+def _subcommands(words: Sequence[str], nested: Sequence[str]) -> int:
+    """How many of the first words are a path of subcommands, below the groups ``nested``; ``*`` is any one word."""
+    groups, count = [group.split("/") for group in nested], 0
+    while count < len(words) and _SUBCOMMAND.fullmatch(words[count]):
+        count += 1
+        if not any(len(group) == count and all(map(fnmatchcase, words, group)) for group in groups):
+            break
+    return count
 
 
 def grantable_pattern(words: Sequence[ShellWord]) -> str | None:

@@ -46,6 +46,7 @@ class ProgramRow(Struct, frozen=True):
     abbreviates: int = 0
     aliases: str = ""
     groups: str = ""
+    nested: str = ""
     known: str = ""
     only_known: bool = False
     never: str = ""
