@@ -22,6 +22,7 @@ from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
+from forge_cli.toolsets.shell.programs.table import names
 from forge_cli.toolsets.shell.rules import (
     Match,
     RuleList,
@@ -38,6 +39,8 @@ _SHOWN_MAX = 160
 _NESTED_MAX = 2000
 _NOTHING = "there is no command in it"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+_LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
+"""Programs that may make links; others that may do so run code, which could read by itself."""
 _CODE_WORD = re.compile(r"[\w./:@%+=-]+")
 
 
@@ -244,6 +247,8 @@ class LineJudge:
         why = why or next(filter(None, hazards), None)
         why = why or secret_hazard(command.words, reach)
         words = command.texts
+        if row and row.operands in ("files", "script") and place.unsure in _LINKERS:
+            why = why or f"{place.unsure} may have made links, so that it may read elsewhere"
         why = why or (CD_LEAVES if place.leaves(words) else None)
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 

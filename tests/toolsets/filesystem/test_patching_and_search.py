@@ -67,6 +67,28 @@ def test_files_are_searched_in_all_zones_or_in_one(project: Project) -> None:
     assert seen.statuses == ["success", "success", "error"]
 
 
+def test_forges_own_folder_is_not_part_of_a_zone_around_it(project: Project) -> None:
+    home = editor(project).folder / "src/home"
+    project.write("src/home/keys.json", '{"anthropic": "two"}')
+    own = {"FORGE_HOME": str(home)}
+
+    def said(tool: str, **args: str) -> str:
+        given = [f"{name}={value}" for name, value in args.items()]
+        done = project.forge("tools", "call", tool, "--worker", "worker.yaml", *given, env=own)
+        return done.stdout + done.stderr
+
+    for tool, args in {
+        "write_file": {"path": "/src/home/config.yaml", "content": "approval: {mode: approve_all}"},
+        "read_file": {"path": "/src/home/keys.json"},
+        "list_dir": {"path": "/src/home"},
+        "grep_files": {"path": "src/home", "pattern": "two"},
+    }.items():
+        assert "is in forge's own folder, which is not part of a zone" in said(tool, **args), tool
+    assert "home" not in said("list_dir", path="/src")
+    assert said("grep_files", pattern="two") == "src/sub/b.txt:2:two\n"
+    assert not (home / "config.yaml").exists()
+
+
 def test_a_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Project) -> None:
     seen = editor(project).run(calls(call("apply_patch", input=UPDATE)), "done", answers=[])
     assert seen.statuses == ["success"]

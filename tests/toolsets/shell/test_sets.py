@@ -207,3 +207,12 @@ def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> No
     repository.home.mkdir(exist_ok=True)
     (repository.home / "config.yaml").write_text(f"policy: {{shell: {{rules: [{rules}]}}}}\n")
     assert [said for said, _ in verdicts(repository, list(asks), "worker.yaml").values()] == covered
+
+
+def test_a_link_that_the_line_itself_may_make_asks(repository: Project) -> None:
+    rules = "".join(f", {{pattern: {name}, approval: preApproved}}" for name in ("ln", "tar", "mkdir", "cp"))
+    repository.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{use: reading}}{rules}]}}}}\n")
+    lines = ["ln -s /etc e && cat e/passwd", "ln -s ../x q; find q/", "tar xf a.tar && head -3 out", "cp -a b c; cat c"]
+    plain = ["mkdir x && cat a.txt", "cat a.txt && ln -s a.txt z", "cp a.txt c.txt && git status", "ln -s a.txt b; pwd"]
+    found = verdicts(repository, [*lines, *plain], "worker.yaml")
+    assert [said for said, _ in found.values()] == ["ask"] * 4 + ["preApproved"] * 4, found
