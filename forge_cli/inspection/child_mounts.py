@@ -29,8 +29,9 @@ from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zone, open_zones
-from forge_cli.sandbox.zones.zones import declared_zones as zones_of_file
+from forge_cli.sandbox.zones.declared import declared_zones as zones_of_file
+from forge_cli.sandbox.zones.declared import open_zone
+from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
 from forge_cli.schema.config import parse_config
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")

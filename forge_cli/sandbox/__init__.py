@@ -11,5 +11,6 @@ if TYPE_CHECKING:
     from forge_cli.sandbox import processes as processes
     from forge_cli.sandbox import secrets as secrets
     from forge_cli.sandbox import trial as trial
+    from forge_cli.sandbox import zones as zones
 
 __getattr__ = lazy_modules(__name__)

@@ -25,7 +25,7 @@ from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, to
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
-from forge_cli.sandbox.zones.zones import NoDefaultZone, distinct, open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
                 raise WorkerError(other.where, problem, hint="give yours another name")
         if brought:
             opened = engine.runtime.other_zones.open_brought(brought, make, self.notify)
-            zones = distinct((*zones, *opened))
+            zones = sandbox.zones.declared.distinct((*zones, *opened))
         if self.added:
             zones = engine.runtime.other_zones.add_zones(zones, self.added)
         if spare is not None:

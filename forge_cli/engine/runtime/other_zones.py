@@ -13,7 +13,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.zones.zones import UnmakeableZone, distinct, open_zone
+from forge_cli.sandbox.zones.declared import UnmakeableZone, distinct, open_zone
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify

@@ -21,7 +21,8 @@ from forge_cli.files.home import user_home
 from forge_cli.sandbox import files
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.names import shown, unusable
-from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
+from forge_cli.sandbox.zones.declared import distinct, open_zone
+from forge_cli.sandbox.zones.zones import Isolation, checked_name
 from forge_cli.schema.paths import PathUse
 
 if TYPE_CHECKING:

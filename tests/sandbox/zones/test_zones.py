@@ -1,6 +1,7 @@
 """Zones at load: where they may lie, what is made, and what is refused with the place in the file.
 
-Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.zones.zones.
+Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.zones.zones,
+forge_cli.sandbox.zones.declared.
 """
 
 import os
@@ -15,7 +16,8 @@ from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
+from forge_cli.sandbox.zones.declared import distinct, open_zone
+from forge_cli.sandbox.zones.zones import open_zones
 from forge_cli.schema.config import parse_config
 
 

@@ -1,0 +1,125 @@
+"""Zones as a worker file declares them: opened, which resolves and pins them, and makes those to be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from forge_cli import sandbox
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.zones.zones import expanded, refusal
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.zones.config import SandboxConfig
+
+
+class UnmakeableZone(WorkerError):
+    """The folder of a zone is missing, and cannot be made."""
+
+
+def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> list[Zone] | None:
+    """The zones as a worker file has them, with nothing looked up; None where it says nothing of zones."""
+    if config is None or config.zones is None:
+        return None
+    return [_declared(config, index, workspace, user_home, file) for index in range(len(config.zones))]
+
+
+def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Path, file: str) -> Zone:
+    entry, where = (config.zones or ())[index], config.where("zones", index) or Mark(file)
+    return Zone(
+        name=entry.name,
+        path=workspace / expanded(entry.path or entry.name, user_home),
+        mode=entry.mode,
+        approval=ZoneApproval(entry.approval.write, entry.approval.delete),
+        where=where,
+        write_where=config.where("zones", index, "approval", "write") or where,
+        delete_where=config.where("zones", index, "approval", "delete") or where,
+        write_stated="write" in entry.approval.model_fields_set,
+    )
+
+
+def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
+    """The zone with its root resolved and pinned, and made when it may be written; refused where no zone may lie.
+
+    Without ``make`` nothing on disk changes, and what could not be made is refused all the same.
+    """
+    root = _resolved(zone)
+    if why := refusal(root, user_home):
+        raise WorkerError(zone.where, f"zone '{zone.name}': {why}", hint="name a folder of its own")
+    if zone.mode is ZoneMode.RW and not os.path.lexists(root):
+        return _made(zone, root, make=make)
+    try:
+        found = os.stat(root)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = "make it first, or declare the zone with 'mode: rw'" if isinstance(error, FileNotFoundError) else None
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} is not a folder")
+    return replace(zone, path=root)
+
+
+def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
+    """The zones, unless two of them have one name or one folder."""
+    names: set[str] = set()
+    folders: dict[tuple[int, int] | Path, Zone] = {}
+    opened = tuple(zones)
+    for zone in opened:
+        if zone.name in names:
+            raise WorkerError(zone.where, f"zone '{zone.name}' is declared twice", hint="give each its own name")
+        names.add(zone.name)
+        other = folders.setdefault(_identity(zone.path), zone)
+        if other is not zone:
+            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.path))}"
+            raise WorkerError(zone.where, message, hint="keep one of them")
+    return opened
+
+
+def _identity(root: Path) -> tuple[int, int] | Path:
+    """The folder on disk; before it is made, the path that it will have."""
+    try:
+        found = os.stat(root)
+    except FileNotFoundError:
+        return root
+    return found.st_dev, found.st_ino
+
+
+def _resolved(zone: Zone) -> Path:
+    try:
+        return Path(os.path.realpath(zone.path))
+    except (OSError, ValueError) as error:
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.path))}: {error}") from None
+
+
+def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
+    problem = _make(root) if make else _unmakeable(root)
+    if problem:
+        raise UnmakeableZone(zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}")
+    return replace(zone, path=root, made=make)
+
+
+def _make(root: Path) -> str | None:
+    """Make the folder, with those above it; returns what is in the way."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _unmakeable(root: Path) -> str | None:
+    """The obstacle to making the folder, with nothing made."""
+    above = next(folder for folder in root.parents if os.path.lexists(folder))
+    if not above.is_dir():
+        return os.strerror(errno.ENOTDIR)
+    # the process that confined this one has asked before, outside, where it can be known
+    writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
+    return None if writable else os.strerror(errno.EACCES)
