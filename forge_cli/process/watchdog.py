@@ -59,10 +59,11 @@ class Watchdog(threading.Thread):
             self._end(end)
 
     def _end(self, end: ForcedEnd) -> None:
-        if self._ending:
-            return
-        self._ending = True
         code = int(end.exit_code)
+        if self._ending:
+            time.sleep(LEAVE_LIMIT)  # so that the thread works that has begun to end the process
+            os._exit(code)
+        self._ending = True
         last = threading.Timer(LEAVE_LIMIT, os._exit, [code])
         last.daemon = True
         last.start()
