@@ -19,7 +19,8 @@ from forge_cli.apps.acp.convert import UpdateWriter
 from forge_cli.apps.acp.given import with_servers
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bounds import start_loop
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
+from forge_cli.core.results import Image, Text
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.places import session_file
@@ -634,3 +635,11 @@ def test_what_asks_without_being_a_call_is_shown_as_one() -> None:
         ("tool_call", "network_1", "pending"),
         ("tool_call_update", "network_1", "completed"),
     ]
+
+
+def test_an_editor_gets_every_image_of_a_result() -> None:
+    value = Text("Before and after", files=(Image(b"1", "image/png"), Image(b"2", "image/png")))
+    events = [ToolStarted("c1", "shot", {}), ToolResult("c1", "shot", "success", value, 1)]
+    writer = UpdateWriter(Facts(), list, no_renderers)
+    _, shown = [update for line in lines_of(*events) for update in writer.updates_of(line)]
+    assert [each.content.type for each in shown.content] == ["image", "image", "text"]
