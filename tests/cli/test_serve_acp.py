@@ -6,8 +6,10 @@ and forge_cli.apps.acp.session.
 
 import base64
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import acp
@@ -393,7 +395,8 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
         person = opened.person
         await person.until(lambda: person.of("available_commands_update"))
         names = {each.name for each in person.of("available_commands_update")[-1].available_commands}
-        assert {"clear", "undo", "name", "add"} <= names
+        written = (Path(__file__).parents[2] / "docs/editors.md").read_text().partition("A message such as")[2]
+        assert names == {"add", *re.findall(r"`([a-z-]+)`", written.partition("prompts")[0])}
         for said, answer in {
             "/add --a 2 --b 3": "",
             "/add nonsense": "neither KEY=VALUE nor --KEY VALUE",
