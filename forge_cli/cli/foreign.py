@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
-from typer.main import get_command
 
 from forge_cli.cli.options import new_app
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.errors import ForgeError
+from forge_cli.engine.plugins.foreign import as_command
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin, kind_and_name
+from forge_cli.process.signals import in_loop
 
 
 def load_foreign(path: str, plugins: Sequence[Plugin]) -> Any:
@@ -22,16 +23,10 @@ def load_foreign(path: str, plugins: Sequence[Plugin]) -> Any:
         both = " and ".join(map(str, plugins))
         hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
         raise ForgeError(f"the command '{path}' is offered by {both}", hint=hint)
-    name, plugin = path.split()[-1], plugins[0]
-    loaded: Any = PluginHost().command_of(plugin)
-    if not isinstance(loaded, typer.Typer):
-        function, loaded = loaded, new_app()
-        loaded.command(name)(function)
-    command = get_command(loaded)
-    if isinstance(command, TyperGroup) and " " in path:
-        command = command.commands.get(name, command)
-    command.name = name
-    command.invoke = _blaming(plugin, command.invoke)  # type: ignore[method-assign, assignment]
+    plugin = plugins[0]
+    command = as_command(PluginHost().command_of(plugin), path, new_app())
+    command.name = path.split()[-1]
+    command.invoke = _blaming(plugin, command.invoke)
     return command
 
 
@@ -40,9 +35,14 @@ def _blaming(plugin: Plugin, invoke: Callable[[Any], Any]) -> Callable[[Any], An
 
     def call(context: Any) -> Any:
         try:
-            return invoke(context)
+            result = invoke(context)
+            return in_loop(lambda: result) if inspect.isawaitable(result) else result
         except (ForgeError, typer.Exit, typer.Abort, typer.TyperException, OSError):
             raise
+        except SystemExit as end:
+            if isinstance(end.code, int | None):
+                raise
+            raise ForgeError(str(end.code)) from end
         except Exception as error:
             kind, name = kind_and_name(plugin.name)
             told = " ".join(fault_text(error).split())

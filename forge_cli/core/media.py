@@ -178,3 +178,6 @@ def _content(data: dict[str, Any]) -> bytes:
 
 own_reader(Image, lambda data: _read(Image, "alt", data))
 own_reader(Blob, lambda data: _read(Blob, "name", data))
+own_reader(
+    Image | Blob, lambda data: reader(Image if isinstance(data, dict) and data.get("kind") == "image" else Blob)(data)
+)

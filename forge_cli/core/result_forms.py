@@ -24,7 +24,7 @@ from forge_cli.core.wire import Unreadable, camel_case, jsonable, read, snake_ca
 
 def well_known(said: dict[str, Any]) -> ResultValue:
     """A mapping as the result whose kind it names, if it has all that this kind needs; else it is JSON."""
-    match {snake_case(str(key)): value for key, value in said.items()}:
+    match {"original": None, **{snake_case(str(key)): value for key, value in said.items()}}:
         case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
             return from_wire(said)
         case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
@@ -80,9 +80,5 @@ def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
         jsonable(data),
         summary=str(summary) if summary is not None else None,
         mime_type=str(mime) if mime is not None else None,
-        display=hints
-        if isinstance(hints, DisplayHints)
-        else read_display(hints)
-        if isinstance(hints, Mapping)
-        else None,
+        display=hints if isinstance(hints, DisplayHints | None) else read_display(hints),
     )

@@ -25,7 +25,6 @@ OUTPUT_LIMIT = VALUE_LIMIT - 1000
 ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json", "image", "blob"})
 
-_TOO_LARGE = f"[it is not kept: a result holds {MEDIA_LIMIT:,} bytes of an image or a file at most]"
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
@@ -46,6 +45,8 @@ class Text(KnownResult, frozen=True):
     kind: ClassVar[str] = "text"
     content: str
     display: DisplayHints | None = None
+    files: tuple[Image | Blob, ...] | None = None
+    """The images and files that came with it."""
 
     def text(self) -> str:
         """The text that the model reads: the content."""
@@ -139,6 +140,7 @@ class Json(KnownResult, frozen=True, dict=True):
     display: DisplayHints | None = None
     model_text: str | None = None
     """The text that the model reads, where a sentence says it better than JSON."""
+    files: tuple[Image | Blob, ...] | None = None
 
     def text(self) -> str:
         """The text that the model reads: the data as JSON, unless the tool says it otherwise."""
@@ -187,6 +189,8 @@ def as_result(value: Any) -> ResultValue:
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
             return core.result_forms.sound(value)
+        case [*parts] if any(isinstance(part, ResultValue) for part in parts):
+            return core.parts.joined(parts)
         case None:
             return Text("The tool returned nothing.")
         case str():
@@ -209,6 +213,8 @@ def is_misfit(result: ResultValue) -> bool:
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
+        case Text() | Json() | Image() | Blob() if sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT:
+            return bounded(core.parts.with_few_files(value), limit)
         case Text(content=content):
             return value if len(content) <= limit else replace(value, content=cut(content, limit))
         case FileContent(content=content) if len(content) > limit:  # behind the cut the numbers would be wrong
@@ -222,10 +228,10 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
         case Json():
             text, said = value.json(), _cut(value.model_text, limit)
             if len(text) > limit:
-                return Text(cut(text, limit), display=value.display)
+                return Text(cut(text, limit), value.display, value.files)
             return value if said is value.model_text else replace(value, model_text=said)
         case Image() | Blob():
-            return value if len(value.data) <= MEDIA_LIMIT else Text(f"{value.text()}\n{_TOO_LARGE}")
+            return value
         case Custom():
             data = jsonable(value.data)
             fits = _characters(data) <= limit
@@ -252,7 +258,8 @@ def _characters(data: Any) -> int:
 
 def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
     """The files of a result that a model that sees may be shown, beside its text."""
-    return (value,) if isinstance(value, Image | Blob) else ()
+    found = (value,) if isinstance(value, Image | Blob) else value.files if isinstance(value, Text | Json) else ()
+    return found or ()
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:

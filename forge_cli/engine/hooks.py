@@ -283,7 +283,7 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
         for file in files if hook.of_project else ():
             if file.is_relative_to(self.workspace) and not trusted.holds_file(file):
                 raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
-        text = json.dumps(jsonable(told.wire()), ensure_ascii=False)
+        text = json.dumps(jsonable(told.wire()), ensure_ascii=False) + "\n"
         try:
             if hook.of_project:
                 done = await self.processes.run(hook.config.argv, input=text, timeout=SECONDS, readable=files)

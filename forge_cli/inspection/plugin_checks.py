@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
-from typer.main import get_command
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError
@@ -17,6 +14,7 @@ from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.distributions import missing, shared_names, unfit
+from forge_cli.engine.plugins.foreign import as_command
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
@@ -24,7 +22,7 @@ from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import COMMON, settings_of
 from forge_cli.inspection.tool_rows import needed_settings, only_plugin
 
-NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)?")
+NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)*")
 """A blank stands only in the name of a command, where the entry point has a dot."""
 VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")
 
@@ -52,7 +50,7 @@ async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
 
 def _unsound(plugin: Plugin) -> Iterator[str]:
     kind, name = kind_and_name(plugin.name)
-    if not NAME.fullmatch(name) or len(name) > 64:
+    if " " in plugin.name or not NAME.fullmatch(name) or len(name) > 64:
         yield f"'{name}' is not a name for a {kind}: use up to 64 letters, digits, '_' and '-'"
     if not VALUE.fullmatch(plugin.value):
         yield f"'{plugin.value}' names nothing: write 'module' or 'module:attribute'"
@@ -145,7 +143,8 @@ def _observer(host: PluginHost, plugin: Plugin) -> list[str]:
 
 def _command(host: PluginHost, plugin: Plugin) -> list[str]:
     problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
-    told = _help_of(host.command_of(plugin), plugin)
+    path = kind_and_name(plugin.name)[1]
+    told = as_command(host.command_of(plugin), path, typer.Typer(add_completion=False)).help
     return [*problems, *([] if told else ["it has no help: write a docstring"])]
 
 
@@ -156,18 +155,6 @@ def _renderer(host: PluginHost, plugin: Plugin) -> list[str]:
     return problems + [
         f"the renderer of {kind!r} is not callable" for kind, draw in drawn.items() if not callable(draw)
     ]
-
-
-def _help_of(loaded: Any, plugin: Plugin) -> str:
-    """The help that ``--help`` gives of a command: a function, or an app that may have several."""
-    path = kind_and_name(plugin.name)[1]
-    if not isinstance(loaded, typer.Typer):
-        function, loaded = loaded, typer.Typer(add_completion=False)
-        loaded.command()(function)
-    command: Any = get_command(loaded)
-    if isinstance(command, TyperGroup) and " " in path:
-        command = command.commands.get(path.split()[-1], command)
-    return str(command.help or "")
 
 
 _DETAILS: dict[str, tuple[str, Problems]] = {

@@ -17,7 +17,8 @@ _NESTED = frozenset(
     {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
     | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )
-_KINDS = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_TYPES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+_KINDS = frozenset({*_TYPES.values(), "object"})
 
 
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
@@ -89,21 +90,7 @@ def choices(branch: JsonObject) -> list[Any] | None:
 
 
 def json_type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    return next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "object")
 
 
 def kinds(branch: JsonObject) -> frozenset[str]:

@@ -208,7 +208,7 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
     except ValueError:
         raise SchemaError("it does not say what it takes; call it in a function of your own") from None
     for name, parameter in parameters.items():
-        if hints.get(name) is ToolContext or parameter.annotation in (ToolContext, "ToolContext"):
+        if hints.get(name, parameter.annotation) in (ToolContext, ToolContext | None, "ToolContext"):
             return name
     return None
 

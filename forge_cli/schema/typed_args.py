@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.fields import alternatives, kinds
+from forge_cli.schema.fields import alternatives, coerce, kinds
 
 OptionValue = str | bool | list[str]
 
@@ -24,7 +24,8 @@ def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObj
         name = option if option in admitted else option.replace("-", "_")
         name = name if name in admitted else option
         is_item = "array" in admitted.get(name, ()) and isinstance(value, str) and not value.startswith("[")
-        found[name] = [value] if is_item and "string" not in admitted[name] else value
+        is_item = is_item and "string" not in admitted[name]
+        found[name] = [value] if is_item and isinstance(coerce({name: value}, schema)[name], str | None) else value
     return found
 
 

@@ -1,6 +1,6 @@
 """Commands that packages bring: entry points ``command.NAME``, listed without an import and called like forge's own.
 
-Covers forge_cli.cli.foreign.
+Covers forge_cli.cli.foreign and forge_cli.engine.plugins.foreign.
 """
 
 import json
@@ -13,6 +13,7 @@ from forge_cli.testing import Project
 from ..distributions import write_distribution
 
 GREET = '''
+import sys
 from typing import Annotated
 
 import typer
@@ -42,8 +43,23 @@ def greet(name: Annotated[str, typer.Argument(help="Whom to greet.")] = "world")
             raise UsageError("nobody is there", hint="name somebody")
         case "bug":
             raise LookupError("two\\nlines")
+        case "leaver":
+            sys.exit("gone already")
+        case "quitter":
+            sys.exit(7)
         case _:
             typer.echo(f"Hello, {{name}}!")
+
+
+async def wave(name: str = "world") -> None:
+    """Wave at somebody."""
+    typer.echo(f"o/ {{name}}")
+
+
+@app.command("wave")
+async def wave_twice() -> None:
+    """Wave."""
+    typer.echo("o/ o/")
 
 
 thing = 7
@@ -74,19 +90,25 @@ def site(project: Project, tmp_path: Path) -> Site:
 
 def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: Site) -> None:
     site.add(
-        "greeter", "command.greet = greeter:greet", "command.words = greeter:app", "command.tools.add = greeter:app"
+        "greeter",
+        "command.greet = greeter:greet",
+        "command.words = greeter:app",
+        "command.tools.add = greeter:app",
+        "command.a.b.wave = greeter:wave",
     )
     code, out, _ = site.forge("--help")
     section = out.partition("From packages:\n")[2].partition("\n\n")[0]
     assert (code, [line.split(maxsplit=1) for line in section.splitlines()]) == (
         0,
-        [["greet", "Greet somebody, politely."], ["words", "Greet somebody, politely."]],
+        [["a", "Commands of a package."], *([name, "Greet somebody, politely."] for name in ("greet", "words"))],
     )
     assert "  add " in site.forge("tools", "--help")[1]
     assert not site.seen.exists()
     assert site.forge("greet") == (0, "Hello, world!\n", "")
     assert site.forge("words", "add", "sea") == (0, "added sea\n", "")
     assert site.forge("words", "drop", "sea", "--force")[0] == 5
+    assert site.forge("words", "wave") == (0, "o/ o/\n", "")
+    assert site.forge("a", "b", "wave", "--name", "Ana") == (0, "o/ Ana\n", "")
     assert site.forge("tools", "add", "sea") == (0, "added sea\n", "")
     assert "Usage: forge greet [OPTIONS] [name]" in site.forge("help", "greet")[1]
     assert "forge words add" in site.forge("words", "add", "--help")[1]
@@ -99,6 +121,8 @@ def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
     told = "forge: the command 'greet' of greeter 1.0 failed: LookupError: two lines\n"
     assert site.forge("greet", "bug") == (1, "", told)
     assert "Traceback" in site.forge("greet", "bug", "--debug")[2]
+    assert site.forge("greet", "leaver") == (1, "", "forge: gone already\n")
+    assert site.forge("greet", "quitter") == (7, "", "")
     code, out, err = site.forge("greet", "--nonsense")
     assert (code, out, err.splitlines()[-1]) == (2, "", "forge: No such option: --nonsense")
     remedy = "\n  ask its author, or forge plugins uninstall greeter\n"
@@ -111,14 +135,16 @@ def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
 
 @pytest.mark.long
 def test_a_broken_one_is_a_row_of_the_plugins(site: Site) -> None:
-    site.add("greeter", "command.greet = greeter:greet", "command.gone = greeter:gone")
-    site.add("sound", "command.hello = sound:greet")
+    site.add(
+        "greeter", "command.greet = greeter:greet", "command.gone = greeter:gone", "command.Bad Name = greeter:greet"
+    )
+    site.add("sound", "command.hello = sound:greet", "command.a.b.c = sound:greet")
     rows = {row["distribution"]: row for row in json.loads(site.forge("plugins", "list", "--json")[1])}
     assert "the plugin 'command.gone' of greeter 1.0 cannot be loaded" in rows["greeter"]["error"]
     assert "error" not in rows["sound"]
     code, out, _ = site.forge("plugins", "check", "greeter", "--json")
     failed = {(check["subject"], check["check"]) for check in json.loads(out) if not check["ok"]}
-    assert (code, failed) == (1, {("command.gone", "loads")})
+    assert (code, failed) == (1, {("command.gone", "loads"), ("command.Bad Name", "entry point")})
     assert site.forge("plugins", "check", "sound")[0] == 0
 
 

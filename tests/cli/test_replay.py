@@ -376,3 +376,15 @@ def test_a_session_without_edits_drifts_for_another_reason(cli: Cli, adder: Proj
     done = cli("replay", "record.jsonl")
     assert done.code == 9
     assert "--tools recorded" not in done.err
+
+
+def test_programs_of_the_home_are_told_with_the_way_to_them(cli: Cli, adder: Project) -> None:
+    assert cli("tools", "new", "shout", "--lang", "sh", "-d", "Shout.").code == 0
+    adder.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {executables: {}}\n")
+    adder.write("script.yaml", "turns: [{text: done}]")
+    assert cli("run", "worker.yaml", "go", "-p").code == 0
+    done = cli("replay", "last")
+    assert (done.code, done.out) == (9, "")
+    assert "other tools are offered: 'shout' is gone" in done.err
+    assert f"programs of yours are there with --home {adder.home};" in done.err
+    assert cli("replay", "last", "--home", str(adder.home)).code == 0

@@ -6,8 +6,10 @@ and forge_cli.apps.acp.session.
 
 import base64
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import acp
@@ -19,7 +21,8 @@ from forge_cli.apps.acp.convert import UpdateWriter
 from forge_cli.apps.acp.given import with_servers
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bounds import start_loop
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolStarted
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
+from forge_cli.core.results import Image, Text
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.places import session_file
@@ -392,7 +395,8 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
         person = opened.person
         await person.until(lambda: person.of("available_commands_update"))
         names = {each.name for each in person.of("available_commands_update")[-1].available_commands}
-        assert {"clear", "undo", "name", "add"} <= names
+        written = (Path(__file__).parents[2] / "docs/editors.md").read_text().partition("A message such as")[2]
+        assert names == {"add", *re.findall(r"`([a-z-]+)`", written.partition("prompts")[0])}
         for said, answer in {
             "/add --a 2 --b 3": "",
             "/add nonsense": "neither KEY=VALUE nor --KEY VALUE",
@@ -634,3 +638,11 @@ def test_what_asks_without_being_a_call_is_shown_as_one() -> None:
         ("tool_call", "network_1", "pending"),
         ("tool_call_update", "network_1", "completed"),
     ]
+
+
+def test_an_editor_gets_every_image_of_a_result() -> None:
+    value = Text("Before and after", files=(Image(b"1", "image/png"), Image(b"2", "image/png")))
+    events = [ToolStarted("c1", "shot", {}), ToolResult("c1", "shot", "success", value, 1)]
+    writer = UpdateWriter(Facts(), list, no_renderers)
+    _, shown = [update for line in lines_of(*events) for update in writer.updates_of(line)]
+    assert [each.content.type for each in shown.content] == ["image", "image", "text"]

@@ -42,7 +42,7 @@ toolsets:
   filesystem: {approval: {tools: {delete_file: blocked}}}
   custom:
     module: ./tools.py
-    tools: [add, wait, count, secret, big, manual]
+    tools: [add, wait, count, secret, big, manual, choose]
     approval: {default: preApproved}
 """
 TOOLS = '''
@@ -89,6 +89,11 @@ def secret() -> dict[str, str]:
 def big() -> dict[str, str]:
     """Return more than anybody reads."""
     return {"data": "x" * 3_000_000}
+
+
+async def choose(context: ToolContext) -> str:
+    """Let the person choose."""
+    return str(await context.ask("Which?", {"type": "object", "properties": {"one": {"type": "string"}}}))
 
 
 @tool(manual="manual")
@@ -256,6 +261,14 @@ def test_a_client_that_cannot_ask_is_told_so(helper: Project, mode: str) -> None
     assert "write_file was not called; denied" in text_of(result)
     assert "this client cannot ask its user" in text_of(result)
     assert not (helper.folder / "a.txt").exists()
+
+
+@both
+def test_the_question_of_a_tool_is_not_put_to_the_user(helper: Project, mode: str) -> None:
+    result = call_one(helper, mode, "choose", {}, elicitation_callback=Asked())
+    assert result.is_error
+    told = "choose has a question, and forge serve mcp does not put the questions of tools to the user: Which?"
+    assert text_of(result) == told
 
 
 @both

@@ -1,6 +1,6 @@
 """Images and files as results: on the wire, for the model, bounded, and read back from a record.
 
-Covers forge_cli.core.media.
+Covers forge_cli.core.media and forge_cli.core.parts.
 """
 
 import struct
@@ -102,3 +102,20 @@ def test_what_is_too_large_is_described_and_not_kept() -> None:
     large = bounded(Image(kept.data + b"\0", "image/png", "A map"))
     assert isinstance(large, Text)
     assert large.content.startswith("A map\n[image: image/png, 640x480, 3.8 MB]\n[it is not kept: ")
+
+
+def test_a_list_with_results_in_it_is_one_text_with_their_files() -> None:
+    cat, table = Image(PNG, "image/png", "A cat"), Blob(b"a,b", "text/csv", "a.csv")
+    value = as_result(["Before", cat, Text("After"), table])
+    assert value == Text(f"Before\n{cat.text()}\nAfter\n{table.text()}", files=(cat, table))
+    assert shown_files(value) == (cat, table)
+    assert read_result(value.wire()) == value == bounded(value)
+    odd = {"kind": "text", "content": "a", "files": [{"kind": "text", "content": "b"}]}
+    assert as_result(odd) == Json(odd)
+
+
+def test_of_many_files_those_are_kept_that_fit() -> None:
+    half = Blob(bytes(MEDIA_LIMIT // 2), name="a")
+    few = bounded(Text("three", files=(half, half, half)))
+    assert few.text().startswith("three\n[1 of 3 are not kept: ")
+    assert shown_files(few) == shown_files(bounded(Json([1], files=(half, half, half)))) == (half, half)

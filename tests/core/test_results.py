@@ -241,6 +241,7 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
         ),
         ({"kind": "json", "data": (1, 2)}, Json([1, 2])),
         ({"kind": "diff", "path": "/a", "original": None, "modified": "y"}, Diff.of("/a", None, "y")),
+        ({"kind": "diff", "path": "/a", "modified": "y"}, Diff.of("/a", None, "y")),
         ({"kind": "file_content", "path": "/a", "content": "é", "size": 99}, FileContent("/a", "é", 2)),
         ({"kind": "file_list", "path": "/a", "files": ("b", "c/")}, FileList.of("/a", ("b", "c/"))),
     ],
@@ -256,7 +257,7 @@ def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: Result
         {"kind": "text"},
         {"kind": "text", "content": 1},
         {"kind": "json"},
-        {"kind": "diff", "path": "/a", "modified": "y"},
+        {"kind": "diff", "path": "/a", "original": 1, "modified": "y"},
         {"kind": "file_list", "path": "/a", "files": [1]},
     ],
 )

@@ -48,7 +48,7 @@ def risky() -> str:
     return act()
 '''
 WORKER = "name: w\nsandbox: {isolation: off}\ntoolsets: {custom: {module: ./tools.py, tools: [look, act, risky]}}\n"
-KEEP = "cat >> told.jsonl; echo >> told.jsonl\n"
+KEEP = "cat >> told.jsonl\n"
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def said_by(
 
 
 def told(project: Project) -> list[dict]:
-    return [json.loads(line) for line in project.read("told.jsonl").splitlines() if line]
+    return [json.loads(line) for line in project.read("told.jsonl").splitlines()]
 
 
 def warnings(seen: Seen, level: str = "warning") -> list[str]:

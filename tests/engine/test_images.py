@@ -8,7 +8,7 @@ import anyio
 import mcp_types
 import pytest
 
-from forge_cli import Image, WorkerRuntime, load_worker
+from forge_cli import Image, Text, WorkerRuntime, load_worker
 from forge_cli.apps.serve.protocol import call_result
 from forge_cli.core.events import ToolResult
 from forge_cli.embedding import open_session
@@ -34,6 +34,11 @@ def shot() -> Image:
     return Image(PNG, "image/png", "A cat")
 
 @tool(read_only=True, needs_approval=False)
+def pair() -> list[Image]:
+    \"\"\"Take two pictures.\"\"\"
+    return [Image(PNG, "image/png", "One"), Image(PNG, "image/png", "Two")]
+
+@tool(read_only=True, needs_approval=False)
 def table() -> Blob:
     \"\"\"Make a table.\"\"\"
     return Blob(b"a,b\\n1,2\\n", "text/csv", "a.csv")
@@ -41,7 +46,7 @@ def table() -> Blob:
 WORKER = """
 name: painter
 model: script:script.yaml
-toolsets: {custom: {module: ./tools.py, tools: [shot, table]}}
+toolsets: {custom: {module: ./tools.py, tools: [shot, pair, table]}}
 """
 SCRIPT = "turns: [{calls: [{tool: shot}]}, {text: '{result}'}, {text: Again.}]"
 
@@ -85,14 +90,15 @@ def test_a_resumed_session_still_has_it(painter: Project) -> None:
     assert result.files == (Image(PNG, "image/png", "A cat"),)
 
 
-def test_another_image_is_a_drift(painter: Project) -> None:
+@pytest.mark.parametrize("tool", ["shot", "pair"])
+def test_another_image_is_a_drift(painter: Project, tool: str) -> None:
+    painter.write("script.yaml", SCRIPT.replace("shot", tool))
     with painter.environment():
-        painter.run(calls(call("shot")), "ok")
         done = painter.forge("run", "worker.yaml", "Paint.", "-p")
         assert done.returncode == 0
         anyio.run(lambda: replay("last", workspace=painter.folder))
         painter.write("tools.py", TOOLS.replace("IHDR", "ihdr"))
-        with pytest.raises(Drift, match="shot"):
+        with pytest.raises(Drift, match=tool):
             anyio.run(lambda: replay("last", workspace=painter.folder))
 
 
@@ -110,7 +116,7 @@ def test_people_see_what_it_is(painter: Project) -> None:
 
 
 def test_mcp_clients_get_images_and_files() -> None:
-    def served(value: Image | Blob) -> list[mcp_types.ContentBlock]:
+    def served(value: Image | Blob | Text) -> list[mcp_types.ContentBlock]:
         return call_result(ToolOutcome(ToolCall("c", "shot", {}), "success", value), Redactor({})).content
 
     text, image = served(Image(PNG, "image/png", "A cat"))
@@ -119,3 +125,5 @@ def test_mcp_clients_get_images_and_files() -> None:
     _, file = served(Blob(b"\xff", "application/zip", "a b.zip"))
     assert (str(file.resource.uri), file.resource.blob) == ("forge:///a%20b.zip", "/w==")
     assert len(served(Blob(b"a,b", "text/csv"))) == 1
+    two = Text("Two.", files=(Image(PNG, "image/png"), Image(PNG, "image/png")))
+    assert [part.type for part in served(two)] == ["text", "image", "image"]

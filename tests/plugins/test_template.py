@@ -3,9 +3,12 @@
 Covers forge_cli.cli.plugins.new.
 """
 
+import ast
+import builtins
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -19,11 +22,13 @@ import yaml
 
 from forge_cli import __version__
 from forge_cli.cli.plugins.new import PluginKind
+from forge_cli.engine.plugins.scaffold import make_package
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project
 
 from ..cli.conftest import Done, cli  # noqa: F401
 from ..distributions import write_distribution
+from ..rows import each_row
 
 ROOT = Path(__file__).parents[2]
 Cli = Callable[..., Done]
@@ -53,6 +58,30 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     assert f"forge-workers>={__version__}" in made["dependencies"]
     named = f"{module}:bird_song" if kind is PluginKind.COMMAND else module
     assert list(made["entry-points"]["forge"].values()) == [named]
+
+
+@each_row(
+    ("name", "kind"),
+    [
+        *((name, "command") for name in ("class", "typer", "str")),
+        *((name, "toolset") for name in ("none", "toolset", "field")),
+        ("model", "model"),
+    ],
+)
+def test_no_name_breaks_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (file,) = make_package(name, PluginKind(kind)).glob("src/*/__init__.py")
+    module = runpy.run_path(str(file))
+    tree = ast.parse(file.read_text())
+    made = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    imported = [
+        alias.name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+    ]
+    assert not {*made} & {*imported, *dir(builtins)}
+    if kind == "command":
+        entry = tomllib.loads((file.parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]["forge"]
+        assert entry == {f"command.{name}": f"forge_command_{name}:{name}_"}
+        assert callable(module[f"{name}_"])
 
 
 def test_its_workflows_test_on_every_system_and_publish_without_a_token(cli: Cli, project: Project) -> None:  # noqa: F811

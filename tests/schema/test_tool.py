@@ -5,7 +5,7 @@ Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors, forg
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import anyio
 import pytest
@@ -129,6 +129,17 @@ def test_an_unknown_option_is_an_error() -> None:
         with pytest.raises(TypeError) as caught:
             make(need_approval=True)  # type: ignore[operator]
         assert str(caught.value) == f"{owner} has no option 'need_approval'; did you mean 'needs_approval'?"
+
+
+def test_a_function_may_do_without_its_context() -> None:
+    def explain(n: int = 1, ctx: ToolContext | None = None, more: Optional[str] = None) -> str:  # noqa: UP045
+        return f"{n} {ctx} {more}"
+
+    def optional(ctx: Optional[ToolContext] = None) -> str:  # noqa: UP045
+        return str(ctx)
+
+    assert list(Tool.from_function(explain).schema.json_schema["properties"]) == ["n", "more"]
+    assert not Tool.from_function(optional).schema.json_schema.get("properties")
 
 
 def test_a_plain_context_parameter_is_an_argument_like_any_other() -> None:

@@ -40,7 +40,7 @@ from forge_cli.core.events import (
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, Message
 from forge_cli.core.phrases import is_own
-from forge_cli.core.results import Custom, Diff, FileContent, ResultValue
+from forge_cli.core.results import Custom, Diff, FileContent, ResultValue, shown_files
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Access
@@ -192,8 +192,9 @@ class UpdateWriter:
         if isinstance(value, Diff) and (shown := _diff(value, self._file(value.path))):
             yield shown
             return
-        if isinstance(value, Image):
-            yield tool_content(image_block(b64encode(value.data).decode(), value.media_type))
+        for file in shown_files(value):
+            if isinstance(file, Image):
+                yield tool_content(image_block(b64encode(file.data).decode(), file.media_type))
         view = view_of(value, self._find, distribution)
         if text := render_text(view):
             yield _text(fenced(cut(text, SHOWN_MAX), "diff" if view.form == "diff" else "text"))

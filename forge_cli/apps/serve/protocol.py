@@ -26,7 +26,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import Image, decoded_text
-from forge_cli.core.phrases import COULD_NOT_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK, NO_ONE_TO_ANSWER
 from forge_cli.core.results import MODEL_LIMIT, Custom, Json, shown_files
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import jsonable
@@ -193,6 +193,7 @@ FORM = {
 QUESTION_MAX = 20_000
 """Characters of a question; one that is longer says what was left out of it."""
 CANNOT_ASK = "this client cannot ask its user, for it does not support elicitation"
+CANNOT_PUT = "forge serve mcp does not put the questions of tools to the user"
 
 
 def offered_tool(tool: Tool) -> mcp_types.Tool:
@@ -216,6 +217,8 @@ def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolR
     text = redactor.redact_text(outcome.text())
     if outcome.by == "headless":
         text = text.replace(COULD_NOT_ASK, CANNOT_ASK)
+    if outcome.by == "tool":
+        text = text.replace(f"{NO_ONE_TO_ANSWER} it", CANNOT_PUT)
     content: list[mcp_types.ContentBlock] = [mcp_types.TextContent(text=text)]
     for file in shown_files(outcome.value) if outcome.ok else ():
         data = b64encode(file.data).decode()

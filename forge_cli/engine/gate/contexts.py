@@ -18,6 +18,7 @@ from forge_cli.core.context import Delegation, ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import StatusEvent, ToolOutput
 from forge_cli.core.interrupt import Parked
+from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.steps import CallClock, CallingTool, Judged, Requested
 from forge_cli.schema.input_schema import InputSchema
@@ -60,7 +61,7 @@ async def _ask(
 ) -> JsonObject | None:
     form = InputSchema.of(schema).json_schema
     if not guard.bus.attended or guard.ask_person is None:
-        raise ToolError(f"{call.name} has a question, and no one is there to answer it: {question}")
+        raise ToolError(f"{call.name} has a question, and {NO_ONE_TO_ANSWER} it: {question}")
     with clock.pause():
         return await guard.ask_person(f"the tool {call.name}", question, form)
 

@@ -244,6 +244,8 @@ class PluginHost:
         if len(found) > 1:
             both = " and ".join(str(plugin) for plugin in found)
             hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
+            if any(plugin.is_local for plugin in found):
+                hint = "rename that of the file, or take it out of the worker's plugins"
             raise WorkerError(where, f"{what} is offered by {both}", hint=hint)
         return found[0] if found else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import keyword
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -21,6 +23,10 @@ LONGEST = 40
 
 
 TEMPLATE = Path(__file__).parent / "template"
+
+
+TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "Annotated", "Field", "Model", "Toolset", "typer"})
+"""The names that a class or a function of the template would break its own module with."""
 
 
 CODE = ".txt"
@@ -65,9 +71,14 @@ def _words(name: str, kind: PluginKind) -> Mapping[str, str]:
         "@module@": (kind.package + name).replace("-", "_"),
         "@name@": name,
         "@ident@": identifier,
-        "@Class@": "".join(part.capitalize() for part in identifier.split("_")),
+        "@function@": _free(identifier),
+        "@Class@": _free("".join(part.capitalize() for part in identifier.split("_"))),
         "@forge@": __version__,
     }
+
+
+def _free(name: str) -> str:
+    return f"{name}_" if name in TAKEN else name
 
 
 def template_files(kind: PluginKind, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:

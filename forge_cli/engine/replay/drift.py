@@ -20,6 +20,7 @@ from forge_cli.core.text import cut, nearest
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.window import History
+from forge_cli.files.home import forge_home
 from forge_cli.record.calls import PastVerdict
 from forge_cli.sandbox.secrets import MARKS, has_mark
 
@@ -89,7 +90,10 @@ def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
     told = [f"{_quoted(gone)} {'is' if len(gone) == 1 else 'are'} gone"] if gone else []
     told += [f"{_quoted(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
     near = [f"'{found}' is the nearest to '{name}'" for name in gone if (found := nearest(name, new or after))]
-    return Drift("tools", "; ".join([f"other tools are offered: {', '.join(told)}", *near[:1]]))
+    drift = Drift("tools", "; ".join([f"other tools are offered: {', '.join(told)}", *near[:1]]))
+    if any((forge_home() / "tools" / name).is_dir() for name in gone):
+        drift.hint = f"programs of yours are there with --home {forge_home()}; without it that folder counts as empty"
+    return drift
 
 
 def other_text(kind: DriftKind, what: str, recorded: str, now: str) -> Drift:

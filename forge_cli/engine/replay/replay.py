@@ -12,9 +12,8 @@ from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.events import ToolStarted
-from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
-from forge_cli.core.results import Diff
+from forge_cli.core.results import Diff, shown_files
 from forge_cli.engine.gate.steps import Judged
 from forge_cli.engine.replay.drift import (
     Drift,
@@ -251,8 +250,9 @@ class Replay:
         if before is None or outcome.status == "interrupted" or self.course.drift or self.course.end:
             return outcome
         recorded, now = before.text(), outcome.text()
+        same_files = shown_files(before.value) == shown_files(outcome.value)
         if before.status == outcome.status and (
-            (self.course.likeness.same(recorded, now) and not _is_file(outcome)) or _same_file(before, outcome)
+            (same_files and self.course.likeness.same(recorded, now)) or _same_file(before, outcome)
         ):
             return before
         if has_mark(call.args) or self._depends(call):
@@ -288,16 +288,9 @@ def _by_preview(verdict: Verdict) -> tuple[str, ...]:
     return ("error",) if verdict.approval is Approval.ASK else ()
 
 
-def _is_file(outcome: ToolOutcome) -> bool:
-    """Is the result more than its text?"""
-    return isinstance(outcome.value, Image | Blob)
-
-
 def _same_file(one: ToolOutcome, other: ToolOutcome) -> bool:
     """Was the same written to the same file? What stood there before is not the worker's doing."""
     match one.value, other.value:
-        case Image() | Blob() as file, Image() | Blob() as content:
-            return file == content
         case Diff(path=path, modified=text), Diff(path=place, modified=content):
             return (path, text) == (place, content)
         case _:

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from forge_cli.core.approval import Effect
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Message, StopReason
+from forge_cli.core.parts import joined
 from forge_cli.core.pictures import file_size
 from forge_cli.core.requests import SampleRequest, SessionRequests
 from forge_cli.core.results import Json, ResultValue, Text
@@ -87,8 +90,7 @@ def resource_tools(connections: Sequence[Connection]) -> list[Tool]:
 
     async def read_resource(args: Args, context: ToolContext) -> ResultValue:
         read = await _find(those, args["server"]).read_resource(args["uri"])
-        file = _only_file(read.contents)
-        return Text("\n".join(map(resource_text, read.contents))) if file is None else file
+        return _one([resource_value(each) for each in read.contents])
 
     return [
         Tool(
@@ -124,55 +126,50 @@ def _find(servers: dict[str, Connection], name: str) -> Connection:
 
 def _describe(server: str, resource: mcp_types.Resource) -> JsonObject:
     found = {"server": server, "uri": str(resource.uri), "name": resource.name, "description": resource.description}
-    found["mime_type"] = resource.mime_type
+    found["mimeType"] = resource.mime_type
     return {key: value for key, value in found.items() if value is not None}
-
-
-def _only_file(
-    contents: Sequence[mcp_types.TextResourceContents | mcp_types.BlobResourceContents],
-) -> ResultValue | None:
-    """A resource of one part that is not text; None for any other, and where its data cannot be decoded."""
-    with suppress(ValueError):
-        return resource_file(contents[0]) if len(contents) == 1 else None
-    return None
 
 
 def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     """The value of a call; one that the server calls an error is a ToolError."""
-    text = "\n".join(filter(None, map(block_text, result.content)))
     if result.is_error:
+        text = "\n".join(filter(None, map(block_text, result.content)))
         raise ToolError(text or "the tool failed, and said nothing")
-    if result.structured_content is not None:
-        more = [block_text(block) for block in result.content if block.type != "text"]
-        value = Json(result.structured_content)
-        return Json(value.data, model_text="\n".join([value.text(), *more])) if more else value
-    return _with_image(result.content) or Text(text)
+    parts = [_block_value(block) for block in result.content]
+    if result.structured_content is None:
+        return _one(parts)
+    value = Json(result.structured_content)
+    more = joined(part for part, block in zip(parts, result.content, strict=True) if block.type != "text")
+    return replace(value, model_text=f"{value.text()}\n{more.content}", files=more.files) if more.content else value
 
 
-def _with_image(content: Sequence[mcp_types.ContentBlock]) -> ResultValue | None:
-    """The first image, or a file that came alone, with what else was said; None where neither can be read."""
-    try:
-        for at, block in enumerate(content):
-            if block.type == "image":
-                said = [block_text(other) for index, other in enumerate(content) if index != at]
-                return Image(b64decode(block.data, validate=True), block.mime_type, "\n".join(filter(None, said)))
-        if len(content) == 1 and content[0].type == "resource":
-            return resource_file(content[0].resource)
-    except ValueError:  # the server's data is not what it says
-        pass
-    return None
+def _one(parts: Sequence[ResultValue]) -> ResultValue:
+    """Several parts as one result."""
+    return parts[0] if len(parts) == 1 else joined(part for part in parts if part != Text(""))
 
 
-def resource_file(
-    resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents,
-) -> Image | Blob | None:
-    """A resource that is not text as a file; None for text."""
+def _block_value(block: mcp_types.ContentBlock) -> ResultValue:
+    """A part of a result: a text, or a file where its data can be read."""
+    with suppress(ValueError):  # the server's data is not what it says
+        match block.type:
+            case "image":
+                return Image(b64decode(block.data, validate=True), block.mime_type)
+            case "audio":
+                return Blob(b64decode(block.data, validate=True), block.mime_type)
+            case "resource":
+                return resource_value(block.resource)
+    return Text(block_text(block))
+
+
+def resource_value(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> ResultValue:
+    """The text of a resource, or the file that it is."""
     data = getattr(resource, "blob", None)
-    if not isinstance(data, str):
-        return None
-    name, media_type = str(resource.uri), resource.mime_type or "application/octet-stream"
-    content = b64decode(data, validate=True)
-    return Image(content, media_type, name) if media_type.startswith("image/") else Blob(content, media_type, name)
+    with suppress(ValueError):  # the server's data is not what it says
+        if isinstance(data, str):
+            content, media_type = b64decode(data, validate=True), resource.mime_type or "application/octet-stream"
+            kind = Image if media_type.startswith("image/") else Blob
+            return kind(content, media_type, str(resource.uri))
+    return Text(resource_text(resource))
 
 
 def prompt_text(messages: Iterable[mcp_types.PromptMessage]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forge_cli.core.media import Image
-from forge_cli.core.results import Custom, ResultValue
+from forge_cli.core.results import Custom, ResultValue, shown_files
 from forge_cli.core.text import counted
 from forge_cli.files.attachment import media_type
 from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line
@@ -28,7 +28,8 @@ def draw_result(value: ResultValue, find: FindRenderer = no_renderers, distribut
     """A result that a tool of this distribution gave."""
     if not is_hidden(value) and (picture := _draw_picture(value)):
         return picture
-    return draw_view(view_of(value, find, distribution))
+    pictures = () if is_hidden(value) else map(_draw_picture, shown_files(value))
+    return "".join([draw_view(view_of(value, find, distribution)), *filter(None, pictures)])
 
 
 def draw_view(view: View, *, fold: bool = True) -> str:

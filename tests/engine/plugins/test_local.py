@@ -171,3 +171,11 @@ def test_a_module_may_be_opened_again(project: Project) -> None:
 
     with project.environment():
         anyio.run(main)
+
+
+def test_a_name_that_is_taken_is_told_with_what_helps(project: Project) -> None:
+    project.write("hooks.py", HOOKS.replace('name = "greeting"', 'name = "filesystem"'))
+    project.write("worker.yaml", WORKER.replace("greeting: {word: ahoy}", "filesystem: {}"))
+    with pytest.raises(WorkerError, match="offered by forge-workers .* and ./hooks.py") as caught:
+        project.run("ok")
+    assert caught.value.hint == "rename that of the file, or take it out of the worker's plugins"

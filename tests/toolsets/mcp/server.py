@@ -89,7 +89,12 @@ def answer(request: dict) -> None:
         case "notifications/cancelled":
             LEFT.write_text(json.dumps(request["params"]))
         case "resources/list":
-            send({"id": request["id"], "result": {"resources": [{"uri": "note://a", "name": "a"}]}})
+            send(
+                {
+                    "id": request["id"],
+                    "result": {"resources": [{"uri": "note://a", "name": "a", "mimeType": "text/plain"}]},
+                }
+            )
         case "resources/read":
             contents = [{"uri": request["params"]["uri"], "text": "what it says"}]
             send({"id": request["id"], "result": {"contents": contents}})
@@ -133,12 +138,15 @@ def call(request: dict) -> None:
         case "fails":
             content = [{"type": "text", "text": "it broke"}]
             send({"id": request["id"], "result": {"content": content, "isError": True}})
-        case "mixed":
+        case "image" | "mixed" | "structured":
             image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-            send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}, image]}})
-        case "structured":
-            content = [{"type": "text", "text": '{"count": 2}'}]
-            send({"id": request["id"], "result": {"content": content, "structuredContent": {"count": 2}}})
+            sound = {"type": "audio", "data": "AA==", "mimeType": "audio/wav"}
+            file = {"uri": "mem://a.pdf", "mimeType": "application/pdf", "blob": "AAA="}
+            said, lie = {"type": "text", "text": text}, {"type": "image", "data": "?", "mimeType": "image/png"}
+            parts = [said, image, said, image, sound, {"type": "resource", "resource": file}, lie]
+            content = {"image": [image], "mixed": parts, "structured": [said, image]}[MODE]
+            more = {"structuredContent": {"count": 2}} if MODE == "structured" else {}
+            send({"id": request["id"], "result": {"content": content, **more}})
         case "roots" | "samples" | "elicits" | "links":
             found = ask(*QUESTIONS[MODE])
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(found)}]}})

@@ -22,10 +22,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import Diff, Image, Json
+from forge_cli import Diff, Image, Json, Text
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent, ToolResult
+from forge_cli.core.results import ResultValue
 from forge_cli.embedding import InterruptSignal
+from forge_cli.results import Blob
 from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.mcp.offer import names_for
@@ -229,14 +231,33 @@ def test_what_a_server_logs_and_writes_to_standard_error_is_for_the_trace(projec
     assert "the MCP server s writes: a line for the trace" in said
 
 
+PICTURE = Image(bytes(3), "image/png")
+PARTS = (PICTURE, PICTURE, Blob(bytes(1), "audio/wav"), Blob(bytes(2), "application/pdf", "mem://a.pdf"))
+SHOWN = "[image: image/png, 3 bytes]"
+MIXED = f"""hello
+{SHOWN}
+hello
+{SHOWN}
+[file: audio/wav, 1 byte]
+[file: mem://a.pdf, application/pdf, 2 bytes]
+[image: image/png, 0 bytes]"""
+
+
 @pytest.mark.parametrize(
-    ("mode", "text"), [("structured", '{"count": 2}'), ("mixed", "hello\n[image: image/png, 3 bytes]")]
+    ("mode", "value"),
+    [
+        ("image", PICTURE),
+        ("structured", Json({"count": 2}, model_text=f'{{"count": 2}}\n{SHOWN}', files=(PICTURE,))),
+        ("mixed", Text(MIXED, files=PARTS)),
+    ],
 )
-def test_what_results_become(project: Project, mode: str, text: str) -> None:
+def test_what_results_become(project: Project, mode: str, value: ResultValue) -> None:
     worker(project, mode)
-    value = run(project, "s__echo").outcomes[0].value
-    assert value.text() == text
-    assert isinstance(value, Image if mode == "mixed" else Json)
+    seen = run(project, "s__echo")
+    assert seen.outcomes[0].value == value
+    (line,) = [line for line in seen.record if line.type == "toolResult"]
+    assert isinstance(line.event, ToolResult)
+    assert line.event.value == value
 
 
 def test_an_interrupt_cancels_the_call_at_the_server(project: Project) -> None:
@@ -269,7 +290,9 @@ def test_resources_are_listed_and_read(project: Project) -> None:
         "done",
     )
     listed, read, wrong = seen.outcomes
-    assert json.loads(listed.value.text()) == [{"server": "s", "uri": "note://a", "name": "a"}]
+    assert json.loads(listed.value.text()) == [
+        {"server": "s", "uri": "note://a", "name": "a", "mimeType": "text/plain"}
+    ]
     assert (read.value.text(), wrong.status) == ("what it says", "error")
     assert "those with resources are: s" in (wrong.error or "")
     servers(project, {"s": definition("resources")}, "{}")

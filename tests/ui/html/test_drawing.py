@@ -388,6 +388,9 @@ def test_an_image_is_drawn_where_its_bytes_are_what_it_says() -> None:
     drawn = draw_result(Image(PNG, "image/png", 'a "cat"'))
     assert f'src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in drawn
     assert 'alt="a &quot;cat&quot;, image/png' in drawn
+    both = draw_result(Text("Before and after", files=(Image(PNG, "image/png"), Image(PNG, "image/png"))))
+    assert "Before and after" in both
+    assert both.count("<img") == 2
     for lie in (Image(b"<script>alert(1)</script>", "image/png", ""), Image(b"<svg onload=x()>", "image/svg+xml", "")):
         assert "<img" not in draw_result(lie)
         assert "<script" not in draw_result(lie)

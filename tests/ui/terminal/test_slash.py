@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from forge_cli import Tool
 from forge_cli.core.errors import UsageError
+from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.terminal import classify_command, is_command, parse_command
 from forge_cli.ui.terminal.slash import (
@@ -184,3 +185,13 @@ def test_dashes_and_single_items() -> None:
     }
     assert args_from({"tags": ["a", "b"]}, SCHEMA) == {"tags": ["a", "b"]}
     assert args_from({"a": True}, {}) == {"a": True}
+
+
+@each_row(
+    ("typed", "read"),
+    [("5", 5), ("[5]", [5]), ("a", ["a"]), ('{"a": 1}', {"a": 1}), ("null", ["null"]), ("1.5", ["1.5"])],
+)
+def test_one_value_is_a_list_only_where_it_is_nothing_else(typed: str, read: object) -> None:
+    items = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
+    schema = {"type": "object", "properties": {"v": {"anyOf": [{"type": "integer"}, items, {"type": "object"}]}}}
+    assert InputSchema(schema).validate(args_from({"v": typed}, schema)) == {"v": read}

@@ -1,0 +1,19 @@
+"""Commands of packages as Typer has them: a function, or an app that may have several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+
+def as_command(loaded: Any, path: str, app: typer.Typer) -> Any:
+    """The command that is called by this path; ``app`` is for one that is a function."""
+    name = path.split()[-1]
+    if not isinstance(loaded, typer.Typer):
+        app.command(name)(loaded)
+        loaded = app
+    command = get_command(loaded)
+    return command.commands.get(name, command) if isinstance(command, TyperGroup) and " " in path else command
