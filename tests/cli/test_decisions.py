@@ -1,6 +1,6 @@
 """Audit: the decisions of sessions as csv, and every log verified at once.
 
-Covers forge_cli.record.calls.
+Covers forge_cli.record.calls, forge_cli.record.reading.
 """
 
 import csv
@@ -61,8 +61,10 @@ def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
     project.write("script.yaml", SCRIPT)
     for _ in range(2):
         cli("run", "worker.yaml", "go", "-p")
-    file = project.folder / "audit.csv"
-    assert cli("sessions", "export", "--all", "-o", str(file)).code == 0
+    file, killed = project.folder / "audit.csv", project.home / "sessions" / "20261118-000000-77777777.jsonl"
+    killed.write_text('{"v": 1, "seq": 1, "ti')
+    done = cli("sessions", "export", "--all", "-o", str(file))
+    assert (done.code, done.err.splitlines()[0]) == (0, f"forge: {killed}:1:1: this is not a session; it is left out")
     found = rows(file.read_text())
     assert len(found) == 8
     assert len({row["session"] for row in found}) == 2
