@@ -69,6 +69,11 @@ def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
     assert len(found) == 8
     assert len({row["session"] for row in found}) == 2
     assert found[0]["time"] <= found[-1]["time"]
+    project.write("script.yaml", "turns: [{text: again}]\n")
+    assert cli("run", "worker.yaml", "more", "-r", found[0]["session"], "--fork", "-p").code == 0
+    killed.unlink()
+    assert rows(cli("sessions", "export", "--all", "--format", "csv").out) == found
+    assert len(rows(cli("sessions", "export", "last", "--format", "csv").out)) == 4
     for wrong in (["--all"], ["last", "--all", "--format", "csv"], ["--format", "csv"]):
         assert cli("sessions", "export", *wrong).code == ExitCode.USAGE
 
