@@ -141,7 +141,7 @@ def run(
     if task is None:
         cli.trusted_workers.refuse_sentence(worker)
     if output is not None:
-        files.target.check_target("-o", output)
+        files.target.check_target("-o", output, record=options.record)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
         alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
@@ -173,7 +173,7 @@ def run(
         **vars(asked),
         task=_task(task, stay, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
         format=OutputFormat.stream_json if as_json else output_format,
-        output=output and output.absolute(),
+        output=output and output.resolve(),
         replay=recorded,
     )
     if plan.trace == "quiet":

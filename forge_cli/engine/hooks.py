@@ -80,16 +80,19 @@ def _read_json(text: str) -> HookAnswer:
         said: Any = json.loads(text)
     except (ValueError, RecursionError):
         said = None
-    return checked(HookAnswer(**said) if isinstance(said, dict) and said.keys() <= {"verdict", "note"} else said)
+    if isinstance(said, dict) and (said.get("verdict") is not None or said.keys() <= {"verdict", "note"}):
+        said = HookAnswer(said.get("verdict"), said.get("note"))
+    return checked(said)
 
 
 def checked(said: Any) -> HookAnswer:
-    """An answer that is one, with a note that can be shown."""
-    if not isinstance(said, HookAnswer) or said.verdict not in (None, "ask", "blocked"):
+    """An answer that is one, with a note that can be shown; a verdict in other words is meant to hold the call."""
+    verdict: Any = said.verdict if isinstance(said, HookAnswer) else Approval.PRE_APPROVED.value
+    if verdict == Approval.PRE_APPROVED.value or (verdict is None and not isinstance(said.note, str | None)):
         raise HookFailed(f"it said something else than {_SHAPE}")
-    if said.note is not None and not isinstance(said.note, str):
-        raise HookFailed(f"it said something else than {_SHAPE}")
-    return HookAnswer(said.verdict, None if said.note is None else _words(said.note))
+    if verdict not in (None, "ask", "blocked"):
+        return HookAnswer("blocked", _words(f"its verdict is {visible(str(verdict))}, neither ask nor blocked"))
+    return HookAnswer(verdict, None if said.note is None else _words(str(said.note)))
 
 
 def _words(text: str) -> str | None:

@@ -118,8 +118,9 @@ class Organisation(Struct, frozen=True):
             return ()
         folder = Path(os.path.expanduser(self.policy.require.log_dir))
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            where = self.policy.require.where("log_dir")
-            raise WorkerError(where, f"log_dir: nothing can be written to {folder}", hint="ask who keeps this machine")
+            where, wrong = self.policy.require.where("log_dir"), "nothing can be written to"
+            wrong = wrong if os.path.lexists(folder) else "there is no folder"
+            raise WorkerError(where, f"log_dir: {wrong} {folder}", hint="ask who keeps this machine")
         return (RequiredLog(folder / f"{session}.jsonl"),)
 
 

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
 
 
-def check_target(option: str, file: Path, *, regular: bool = False) -> None:
+def check_target(option: str, file: Path, *, regular: bool = False, record: Path | None = None) -> None:
     """Refuse a file that could not be written later; with ``regular`` also a device, which can be written only."""
     folder = file.absolute().parent
     try:
-        mode = file.stat().st_mode if folder.is_dir() else None
+        info = file.stat() if folder.is_dir() else None
+        mode = info and info.st_mode
     except FileNotFoundError:
-        mode = stat.S_IFREG
+        info, mode = None, stat.S_IFREG
     except OSError as error:
         raise UsageError(f"{option} {file}: it cannot be written: {error.strerror}", hint="name another file") from None
     if mode is None:
         raise UsageError(f"{option} {file}: there is no folder {folder}", hint=f"make it first: mkdir -p {folder}")
     if stat.S_ISDIR(mode):
         raise UsageError(f"{option} {file}: that is a folder; name a file in it")
-    if regular and not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) and (regular or not stat.S_ISCHR(mode)):
         raise UsageError(f"{option} {file}: that is not a regular file", hint="name a file, or a new one")
-    if stat.S_ISFIFO(mode):
-        raise UsageError(f"{option} {file}: that is a pipe, which may have no reader; name a file")
+    if info and stat.S_ISREG(mode) and any(os.path.samestat(info, stream) for stream in _streams()):
+        raise UsageError(f"{option} {file}: standard output or error goes there", hint="name another file")
+    if record and os.path.realpath(record) == os.path.realpath(file):
+        raise UsageError(f"{option} and --record name the same file; keep one, or name two files")
     if not os.access(file if file.exists() else folder, os.W_OK):
         raise UsageError(f"{option} {file}: you may not write there", hint="name another file")
+
+
+def _streams() -> Iterator[os.stat_result]:
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            yield os.fstat(descriptor)

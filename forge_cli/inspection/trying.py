@@ -7,7 +7,6 @@ from pathlib import Path
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Text
 from forge_cli.core.tool import Preview
@@ -25,7 +24,7 @@ from forge_cli.schema.typed_args import OptionValue
 async def try_line(
     worker: str, workspace: Path, tool: str, args: JsonObject, typed: dict[str, OptionValue]
 ) -> VerdictAnswer:
-    """The verdict on a line, with what it did on a copy as ``trial``; what is blocked is not tried."""
+    """The verdict on a line, with what it did on a copy as ``trial``; where nothing was tried, a detail says why."""
     said: list[str] = []
     bus = EventBus()
     bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
@@ -41,7 +40,7 @@ async def try_line(
             judged.tool.on_outcome(judged.args, "denied")
         if preview is None or preview.tried is None:
             why = next((text for text in said if text.startswith(UNTRIED)), _ONLY)
-            raise WorkerError(None, f"nothing was tried: {why}")
+            return {**answer, "details": [*answer.get("details", ()), f"nothing was tried: {why}"]}
         return {**answer, "trial": _facts(preview)}
 
 

@@ -37,6 +37,8 @@ from forge_cli.schema.toolset import ApprovalConfig
 Section = Mapping[str, Any]
 ALLOWED = Approval.PRE_APPROVED.value
 STARTS_COMMANDS = ("shell", "executables")
+OF_SANDBOX = frozenset({"unconfined", "network", "read", "limits", "files", "outside"})
+"""Kinds that a child has only as far as every worker that calls it has them."""
 
 
 class Grant(Struct, frozen=True):
@@ -59,8 +61,13 @@ def grants_of(worker: Worker, workspace: Path) -> list[Grant]:
     found: list[Grant] = []
     for each in with_children(worker):
         own = _own_grants(each, workspace)
-        found += own if each is worker else (replace(row, detail=f"{row.detail} (worker '{each.name}')") for row in own)
+        found += own if each is worker else (_of_child(row, each.name) for row in own)
     return found
+
+
+def _of_child(row: Grant, name: str) -> Grant:
+    capped = ", as far as its parents may" if row.kind in OF_SANDBOX else ""
+    return replace(row, detail=f"{row.detail} (worker '{name}'{capped})")
 
 
 def _own_grants(worker: Worker, workspace: Path) -> list[Grant]:

@@ -28,6 +28,8 @@ DELAY_REFUSED = 1.0
 """Seconds at most before a server is asked again that does not run, or is starting."""
 LONGEST_WAIT = 120.0
 OTHER_MODEL = "or take another model: forge models list"
+DECLINED, NO_WORDS = "the model or its server declined to answer", "[The model declined to answer]"
+"""A refusal, as it is told; and in the place of its words, where it has none."""
 
 _SHOWN = 300
 _AGAIN = frozenset({408, 409, 425, 429})

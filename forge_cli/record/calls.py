@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from msgspec import Struct
 
@@ -26,12 +27,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
-    """A header, and a row for each decision, in the order in which they were taken."""
+    """A header, and a row for each decision in the order in which they were taken, also where a fork has a copy."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for lines in sessions:
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in _rows(lines))
+    told = set[tuple[object, ...]]()
+    for row in chain.from_iterable(map(_rows, sessions)):
+        if (decision := (row["time"], row["seq"], row["call"])) not in told:
+            writer.writerow({key: _cell(value) for key, value in row.items()})
+        told.add(decision)
     return text.getvalue()
 
 

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -120,29 +119,6 @@ LAST = "last"
 """Names the session that was worked on last."""
 CANDIDATES = 5
 """Sessions that are listed where a name could be several."""
-
-
-def verified(path: Path) -> dict[str, Any]:
-    try:
-        log = read_session(path)
-    except WorkerError as error:
-        place = f"line {error.where.line}: " if error.where else ""
-        return {"session": path.stem, "ok": False, "problem": f"{place}{error.message}"}
-    problem = broken_link(log)
-    return {
-        "session": log.session,
-        "ok": problem is None,
-        "problem": problem,
-        "lines": len(log.lines),
-        "unfinished": log.dropped,
-    }
-
-
-def verdict_sentence(row: dict[str, Any]) -> str:
-    if not row["ok"]:
-        return f"{row['session']}: {row['problem']}"
-    half = ", and an unfinished one at the end, which does not count" if row["unfinished"] else ""
-    return f"{row['session']}: ok, {row['lines']} lines{half}"
 
 
 def session_files() -> list[Path]:

@@ -24,15 +24,17 @@ class ProtectedNames(Struct, frozen=True):
     """Whether they count among installed packages as well, which come with files that no program obeys there."""
 
 
-_WORKER = ProtectedNames("forge obeys it", (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}"))
 _SECRET = ProtectedNames("it may hold secrets, and shells and programs load it", (f"{DOT_ENV}*",))
 TABLE = (
-    _WORKER,
+    ProtectedNames("forge obeys it", (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}")),
     _SECRET,
     ProtectedNames("git runs what it names", (".git/", ".gitconfig", ".husky/")),
     ProtectedNames(
         "git, or a hook of git, obeys it",
-        (".gitattributes", ".gitmodules", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml"),
+        (
+            *(".gitattributes", ".gitmodules", ".pre-commit-config.*", "prek.toml"),
+            *("lefthook.*", ".lefthook.*", "lefthook-local.*", ".lefthook-local.*"),
+        ),
         of_packages=False,
     ),
     ProtectedNames("other assistants start what it names", (".mcp.json", "mcp.json")),
@@ -42,19 +44,21 @@ TABLE = (
             *(".claude/", ".codex/", ".gemini/", ".opencode/", ".cursor/", ".windsurf/", ".continue/", ".roo/"),
             *(".kiro/", ".amazonq/", ".junie/", ".clinerules", ".cursorrules", ".windsurfrules", ".goosehints"),
             *("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", "opencode.json"),
-            *(".aider.conf.yml", ".github/copilot-instructions.md"),
+            *(".aider.conf.yml", "opencode.jsonc", ".github/copilot-instructions.md", ".github/instructions/"),
         ),
         of_packages=False,
     ),
     ProtectedNames(
-        "editors start what it names", (".vscode/", ".idea/", ".devcontainer/", ".zed/", ".fleet/"), of_packages=False
+        "editors start what it names",
+        (".vscode/", ".idea/", ".devcontainer/", ".devcontainer.json", ".zed/", ".fleet/"),
+        of_packages=False,
     ),
     ProtectedNames(
         "a CI service runs it",
         (
-            *(".github/workflows/", ".github/actions/", ".gitlab-ci.yml", ".circleci/", ".buildkite/"),
-            *(".woodpecker/", ".woodpecker.yml", ".travis.yml", ".drone.yml", ".cirrus.yml", ".appveyor.yml"),
-            *("appveyor.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "Jenkinsfile"),
+            *(".github/workflows/", ".github/actions/", ".gitea/workflows/", ".forgejo/workflows/", ".gitlab-ci.yml"),
+            *(".circleci/", ".buildkite/", ".woodpecker/", ".woodpecker.*", ".travis.yml", ".drone.*", ".cirrus.*"),
+            *(".appveyor.yml", "appveyor.yml", "azure-pipelines.*", "bitbucket-pipelines.yml", "Jenkinsfile"),
         ),
         of_packages=False,
     ),
@@ -63,13 +67,13 @@ TABLE = (
         (
             *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),
             *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc"),
-            *(".login", ".logout", "config.fish", "mise.toml", ".mise.toml"),
+            *(".login", ".logout", "config.fish", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml"),
         ),
     ),
     ProtectedNames(
         "it names programs, keys, or where code comes from",
         (
-            *(".cargo/", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"),
+            *(".cargo/", ".npmrc", ".pnpmfile.*", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"),
             *("rust-toolchain", "rust-toolchain.toml", ".tool-versions"),
         ),
     ),
@@ -80,7 +84,7 @@ FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devconta
 PACKAGES = frozenset({"node_modules", "bower_components", "site-packages", "dist-packages", "vendor", "third_party"})
 """Folders of installed packages."""
 
-_ROWS = {folded(name.rstrip("/")): row for row in TABLE for name in row.names if "*" not in name}
+_ROWS = {folded(name.rstrip("/")): row for row in TABLE for name in row.names}
 PAIRED = frozenset(name.partition("/")[0] for name in _ROWS if "/" in name)
 """Folders in which only some names are protected."""
 
@@ -111,6 +115,6 @@ def _row(name: str, around: str = "") -> ProtectedNames | None:
     key = folded(name)
     if key.startswith(DOT_ENV):
         return _SECRET
-    if found := _ROWS.get(key) or (_WORKER if key.endswith(WORKER_SUFFIX) else None):
-        return found
-    return _ROWS.get(f"{folded(around)}/{key}") if around else None
+    stem, _, suffix = key.rpartition(".")
+    found = _ROWS.get(key) or _ROWS.get(f"{stem}.*") or _ROWS.get(f"*.{suffix}")
+    return found or (_ROWS.get(f"{folded(around)}/{key}") if around else None)

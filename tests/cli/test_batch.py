@@ -132,7 +132,7 @@ def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, projec
     project.write("tools.py", project.read("tools.py") + "\n# changed\n")
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert done.code == 2
-    assert done.err.startswith("forge: the worker has changed since 3 items of it were done\n")
+    assert done.err.startswith("forge: the worker has changed since it did 3 items\n")
     assert cli("batch", "worker.yaml", "items.jsonl", "--restart").code == 0
     assert len(results(project)) == 7
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
@@ -421,7 +421,7 @@ def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project)
     assert cli("batch", "status", "items.results.jsonl").code == 3
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, effects(project, "notes.txt")) == (2, ["a"])
-    assert "there are results, but not what belongs to them" in done.err
+    assert "that file is there, without the journal of a batch, and is left as it is" in done.err
 
 
 def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, project: Project, monkeypatch) -> None:

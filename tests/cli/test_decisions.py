@@ -1,6 +1,6 @@
 """Audit: the decisions of sessions as csv, and every log verified at once.
 
-Covers forge_cli.record.calls.
+Covers forge_cli.record.calls, forge_cli.record.reading.
 """
 
 import csv
@@ -61,12 +61,19 @@ def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
     project.write("script.yaml", SCRIPT)
     for _ in range(2):
         cli("run", "worker.yaml", "go", "-p")
-    file = project.folder / "audit.csv"
-    assert cli("sessions", "export", "--all", "-o", str(file)).code == 0
+    file, killed = project.folder / "audit.csv", project.home / "sessions" / "20261118-000000-77777777.jsonl"
+    killed.write_text('{"v": 1, "seq": 1, "ti')
+    done = cli("sessions", "export", "--all", "-o", str(file))
+    assert (done.code, done.err.splitlines()[0]) == (0, f"forge: {killed}:1:1: this is not a session; it is left out")
     found = rows(file.read_text())
     assert len(found) == 8
     assert len({row["session"] for row in found}) == 2
     assert found[0]["time"] <= found[-1]["time"]
+    project.write("script.yaml", "turns: [{text: again}]\n")
+    assert cli("run", "worker.yaml", "more", "-r", found[0]["session"], "--fork", "-p").code == 0
+    killed.unlink()
+    assert rows(cli("sessions", "export", "--all", "--format", "csv").out) == found
+    assert len(rows(cli("sessions", "export", "last", "--format", "csv").out)) == 4
     for wrong in (["--all"], ["last", "--all", "--format", "csv"], ["--format", "csv"]):
         assert cli("sessions", "export", *wrong).code == ExitCode.USAGE
 

@@ -50,4 +50,8 @@ def test_a_newer_one_is_shown_as_far_as_it_can_be_read_and_not_resumed(cli, keep
     done = cli("run", "worker.yaml", "more", "-r", session, "-p")
     assert (done.code, done.out) == (3, "")
     assert "is of version 2, which this forge cannot read" in done.err
-    assert "Written." in cli("sessions", "show", session).out
+    shown = cli("sessions", "show", session)
+    assert (shown.code, "Written." in shown.out) == (0, True)
+    assert shown.err.startswith(
+        f"forge: the session {session} is of version 2; what this forge can read of it follows\n"
+    )

@@ -90,7 +90,8 @@ CONFLICTS = [
     ("forbid: [approve_all]", "", ("-y",), "the approval mode is approve_all"),
     ("forbid: [approve_all]", "", ("--approval-mode", "approve_all"), "the approval mode is approve_all"),
     ("require: {on_ask: fail}", "", ("--on-ask", "park"), "the organisation requires fail, and --on-ask says park"),
-    ("require: {log_dir: /nowhere/at/all}", "", (), "log_dir: nothing can be written to /nowhere/at/all"),
+    ("require: {log_dir: /dev/null}", "", (), "log_dir: nothing can be written to /dev/null"),
+    ("require: {log_dir: /nowhere/at/all}", "", (), "log_dir: there is no folder /nowhere/at/all"),
     ("rules: [{pattern: git, approval: preApproved}]", "", (), "policy.yaml:1:9: rules[0]: a rule of an organisation"),
     ("allow: {modles: []}", "", (), "did you mean 'models'?"),
 ]

@@ -241,9 +241,29 @@ def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> No
     assert (
         done.err == f"forge: -o nowhere/answer.txt: there is no folder {folder}\n  make it first: mkdir -p {folder}\n"
     )
-    done = cli("run", "worker.yaml", "hello", "-o", "src")
+    os.mkfifo(tester.folder / "pipe")
+    not_regular = "that is not a regular file\n  name a file, or a new one"
+    for file, told in {"src": "that is a folder; name a file in it", "pipe": not_regular}.items():
+        done = cli("run", "worker.yaml", "hello", "-o", file)
+        assert (done.code, done.out, done.err) == (2, "", f"forge: -o {file}: {told}\n")
+    done = cli("run", "worker.yaml", "hello", "-o", "same.txt", "--record", "./same.txt")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "forge: -o src: that is a folder; name a file in it\n"
+    assert done.err == "forge: -o and --record name the same file; keep one, or name two files\n"
+
+
+@pytest.mark.parametrize("option", ["-o", "--record"])
+def test_an_output_file_is_not_a_standard_stream(tester, option: str) -> None:
+    logs = [tester.folder / "out.log", tester.folder / "err.log"]
+    for file in ("/dev/stdout", "/dev/fd/2", "out.log"):
+        logs[0].write_text("")
+        logs[1].write_text("old line\n")
+        with logs[0].open("a") as out, logs[1].open("a") as err:
+            argv = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "hello", "-p", option, file]
+            done = subprocess.run(argv, stdout=out, stderr=err, cwd=tester.folder, timeout=60, check=False)
+        assert (done.returncode, logs[0].read_text()) == (2, "")
+        assert (
+            logs[1].read_text().startswith(f"old line\nforge: {option} {file}: standard output or error goes there\n")
+        )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

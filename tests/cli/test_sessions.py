@@ -213,7 +213,8 @@ def test_what_is_no_session_is_not_the_last(writer, cli, story, text: str) -> No
     assert cli("replay", "last").code == 0
     assert cli("undo").out == "removed   pages/a.md\n"
     done = cli("sessions", "show", "garbage")
-    assert (done.code, done.out, done.err) == (3, "", f"forge: {garbage}:1:1: this is not a session\n")
+    hint = "no line of it can be read; forge sessions list shows the others"
+    assert (done.code, done.out, done.err) == (3, "", f"forge: {garbage}:1:1: this is not a session\n  {hint}\n")
 
 
 def test_the_lines_themselves(writer, cli, story) -> None:

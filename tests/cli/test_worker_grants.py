@@ -169,6 +169,7 @@ def server(text: str) -> str:
                 "program  from-child runs unconfined, the MCP server c (w/child.yaml:2) (worker 'child')",
                 "worker   ./deep.yaml (worker 'child')",
                 "code     ./tools.py runs in forge's own process, unconfined (worker 'deep')",
+                "files    write in /n (worker 'deep', as far as its parents may)",
             ],
         ),
     ],
@@ -179,7 +180,9 @@ def test_what_a_worker_starts_is_told_with_its_place(project, monkeypatch, text:
     project.write(".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "their-server"}}}, indent=2))
     child = "toolsets: {mcp: {servers: {c: {command: from-child}}}, workers: {allowed: [./deep.yaml]}}"
     project.write("w/child.yaml", f"name: child\n{child}\n")
-    project.write("w/deep.yaml", "name: deep\ntoolsets: {custom: {module: ./tools.py, tools: [good]}}\n")
+    zones = "[{name: n, path: ., mode: rw, approval: {write: preApproved}}]"
+    deep = "toolsets: {custom: {module: ./tools.py, tools: [good]}}"
+    project.write("w/deep.yaml", f"name: deep\n{deep}\nsandbox: {{zones: {zones}}}\n")
     project.write("w/worker.yaml", text)
     monkeypatch.chdir(project.folder)
     with project.environment():

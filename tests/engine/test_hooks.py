@@ -132,7 +132,10 @@ def test_what_it_is_told(hooked: Project) -> None:
         ("kill -9 $$", "ask", "the hook check.sh failed (it ended with signal 9), so it asks"),
         ("echo hello", "ask", "the hook check.sh failed (it said something else than {"),
         ("""echo '{"verdict": "preApproved"}'""", "ask", "the hook check.sh failed (it said something else than {"),
-        ("""echo '{"verdict": "ask", "x": 1}'""", "ask", "the hook check.sh failed (it said something else than {"),
+        ("""echo '{"note": "x", "x": 1}'""", "ask", "the hook check.sh failed (it said something else than {"),
+        ("""echo '{"verdict": "ask", "x": 1}'""", "ask", "the hook check.sh says ask"),
+        ("""echo '{"verdict": "blocked", "reason": "x", "note": 1}'""", "blocked", "the hook check.sh says blocked: 1"),
+        ("""echo '{"verdict": "deny"}'""", "blocked", "the hook check.sh says blocked: its verdict is deny, neither"),
         ("head -c 70000 /dev/zero", "ask", "the hook check.sh failed (it printed more than 64 KiB), so it asks"),
     ],
 )
@@ -157,8 +160,10 @@ def test_a_person_may_say_yes_to_what_a_hook_asks(hooked: Project) -> None:
 
 
 def test_what_is_blocked_stays_so_in_every_mode(hooked: Project) -> None:
-    seen = said_by(hooked, "exit 2", call("act"), approval_mode="approve_all")
-    assert seen.statuses == ["blocked"]
+    spellings = ("blocked", "Blocked", "deny")
+    texts = ["exit 2", *(f"""echo '{{"verdict": "{word}", "reason": "no"}}'""" for word in spellings)]
+    seen = [said_by(hooked, text, call("act"), approval_mode="approve_all").statuses for text in texts]
+    assert seen == [["blocked"]] * len(texts)
 
 
 def test_one_that_takes_too_long(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:

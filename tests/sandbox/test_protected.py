@@ -33,9 +33,15 @@ def test_a_name_in_a_folder_counts_only_there() -> None:
     assert protected_among(["workflows", "x.yml"]) is None
     assert protected_among([".github", "docs", "workflows"]) is None
     assert protected_among(["workflows"], ".github") == (".github/workflows", "a CI service runs it")
+    assert protected_among([".forgejo", "workflows", "x.yml"]) == (".forgejo/workflows", "a CI service runs it")
     assert protected_among(["src"], ".claude") is None
     assert is_protected("workflows", ".github")
     assert not is_protected("workflows")
+
+
+@each_row("name", ["lefthook.yaml", ".lefthook.toml", ".devcontainer.json", ".pre-commit-config.yml", ".pnpmfile.cjs"])
+def test_other_spellings_of_a_name_that_programs_read_are_protected(name: str) -> None:
+    assert is_protected(name)
 
 
 @each_row(("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)])

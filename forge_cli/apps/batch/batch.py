@@ -101,7 +101,7 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
         open_items = [key for key, item in record.items.items() if item.state not in _SETTLED]
         rest = f", --restart {_named(open_items)} only what was not completed" if open_items else ""
         hint = f"--restart does everything again{rest}; -o starts a new file"
-        raise UsageError(f"the worker has changed since {counted(settled, 'item')} of it were done", hint=hint)
+        raise UsageError(f"the worker has changed since it did {counted(settled, 'item')}", hint=hint)
     removed = [key for key in record.items if key not in keys]
     return BatchPlan(inputs, _restarted(record, restart), counts, removed)
 

@@ -320,8 +320,10 @@ def open_store(results: Path) -> Iterator[BatchStore]:
     """Open the store of a batch; where nothing begins, as with unreadable inputs, no new file is left behind."""
     journal = journal_of(results)
     if has_content(results) and not has_content(journal):
-        hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
-        raise UsageError(f"{results}: there are results, but not what belongs to them", hint=hint)
+        hint = f"name a new file with -o; if these are results, put {journal.name} back beside them"
+        raise UsageError(
+            f"{results}: that file is there, without the journal of a batch, and is left as it is", hint=hint
+        )
     made = [file for file in (results, journal) if not os.path.lexists(file)]
     with ExitStack() as stack:
         try:

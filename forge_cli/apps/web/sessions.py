@@ -33,9 +33,10 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
-from forge_cli.record.log import Log, find_kept, read_readable, session_files, verdict_sentence, verified
+from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import overview, session_index, session_row
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
+from forge_cli.record.reading import verdict_sentence, verified
 from forge_cli.record.search import find_hits
 from forge_cli.ui.html.entries import page
 from forge_cli.ui.html.requests import draw_request, list_choices

@@ -1,4 +1,4 @@
-"""Parts that the commands on sessions share: the argument that names one, and its log."""
+"""Parts that the commands on sessions share: the argument that names one, and its id."""
 
 from __future__ import annotations
 
@@ -7,24 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from forge_cli.cli.notices import warn
-from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.record.log import Log, damage_of, find_session, random_end, read_readable, session_files
+from forge_cli.record.log import random_end, session_files
 
 NAMED = "by its id, the beginning or the random end of it, or 'last'"
-
-
-def read_log(name: str) -> Log:
-    """The readable part of a session's log; what cannot be read, or is not what was written, is said."""
-    log = read_readable(find_session(name))
-    if not log.lines:
-        raise WorkerError(Mark(str(log.path)), "this is not a session")
-    if damage := damage_of(log):
-        more = f", and {len(log.bad) - 1} more" if len(log.bad) > 1 else ""
-        warn(f"{damage}{more}{'; what can be read follows' if log.bad else ''}")
-    if log.dropped:
-        warn(f"the last line of the session {log.session} is not finished, and left out")
-    return log
 
 
 def shorten_ids(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:

@@ -9,14 +9,16 @@ from typing import Annotated
 
 import typer
 
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.sessions.common import NAMED, read_log
+from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
-from forge_cli.record.log import LAST, session_files
+from forge_cli.record.log import LAST, find_session
+from forge_cli.record.reading import every_log, read_log
 from forge_cli.ui.html.entries import page
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
@@ -35,7 +37,7 @@ def show(
 
     It is the last one unless another is named. What is long is cut; --json prints the lines of the log as they are.
     """
-    log = read_log(session)
+    log = read_log(find_session(session), warn)
     if as_json:
         sys.stdout.writelines(line.text() for line in log.lines)
         return
@@ -66,11 +68,11 @@ def export(
     form = format or endings.get(output.suffix.lower() if output else "", ExportFormat.md)
     if (session is None) != every or (every and form is not ExportFormat.csv):
         raise UsageError("name one session, or all of them with --all --format csv")
+    logs = every_log(warn) if session is None else [read_log(find_session(session), warn)]
     if form is ExportFormat.csv:
-        names = [session] if session else [path.stem for path in reversed(session_files())]
-        document = decisions_csv(read_log(name).lines for name in names)
+        document = decisions_csv(log.lines for log in logs)
     else:
-        told = read_transcript(read_log(str(session)).lines)
+        told = read_transcript(next(iter(logs)).lines)
         write = page if form is ExportFormat.html else markdown
         with data_output():
             document = write(told, PluginHost().renderer)

@@ -11,7 +11,8 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import visible
-from forge_cli.record.log import find_session, session_files, verdict_sentence, verified
+from forge_cli.record.log import find_session, session_files
+from forge_cli.record.reading import verdict_sentence, verified
 from forge_cli.ui.table import RED, paint, print_json
 from forge_cli.ui.wrap import wrap_for
 

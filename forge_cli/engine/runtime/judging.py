@@ -39,9 +39,12 @@ async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None
     """The gate of a worker whose calls another program makes: it says of each what ``forge approve`` says.
 
     Nothing is executed, no model is asked and no zone is made. Plugins run in this process, as when the worker runs.
-    ``maker`` is the program that makes the calls: then every one is kept, in a session that ends with the gate.
+    ``maker`` is the program that makes the calls: then every one is kept, in a session that ends with the gate, and
+    the worker has to match its lock where one is required.
     """
     stamps = {file: file_stamp(file) for file in _files(worker, workspace)}  # before they are read
+    if maker:
+        _ = PreparedWorker(worker, PluginHost(worker=worker)).within(workspace).lock
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
         with ExitStack() as stack:
             begin = (lambda name: stack.enter_context(_recorded(worker, workspace, name))) if maker else None

@@ -15,7 +15,7 @@ from forge_cli.models.anthropic.decode import Garbled, MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.sdk import sdk_transport
 from forge_cli.models.anthropic.transport import Credentials, HttpTransport, Transport
-from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
+from forge_cli.models.failures import DECLINED, DELAYS, NO_WORDS, ProviderFailure, Retry
 
 PAUSES = 10
 SILENCE = 120.0
@@ -89,8 +89,8 @@ class AnthropicModel:
         match answer.stop:
             case "refusal":
                 why = answer.details.get("explanation") or answer.details.get("category")
-                sentence = f"[The model declined to answer{f': {why}' if why else ''}]"
-                return [TextDelta(f"\n\n{sentence}" if answer.text else sentence), TurnEnd("refusal", usage)]
+                self._notify("warning", f"{self.name}: {DECLINED}{f': {why}' if why else ''}")
+                return [*([] if answer.text else [TextDelta(NO_WORDS)]), TurnEnd("refusal", usage)]
             case "model_context_window_exceeded":
                 problem = f"{self.name}: the conversation no longer fits into the model's context window"
                 hint = "start a new conversation, or take a model with a larger window"

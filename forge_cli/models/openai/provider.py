@@ -12,13 +12,12 @@ from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextD
 from forge_cli.core.notify import READING, Notify
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
+from forge_cli.models.failures import DECLINED, DELAYS, NO_WORDS, ProviderFailure, Retry
 from forge_cli.models.json_body import RequestIds, json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.dialects import NativeDialect, is_shown
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
 
-DECLINED = "[The model declined to answer]"
 _NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
 _ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
@@ -114,9 +113,9 @@ class OpenAIModel:
             lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""
             self._notify("warning", f"{self.name}: the answer was cut at the server's limit of tokens{lost}")
         elif stop == "refusal":
-            self._notify("warning", f"{self.name}: the model or its server declined to answer")
+            self._notify("warning", f"{self.name}: {DECLINED}")
         if stop == "refusal" and not text:
-            return [TextDelta(DECLINED), TurnEnd(stop, answer.usage)]
+            return [TextDelta(NO_WORDS), TurnEnd(stop, answer.usage)]
         said: list[Delta] = [] if self._dialect.shows_text or not text else [TextDelta(text)]
         return [*said, *calls, TurnEnd(stop, answer.usage)]
 

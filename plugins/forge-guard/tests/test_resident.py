@@ -57,6 +57,18 @@ def test_one_process_answers_and_puts_every_decision_on_record(guarded: Machine)
     assert "git tag" not in suggested
 
 
+@pytest.mark.needs("root")
+def test_a_lock_that_an_organisation_requires_holds_here(guarded: Machine) -> None:
+    policy = guarded.home / "organisation.yaml"
+    policy.write_text("require: {lock: true}\n")
+    guarded.extra["FORGE_POLICY"] = str(policy)
+    asked = [guarded.claude("Bash", {"command": "git log"})]
+    guarded.forge("lock", str(guarded.policy))
+    asked.append(guarded.claude("Bash", {"command": "git log"}))
+    assert [decision for decision, _ in asked] == ["ask", "allow"], asked
+    assert "guard.lock" in asked[0][1]
+
+
 def test_a_changed_policy_counts_at_once(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git commit -m x"})[0] == "ask"
     policy = guarded.policy.read_text()

@@ -70,6 +70,26 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
     assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
 
 
+def test_a_link_stays_and_so_do_settings_that_were_there_before(machine: Machine) -> None:
+    kept = machine.home / "dotfiles" / "settings.json"
+    kept.parent.mkdir()
+    claude, gemini = machine.settings("claude"), machine.settings("gemini")
+    claude.parent.mkdir()
+    claude.symlink_to(kept)
+    gemini.parent.mkdir()
+    gemini.write_text("{}\n")
+    for text in (None, "{}", '{"a": 1}'):
+        kept.unlink(missing_ok=True) if text is None else kept.write_text(text)
+        shown = machine.forge("guard", "install", "claude", "--project")
+        assert "\nwritten to" in shown
+        assert "forge_guard" in kept.read_text()
+        machine.forge("guard", "uninstall", "claude", "--project")
+        assert (claude.is_symlink(), kept.read_text()) == (True, text or "{}")
+    machine.forge("guard", "install", "gemini", "--project")
+    machine.forge("guard", "uninstall", "gemini", "--project")
+    assert gemini.read_text() == "{}\n"
+
+
 @pytest.mark.parametrize("place", ["--project", "--user"])
 def test_an_empty_folder_outlives_what_was_installed_in_it(machine: Machine, place: str) -> None:
     """Neither the project nor the home goes, though nothing else is in them."""
@@ -116,7 +136,7 @@ def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None
     ):
         settings.write_text(text)
         done = machine.run("forge", "guard", "install", "gemini", "--project")
-        assert (done.returncode, settings.read_text()) == (1, text)
+        assert (done.returncode, settings.read_text(), machine.policy.exists()) == (1, text, False)
         assert told in done.stderr
     done = machine.run("forge", "guard", "install", "cursor")
     assert done.returncode == 2

@@ -113,7 +113,8 @@ def test_running_out_of_tokens_while_thinking_leaves_nothing(api: Api, talk: Tal
 def test_a_refusal_says_so(api: Api, talk: Talk, details: dict[str, str] | None, sentence: str) -> None:
     api.will(say("Well, ", tool_use("toolu_1", "add"), stop="refusal", details=details), say("Hello."))
     turn = talk.turn("Something bad")
-    assert (turn.stop, turn.calls, turn.text) == ("refusal", (), f"Well, \n\n[The model {sentence}]")
+    assert (turn.stop, turn.calls, turn.text) == ("refusal", (), "Well, ")
+    assert talk.notes == [("warning", f"anthropic:{talk.model}: the model or its server {sentence}")]
     assert talk.turn("Something good").text == "Hello."
 
 

@@ -31,11 +31,10 @@ UserOption = Annotated[bool, typer.Option("--user", help="In your own settings, 
 def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False) -> None:
     """Install the hook of a tool, and the policy where there is none; every change is shown first."""
     target, file = _target(tool, project, user)
-    policy = policy_file()
+    before, policy = target.read(file), policy_file()
     if not policy.exists():
         _change(policy, "", default_policy(), policy.parent)
     load_worker(policy)
-    before = target.read(file)
     within = target.folder(project=project)
     if target.is_installed(before) or not _change(file, before, target.installed(before), within):
         typer.echo(f"{tool} asks forge already: {file}")
@@ -98,12 +97,10 @@ def _change(file: Path, before: str, after: str, within: Path) -> bool:
     """Show a change of a file, and make it; on a terminal a person says whether."""
     if before == after:
         return False
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{file} (now)", f"{file} (then)"
-    )
-    typer.echo("".join(lines), nl=False)
+    names = f"{file} (now)", f"{file} (then)"
+    typer.echo("\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")))
     if sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Write it?"):
         raise typer.Exit(1)
     write_settings(file, after, within)
-    typer.echo(f"{'written to' if after.strip() else 'removed'} {file}")
+    typer.echo(f"{'written to' if file.exists() else 'removed'} {file}")
     return True

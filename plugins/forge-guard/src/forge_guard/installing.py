@@ -16,7 +16,7 @@ from typing import Any
 from forge_cli import ForgeError
 from forge_guard import hook
 from forge_guard.answers import SILENCE, say
-from forge_guard.settings import with_entry, without_entries
+from forge_guard.settings import EMPTY, with_entry, without_entries
 
 MARK = os.path.join("forge_guard", "hook.py")
 """The mark of our entries."""
@@ -73,7 +73,7 @@ class Target:
         """The settings as they were before."""
         for event in self.events:
             text = without_entries(text, ("hooks", event), _is_ours)
-        return "" if text.strip() == "{}" else text
+        return text
 
     def is_installed(self, text: str) -> bool:
         """Is our hook there, as this version of it writes it?"""
@@ -166,15 +166,15 @@ TARGETS = {
 
 
 def write_settings(file: Path, text: str, within: Path) -> None:
-    """Write settings in one piece; those that hold nothing any more go, with empty folders below ``within``."""
-    if not text.strip():
+    """Write settings in one piece, where links lead; those that only held ours go, with empty folders in ``within``."""
+    if text in ("", EMPTY) and not file.is_symlink():
         file.unlink(missing_ok=True)
         with suppress(OSError):  # folders that hold something, or are others'
             for folder in file.parents[: len(file.relative_to(within).parts) - 1]:
                 folder.rmdir()
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
     real = Path(os.path.realpath(file))
+    real.parent.mkdir(parents=True, exist_ok=True)
     new = real.with_name(f".{real.name}.forge-new")
     new.write_text(text, encoding="utf-8")
     if real.exists():

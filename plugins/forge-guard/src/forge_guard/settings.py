@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+EMPTY = "{}"
+"""Settings that began with our entry, without it: other programs end theirs with a newline."""
 Span = tuple[int, int]
 _decoder = json.JSONDecoder()
 
 
 def with_entry(text: str, path: Sequence[str], entry: Any) -> str:
     """The settings with one entry more in the list at ``path``; objects on the way are made."""
-    text = text if text.strip() else "{}\n"
+    text = text if text.strip() else EMPTY
     found, node = json.loads(text), (_skip(text, 0), len(text.rstrip()))
     value: Any = [entry]
     for depth, key in enumerate(path):
