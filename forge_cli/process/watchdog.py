@@ -33,7 +33,7 @@ class Watchdog(threading.Thread):
         self._leave = leave
         self._over = threading.Event()
         self._looked, self._gap = time.monotonic(), 0.0
-        self._ending = False
+        self._ended_by: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -60,10 +60,12 @@ class Watchdog(threading.Thread):
 
     def _end(self, end: ForcedEnd) -> None:
         code = int(end.exit_code)
-        if self._ending:
-            time.sleep(LEAVE_LIMIT)  # so that the thread works that has begun to end the process
-            os._exit(code)
-        self._ending = True
+        if self._ended_by is not None:
+            if self._ended_by is not threading.current_thread():
+                time.sleep(LEAVE_LIMIT)  # so that the thread works that has begun to end the process
+                os._exit(code)
+            return
+        self._ended_by = threading.current_thread()
         last = threading.Timer(LEAVE_LIMIT, os._exit, [code])
         last.daemon = True
         last.start()
