@@ -204,7 +204,7 @@ class LiveSession:
         """Do what a line says that somebody typed in a tab; what a command shows is for that tab."""
         if not text.strip() and not attachments:
             raise UsageError("the message is empty")
-        chat = TabChat(self.bus, self.view.drawing.facts, columns, self.queue.leave)
+        chat = TabChat(self.view.drawing.facts, columns, self.queue.leave)
         with self._ending_with_its_log():
             await self._lines.enter(chat, text.strip(), attachments)
         self._lines.attached += chat.attached
@@ -255,10 +255,16 @@ class LiveSession:
         with self._ending_with_its_log():
             self.bus.emit(ManualToolInvoke(tool, dict(args)))
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> JsonObject:
+        """Stop what runs; what waited comes back to the tab, to be changed, and its files go with the next message."""
+        taken: list[str] = []
         if self.queue.busy:
+            while self.queue.queue:
+                taken.insert(0, self._lines.take_back() or "")
             with self._ending_with_its_log():
                 self.queue.interrupt()
+        files = ", ".join(visible(file.name) for file in self._lines.attached) if taken else ""
+        return {"text": "\n".join(taken), "shown": f"{files} goes with your next message" if files else ""}
 
     def stop(self, reason: str | None = None) -> None:
         """End it, as a command ends that runs a worker."""
@@ -292,8 +298,8 @@ def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalD
 class TabChat:
     """The conversation, as the commands of one line see it."""
 
-    def __init__(self, bus: EventBus, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
-        self.bus, self.facts, self.leave = bus, facts, leave
+    def __init__(self, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
+        self.facts, self.leave = facts, leave
         self.attached: list[Attachment] = []
         self._said = StringIO()
         self._console = Console(file=self._said, width=columns, color_system=None, highlight=False)

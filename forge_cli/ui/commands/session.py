@@ -9,6 +9,7 @@ from rich.text import Text
 
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import Event
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
@@ -66,14 +67,14 @@ def _context(facts: Facts) -> str:
     return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
 
 
-async def name(chat: Chat, parsed: ParsedCommand) -> None:
+async def name(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.argv:
-        chat.bus.emit(CommandEvent("name", parsed.argv))
-    else:
-        chat.show(visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one")
+        return CommandEvent("name", parsed.argv)
+    chat.show(visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one")
+    return None
 
 
-async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
+async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
     search, listed = " ".join(parsed.argv), list[Overview]()
     while True:
@@ -81,16 +82,15 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
         chat.show(_session_list(found) if found else _none_found(chat.facts, search))
         listed = found or listed
         if not found and not search:
-            return
+            return None
         instead = "open one under Sessions, at the top of the page"
         answer = await chat.ask("number, id, or text to search for (Enter: stay) > ", instead)
         if not answer:
-            return
+            return None
         search = answer
         picked = _picked(listed, answer)
         if picked is not None:
-            chat.bus.emit(CommandEvent("resume", (picked,)))
-            return
+            return CommandEvent("resume", (picked,))
 
 
 def _none_found(facts: Facts, search: str) -> str:
@@ -138,11 +138,8 @@ def _picked(found: Sequence[Overview], answer: str) -> str | None:
         return None
 
 
-async def resume(chat: Chat, parsed: ParsedCommand) -> None:
-    if parsed.args:
-        chat.bus.emit(CommandEvent("resume", parsed.args))
-    else:
-        await pick_session(chat, parsed)
+async def resume(chat: Chat, parsed: ParsedCommand) -> Event | None:
+    return CommandEvent("resume", parsed.args) if parsed.args else await pick_session(chat, parsed)
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
@@ -176,21 +173,20 @@ def _transcript(facts: Facts) -> str:
     return markdown(read_transcript(read_readable(path).lines))
 
 
-async def undo(chat: Chat, parsed: ParsedCommand) -> None:
+async def undo(chat: Chat, parsed: ParsedCommand) -> Event:
     given = parsed.options
     numbers = [word for name in ("call", "turn") if name in given for word in (f"--{name}", str(given[name]))]
-    chat.bus.emit(CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "list") if name in given))))
+    return CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "list") if name in given)))
 
 
-async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
+async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """Go back to a message; without a number the person picks one from the list."""
     if parsed.args:
-        chat.bus.emit(CommandEvent("rewind", parsed.args))
-        return
+        return CommandEvent("rewind", parsed.args)
     said = said_messages(read_readable(find_kept(chat.facts.session)).lines)
     if not said:
         chat.show("nothing has been said yet")
-        return
+        return None
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -200,8 +196,7 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
     answer = await chat.ask(
         "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
     )
-    if answer:
-        chat.bus.emit(CommandEvent("rewind", (answer,)))
+    return CommandEvent("rewind", (answer,)) if answer else None
 
 
 COMMANDS = (

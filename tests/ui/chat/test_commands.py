@@ -97,7 +97,8 @@ class Screen:
         self.output.seek(0)
         self.output.truncate()
         self.emitted.clear()
-        anyio.run(run_line, self, line)
+        if asked := anyio.run(run_line, self, line):
+            self.bus.emit(asked)
         return self.output.getvalue()
 
 
@@ -194,7 +195,6 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
         ("/undo", CommandEvent("undo")),
         ("/undo --list", CommandEvent("undo", ("--list",))),
         ("/rewind 2", CommandEvent("rewind", ("2",))),
-        ("/exit", CommandEvent("exit")),
         ("/push --branch main", ManualToolInvoke("push", {"branch": "main"})),
         ("/tool push branch=main --force", ManualToolInvoke("push", {"branch": "main", "force": True})),
         (
@@ -207,7 +207,11 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
 def test_what_is_asked_of_the_runtime(screen: Screen, line: str, command: Event) -> None:
     assert screen.type(line) == ""
     assert screen.emitted == [command]
-    assert screen.left is (line == "/exit")
+
+
+def test_exit_leaves(screen: Screen) -> None:
+    assert screen.type("/exit") == ""
+    assert screen.left
 
 
 def test_a_form_asks_for_the_rest_and_may_be_left(screen: Screen) -> None:

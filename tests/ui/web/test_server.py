@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from forge_cli.apps.web import tabs, view
 from forge_cli.apps.web.drawing import SessionDrawing
-from forge_cli.core.actions import Interrupt
+from forge_cli.core.actions import CommandEvent, Interrupt, UserInput
 from forge_cli.core.approval import ApprovalDecision, OnAsk
 from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent, Streaming
 from forge_cli.core.messages import Message
@@ -427,8 +427,9 @@ def forge_models():
 """
 
 
-def test_stop_interrupts_and_what_waits_is_taken_up(tester: Project) -> None:
+def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project) -> None:
     script(tester, calls(("wait", {})), "after {task}")
+    file = {"name": "a.txt", "media_type": "text/plain", "data": base64.b64encode(b"hello").decode()}
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -437,16 +438,42 @@ def test_stop_interrupts_and_what_waits_is_taken_up(tester: Project) -> None:
         await tab.wait(lambda tab: tab.status == "running")
         assert tab.states["status"]["detail"] == "wait"
         assert next(entry for entry in tab.entries.values() if entry["kind"] == "call")["open"]
-        await browser.act(session, "input", text="second")
-        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second"])
-        await browser.act(session, "interrupt")
-        await tab.until("after second")
+        await browser.act(session, "input", text="second", attachments=[file])
+        await browser.act(session, "input", text="/name Later")
+        await browser.act(session, "input", text="third")
+        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second", "/name Later", "third"])
+        back = await browser.act(session, "interrupt")
+        assert back == {"text": "second\n/name Later\nthird", "shown": "a.txt goes with your next message"}
+        await tab.wait(lambda tab: tab.status == "idle" and tab.states["status"]["queued"] == [])
+        assert await browser.act(session, "interrupt") == {"text": "", "shown": ""}
+        await browser.act(session, "input", text="fourth")
+        await tab.until("after fourth")
         call = next(entry for entry in tab.entries.values() if entry["kind"] == "call")
         assert (call["open"], "interrupted" in call["html"]) == (False, True)
-        await tab.wait(lambda tab: tab.status == "idle" and tab.states["status"]["queued"] == [])
 
     play(tester, story)
     assert "interrupt" in kinds(record(tester))
+    said = [line.event.message for line in record(tester) if isinstance(line.event, MessageEvent)]
+    assert [(each.text, len(each.attachments)) for each in said if each.role == "user"] == [("first", 0), ("fourth", 1)]
+
+
+def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Project) -> None:
+    script(tester, calls(("add", {"a": 1})), "after {task}", "after {task}", "after {task}")
+
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        for text in ("first", "second", "/clear", "/mode accept edits", "third"):
+            await browser.act(session, "input", text=text)
+        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second", "/clear", "third"])
+        await browser.act(session, "answer", request=(await tab.request())["request"], choice="once")
+        await tab.until("after third")
+
+    play(tester, story)
+    told = [line.event for line in record(tester)]
+    typed = [event for event in told if isinstance(event, UserInput | CommandEvent)]
+    words = [event.content if isinstance(event, UserInput) else event.name for event in typed]
+    assert words == ["first", "mode", "second", "clear", "third", "exit"]
 
 
 def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(tester: Project) -> None:

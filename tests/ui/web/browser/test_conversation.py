@@ -59,8 +59,12 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -
     for stop in (lambda: page.locator("#stop").click(), lambda: page.keyboard.press("Escape")):
         say(page, "Wait.")
         expect(page.locator("#status-text")).to_contain_text("Running")
+        say(page, "And then?")
+        expect(page.locator("#queued li")).to_have_text(["And then?"])
+        page.locator("#message").fill("Hm")
         stop()
         expect(page.locator("#status-text")).to_have_text("Ready")
+        expect(page.locator("#message")).to_have_value("And then?\nHm")
         expect(page.locator("#stop")).to_be_hidden()
     say(page, "Are you there?")
     expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
