@@ -13,7 +13,7 @@ import anyio
 from msgspec.structs import replace
 
 from forge_cli.core.actions import CommandEvent, UserInput
-from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
+from forge_cli.core.approval import MODE_TITLES, SessionMode, Verdict, modes_within
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
@@ -39,6 +39,7 @@ from forge_cli.sandbox.zones.added import added_zone
 if TYPE_CHECKING:
     from forge_cli.core.requests import PromptSpec
     from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.policy import Policy
     from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
@@ -309,11 +310,16 @@ def _stamps(worker: Worker) -> dict[Path, list[int] | None]:
     return found
 
 
+def _rules(policy: Policy) -> list[Verdict | None]:
+    """The worker's words on a tool, wherever they stand in its file."""
+    return [rule and replace(rule, where=None) for rule in (policy.named, policy.default)]
+
+
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
     """Changes of another version of a worker, a few words each."""
     before, now = old.loop.toolbox.offers, new.loop.toolbox.offers
     both = [name for name in now if name in before]
-    policies = [name for name in both if now[name].policy != before[name].policy]
+    policies = [name for name in both if _rules(now[name].policy) != _rules(before[name].policy)]
     schemas = [name for name in both if now[name].tool.digest != before[name].tool.digest and name not in policies]
     lists = {
         "added": [name for name in now if name not in before],
