@@ -21,7 +21,7 @@ from forge_cli.core.actions import ApprovalResponse, ManualToolInvoke, UserInput
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, SessionStart, SessionUpdate
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ContextUsage, Event, SessionStart, SessionUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
@@ -35,6 +35,7 @@ from forge_cli.record.changes import remove_unused
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import pending_of
 from forge_cli.record.places import SessionLost
+from forge_cli.ui.commands.session import words_at
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.requests import chosen_offers
@@ -158,6 +159,8 @@ class LiveSession:
         match event:
             case SessionStart(zones=zones) | SessionUpdate(zones=zones) if zones and event.origin is None:
                 self._places.zones = {str(zone["name"]): Path(str(zone["path"])) for zone in zones}
+            case ContextUsage(rewound=int(line)) if event.origin is None:
+                self.view.tell({"type": "edit", "text": words_at(self.id, line)})
             case ApprovalRequired(request=request):
                 self.requests[request.request_id] = request
             case ApprovalResponse(request_id=request_id, decision=decision):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from rich.table import Table
 from rich.text import Text
@@ -197,6 +198,17 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
         "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
     )
     return CommandEvent("rewind", (answer,)) if answer else None
+
+
+def words_at(session: str, line: int) -> str:
+    """The words of the message to before which a session went back, so that the person may change and send it."""
+    with suppress(ForgeError):
+        lines = read_readable(find_kept(session)).lines
+        before = [each for each in lines if getattr(each.event, "rewound", None) != line]
+        for message in said_messages(before):
+            if message.seq == line:
+                return words_and_commands(message.text)[0]
+    return ""
 
 
 COMMANDS = (

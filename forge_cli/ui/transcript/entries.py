@@ -48,7 +48,7 @@ from forge_cli.ui.views import is_hidden, short_place
 DEEPEST = 10
 LONG = 100
 """Characters of a text that has a block of its own."""
-TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "undo"})
+TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
 """Commands whose sentences are part of a transcript; what the others do, other events tell."""
 WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
@@ -333,7 +333,7 @@ def _room(event: ContextUsage) -> str | None:
     if event.cleared:
         return "the model starts over"
     if event.rewound is not None:
-        return f"the conversation goes back to line {event.rewound}: the model does not read what came since"
+        return "the conversation goes back: the model does not read what came since"
     if event.elided:
         return f"room was made: the results of {len(event.elided)} calls were taken out of the history"
     if event.summarised:

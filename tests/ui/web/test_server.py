@@ -219,6 +219,25 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
     assert not (tester.folder / "a.txt").exists()
 
 
+def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(tester: Project) -> None:
+    script(tester, "One.", calls(("write_file", {"path": "a.txt", "content": "x"})), "Two.")
+
+    async def story(browser: Browser) -> str:
+        session = await browser.start()
+        tab = await browser.open(session)
+        for text in ("/mode accept edits", "first", "second @worker.yaml"):
+            await browser.act(session, "input", text=text)
+        await tab.until("Two.")
+        await browser.act(session, "input", text="/rewind 2")
+        await tab.until("back to before message 2: second @worker.yaml")
+        assert tab.states["edit"]["text"] == "second @worker.yaml"
+        return tab.html
+
+    html = play(tester, story)
+    assert "a.txt removed" in html
+    assert "the conversation goes back: the model does not read" in html
+
+
 def test_tries_of_a_model_are_one_warning_that_counts() -> None:
     tries = [
         StatusEvent("warning", f"it broke off; trying again in {wait} s ({n} of 5)") for wait, n in ((0.5, 2), (1, 3))

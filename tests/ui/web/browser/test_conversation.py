@@ -275,6 +275,8 @@ def test_commands_files_and_errors_are_as_in_the_terminal(start: Start) -> None:
     page.keyboard.press("Enter")
     expect(page.locator(".entry.user")).to_contain_text("with notes.md")
     expect(page.locator(".entry.answer .words")).to_have_text("I read it.")
+    say(page, "/rewind 1")
+    expect(page.locator("#message")).to_have_value("read @notes.md")
     say(page, "/model nonsense:x")
     error = page.locator(".entry.error")
     expect(error).to_contain_text("there is no model provider 'nonsense'")
