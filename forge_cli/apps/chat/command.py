@@ -28,6 +28,7 @@ from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import Interrupted
+from forge_cli.core.phrases import is_own
 from forge_cli.core.text import readable, visible
 from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
@@ -213,7 +214,7 @@ class Room:
         erase_live_lines()
         about = f": {self._worker.config.description}" if self._worker.config.description else ""
         self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
-        said = [message for message in past.messages if message.text] if past else []
+        said = [message for message in past.messages if message.text and not is_own(message.text)] if past else []
         for message in said[-2:]:
             if message.role == "user":
                 self._ui.show_message(words_and_commands(message.text)[0])

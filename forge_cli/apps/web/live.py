@@ -24,6 +24,7 @@ from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ContextUsage, Event, SessionStart, SessionUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
+from forge_cli.core.phrases import is_own
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, error_text, jsonable
 from forge_cli.engine.runtime.options import Opened, RunOptions
@@ -145,7 +146,8 @@ class LiveSession:
             if line.seq > known:
                 view.take(line)
         if opened.session.resumed:
-            said = [message for message in opened.session.resumed.past.messages if message.role == "user"]
+            past = opened.session.resumed.past.messages
+            said = [message for message in past if message.role == "user" and not is_own(message.text)]
             self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
         runtime = opened.make_runtime(sinks=(view.take,), interrupt_signal=self._signal)
         self.bus.subscribe(self._hear)

@@ -35,7 +35,7 @@ from forge_cli.core.events import (
     TurnStart,
     WorkerUpdate,
 )
-from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER
+from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, is_own
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.trial import CommandTried
@@ -48,8 +48,10 @@ from forge_cli.ui.views import is_hidden, short_place
 DEEPEST = 10
 LONG = 100
 """Characters of a text that has a block of its own."""
-TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
-"""Commands whose sentences are part of a transcript; what the others do, other events tell."""
+_TASK = "userInput"
+TOLD = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
+"""Commands whose sentences are part of a transcript, and what comes before a message, such as that an edited worker was
+read again; what the others do, other events tell."""
 WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
@@ -222,6 +224,7 @@ class TranscriptReader:
                 self.note(line, f"asks: {prompt}")
             case UserInput(request_id=id, content=content):
                 self.note(line, f"answers: {content}" if id in self.prompts else None)
+                self.command = self.command if id in self.prompts else _TASK
             case ContextUsage() as event:
                 self.note(line, _room(event))
             case SessionEnd(result=result):
@@ -257,6 +260,9 @@ class TranscriptReader:
         self.command = ""
         names = tuple(file.name for file in event.message.attachments)
         cut_off, text = bool(event.cut_off), event.message.text
+        if event.message.role == "user" and is_own(text):
+            self.note(line, f"the model is told: {' '.join(text.split())}")
+            return
         said = Said(self.who(line, event), text, names, _depth(line), cut_off)
         if cut_off and self.told.entries and self.told.entries[-1] is self._stopped:
             if text != INTERRUPTED_ANSWER:  # the note says so

@@ -238,6 +238,26 @@ def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(test
     assert "the conversation goes back: the model does not read" in html
 
 
+def test_an_edited_worker_is_told_and_no_word_of_forge_is_the_persons(tester: Project) -> None:
+    script(tester, "One.", "Two.")
+
+    async def story(browser: Browser) -> list[Json]:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="first")
+        await tab.until("One.")
+        zones = "sandbox: {zones: [{name: work, path: ., mode: rw, approval: {write: blocked}}]}\n"
+        tester.write("worker.yaml", WORKER + zones)
+        await browser.act(session, "input", text="second")
+        await tab.until("Two.")
+        return list(tab.entries.values())
+
+    said = [(entry["kind"], entry["html"]) for entry in play(tester, story)]
+    assert [kind for kind, _ in said] == ["user", "answer", "note", "note", "user", "answer"]
+    assert "worker.yaml was read again: other" in said[2][1]
+    assert "the model is told: Since this session began" in said[3][1]
+
+
 def test_tries_of_a_model_are_one_warning_that_counts() -> None:
     tries = [
         StatusEvent("warning", f"it broke off; trying again in {wait} s ({n} of 5)") for wait, n in ((0.5, 2), (1, 3))
