@@ -105,7 +105,7 @@ class SessionCommands:
         """The mode of that name, as events or people write it, where the session may have it."""
         known = next((mode for mode in MODE_TITLES if _letters(mode) == _letters(name)), None)
         if known is None:
-            raise UsageError(f"there is no mode '{visible(name)}'", hint=f"mode {'|'.join(MODE_TITLES.values())}")
+            raise UsageError(f"there is no mode '{visible(name)}'", hint=f"/mode {'|'.join(MODE_TITLES.values())}")
         if known not in self._modes:
             read_only = self._session.opened.spec.read_only
             why = "it is read-only" if read_only else f"its approval mode is {self._controller.mode.value}"
@@ -161,7 +161,7 @@ class SessionCommands:
     async def _name(self, args: Sequence[str]) -> None:
         title = clean_title(" ".join(args))
         if not title:
-            raise UsageError("a session needs a title", hint="name TITLE")
+            raise UsageError("a session needs a title", hint="/name TITLE")
         self._titled = True
         self._session.bus.emit(SessionUpdate(title=title))
         self._say(f"this session is called: {title}")
@@ -230,10 +230,10 @@ class SessionCommands:
 
     async def _revoke(self, args: Sequence[str]) -> None:
         controller = self._controller
-        which = _one(args, "revoke N|all")
+        which = _one(args, "approvals revoke N|all")
         if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
             known = f"there are {len(controller.grants)}" if controller.grants else "nothing has been allowed"
-            raise UsageError(f"there is no grant '{which}': {known}", hint="revoke N|all")
+            raise UsageError(f"there is no grant '{which}': {known}", hint="/approvals revoke N|all")
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
 
@@ -266,7 +266,7 @@ def _letters(name: str) -> str:
 
 def _one(args: Sequence[str], usage: str) -> str:
     if len(args) != 1:
-        raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=usage)
+        raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=f"/{usage}")
     return args[0]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import RenderableType
 
 from forge_cli.core.actions import CommandEvent
@@ -16,7 +17,7 @@ from forge_cli.core.messages import Attachment
 from forge_cli.core.text import did_you_mean
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.facts import Facts
-from forge_cli.ui.terminal.slash import CommandError, ParsedCommand
+from forge_cli.ui.terminal.slash import CommandError, ParsedCommand, parse_arguments
 
 
 class Chat(Protocol):
@@ -112,24 +113,30 @@ class SlashCommand(Struct, frozen=True):
     """How many plain arguments it takes."""
     least: int = 0
     options: frozenset[str] = frozenset()
+    """Options with a value."""
+    flags: frozenset[str] = frozenset()
+    """Options without one."""
     free: bool = False
     """Does it read its arguments itself, such as those of a tool?"""
 
     async def run(self, chat: Chat, parsed: ParsedCommand) -> Event | None:
         """Do it; what is asked of the runtime."""
         if not self.free:
+            args, options = parse_arguments(parsed.argv, self.flags)
+            parsed = replace(parsed, args=tuple(args), options=options)
             self.check(parsed)
         return await self.act(chat, parsed)
 
     def check(self, parsed: ParsedCommand) -> None:
         """A UsageError for an option or a number of arguments that it does not take."""
+        known = self.options | self.flags
         for option in parsed.options:
-            if option not in self.options:
-                known = f"usage: {self.signature}"
-                hint = did_you_mean(f"--{option}", [f"--{each}" for each in self.options], known)
+            if option not in known:
+                hint = did_you_mean(f"--{option}", [f"--{each}" for each in known], f"usage: {self.signature}")
                 sentence = f"/{self.name} has no option '{option}'"
                 raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
-        if not self.least <= len(parsed.args) <= self.most:
+        valued = {option for option, value in parsed.options.items() if isinstance(value, str)}
+        if valued != parsed.options.keys() & self.options or not self.least <= len(parsed.args) <= self.most:
             raise UsageError(f"usage: {self.signature}", hint=self.summary)
 
     @property

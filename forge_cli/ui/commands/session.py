@@ -151,8 +151,7 @@ def complete_session(facts: Facts, text: str) -> list[str]:
 async def save(chat: Chat, parsed: ParsedCommand) -> None:
     """Write the transcript, or the last answer alone, to a file that is not there yet."""
     last = "last" in parsed.options
-    target = parsed.options.get("last") if isinstance(parsed.options.get("last"), str) else None
-    file = typed_path(chat.facts, str(target or "".join(parsed.args) or f"{chat.facts.session}.md"))
+    file = typed_path(chat.facts, "".join(parsed.args) or f"{chat.facts.session}.md")
     document = f"{chat.facts.last_answer}\n" if last else _transcript(chat.facts)
     if last and not chat.facts.last_answer:
         raise UsageError("there is no answer yet")
@@ -216,8 +215,8 @@ COMMANDS = (
     SlashCommand("name", name, free=True),
     SlashCommand("sessions", pick_session, free=True),
     SlashCommand("resume", resume, complete_session, most=1),
-    SlashCommand("save", save, complete_path, most=1, options=frozenset({"last"})),
-    SlashCommand("undo", undo, options=frozenset({"list", "all", "call", "turn"})),
+    SlashCommand("save", save, complete_path, most=1, flags=frozenset({"last"})),
+    SlashCommand("undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all"})),
     SlashCommand("rewind", rewind, most=1),
     SlashCommand("reload", forward("reload")),
 )
