@@ -133,6 +133,8 @@ class Room:
         self.terminal = sys.stderr
         has_screen = asked.interactive and can_draw(sys.stderr)
         facts = Facts(models=lambda: model_names(asked.workspace), keys=KEYS if has_screen else ())
+        for line in opened.session.lines:
+            facts.take(line)
         places = Places(asked.workspace, _zones(worker, asked))
         self._notice = Notice(self._write_raw)
         self.talk = Talk(

@@ -35,7 +35,7 @@ from forge_cli.core.events import (
     TurnStart,
     WorkerUpdate,
 )
-from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, is_own
+from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, INTERRUPTED_CALL, UNCERTAIN_CALL, is_own
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.trial import CommandTried
@@ -82,6 +82,8 @@ class Called:
     """That of the tool, where it is known."""
     by_person: bool = False
     """Was it called by hand?"""
+    started: bool = False
+    """Was it taken up?"""
 
     @property
     def waits(self) -> bool:
@@ -97,6 +99,7 @@ class Called:
     def ending(self, shown: str = "") -> str:
         """How it ended and why, each said once: what is ``shown`` of a command may say its exit code already."""
         why = (self.error or "").removeprefix(f"{self.tool} was not called; ").removeprefix(f"{self.tool} is ")
+        why = "it may have run" if why == UNCERTAIN_CALL else why.replace(INTERRUPTED_CALL, "").strip()
         if not why or why == self.status or why in shown.split("\n"):
             return self.status
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
@@ -289,7 +292,7 @@ class TranscriptReader:
                 call.call.name, call.call.args, _depth(line), by_person=call.call.id.startswith(MANUAL)
             )
             self.told.entries.append(called)
-        called.verdict = _verdict(call)
+        called.verdict, called.started = _verdict(call), call.started is not None
         if result := call.result:
             called.status, called.value, called.error = result.status, result.value, result.error
             called.distribution = result.distribution
@@ -323,7 +326,7 @@ def _verdict(call: CallState) -> str:
     request, answer = asked.event.request, call.answer
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
-        return f"{asks}; {request.request_id} {WAITS}"
+        return f"{asks}; {request.request_id} {'was not answered' if call.result else WAITS}"
     return f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
 
 

@@ -497,7 +497,7 @@ def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project
 
 
 def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Project) -> None:
-    script(tester, calls(("add", {"a": 1})), "after {task}", "after {task}", "after {task}")
+    script(tester, calls(("add", {"a": 1}), ("speak", {})), "after {task}", "after {task}", "after {task}")
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -505,7 +505,10 @@ def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Proje
         for text in ("first", "second", "/clear", "/mode accept edits", "third"):
             await browser.act(session, "input", text=text)
         await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second", "/clear", "third"])
-        await browser.act(session, "answer", request=(await tab.request())["request"], choice="once")
+        request = (await tab.request())["request"]
+        for html in ('class="call waiting"', 'class="call next"'):
+            await tab.until(html)
+        await browser.act(session, "answer", request=request, choice="once")
         await tab.until("after third")
 
     play(tester, story)
@@ -678,8 +681,11 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         unknown = await browser.act(session, "input", text="/nme")
         assert "did you mean '/name'?" in unknown["shown"]
         await browser.act(session, "close")
-        await tab.wait(lambda tab: not tab.states["session"]["live"])
+        await tab.wait(lambda tab: not tab.states["session"]["live"] and not tab.states["tools"]["categories"])
+        refused = await browser.act(session, "invoke", 400, tool="add", input={"a": 1})
+        assert refused["error"] == f"the session '{session}' is only read here\n  resume it first"
         reader = await browser.open(session)
+        assert reader.states["tools"]["categories"] == []
         assert "Hello <strong>one</strong>" in reader.html
         fork = (await browser.act(session, "fork"))["id"]
         assert fork != session
@@ -689,6 +695,7 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         assert (await browser.act(session, "resume"))["id"] == session
         await browser.act(session, "input", text="two")
         await reader.until("two")
+        assert reader.states["tools"]["categories"]
         listed = {each["id"]: each for each in await browser.get("/api/sessions")}
         assert (listed[session]["title"], listed[session]["live"]) == ("The title", True)
         found = await browser.get("/api/sessions", params={"search": "HELLO"})
