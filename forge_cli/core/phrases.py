@@ -79,4 +79,4 @@ def command_of_user(command: str, result: str) -> str:
 
 def is_own(text: str) -> bool:
     """Whether forge itself wrote a message that the model reads as the user's."""
-    return text in (RESUME_INTERRUPTED, RESUME_CUT_OFF) or text.startswith(_REPAIR)
+    return text in (RESUME_INTERRUPTED, RESUME_CUT_OFF) or text.startswith((ENVIRONMENT_CHANGED, _REPAIR))

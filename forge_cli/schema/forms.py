@@ -6,12 +6,14 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from forge_cli.core.errors import SchemaError
+from forge_cli.core.errors import InvalidInput, SchemaError
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, as_mapping, choices, kinds
 from forge_cli.schema.signature import is_model, model_schema
 
 FieldType = Literal["text", "number", "boolean", "select", "json"]
+YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+"""Words that a person may type for a boolean."""
 
 
 class FormField(Struct, frozen=True):
@@ -24,6 +26,10 @@ class FormField(Struct, frozen=True):
     has_default: bool = False
     description: str | None = None
     options: tuple[Any, ...] = ()
+
+    def problems(self, error: InvalidInput) -> list[str]:
+        """Problems of the args that this field has."""
+        return [each for each in error.problems if each.startswith(tuple(f"{self.name}{mark}" for mark in ":.["))]
 
 
 def derive_fields(schema_or_tool: Any) -> list[FormField]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.events import (
@@ -16,6 +18,7 @@ from forge_cli.core.events import (
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
+    Origin,
     SessionGrant,
     SessionStart,
     SessionUpdate,
@@ -28,6 +31,7 @@ from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.results import Custom
 from forge_cli.core.wire import JsonObject
+from forge_cli.record.line import BadLine, Line
 
 PLAN = "plan.update"
 """The kind of result that is a plan."""
@@ -107,6 +111,12 @@ class Facts:
             return MODE_TITLES[self.mode]
         mode = "ask" if self.approval_mode == "interactive" else self.approval_mode
         return f"{mode}{', read-only' if self.read_only else ''}"
+
+    def take(self, line: Line) -> None:
+        """Note a line of the record; one that somebody broke tells nothing."""
+        with suppress(BadLine):
+            origin = Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
+            self.note(replace(line.event, origin=origin))
 
     def note(self, event: Event) -> None:
         match event:

@@ -20,10 +20,11 @@ MANUAL = "manual_"
 
 
 class TypedMessage(Struct, frozen=True):
-    """A message of a person to the worker."""
+    """A message of a person to the worker, or a line that is a command for the session."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
+    command: CommandEvent | None = None
 
 
 class MessageQueue:
@@ -36,7 +37,7 @@ class MessageQueue:
     def __init__(self, bus: EventBus, signal: InterruptSignal) -> None:
         self.bus = bus
         self.queue: deque[TypedMessage] = deque()
-        """Messages that wait for the one before them."""
+        """Messages and commands that wait for the message before them, in the order in which they were typed."""
         self.since: float | None = None
         """The time at which the message at hand was sent, by the monotonic clock."""
         self.exit_reason: str | None = None
@@ -113,8 +114,11 @@ class MessageQueue:
         self.bus.emit(Interrupt(reason))
 
     def _send_next(self) -> None:
-        if self.since is None and self.queue and not self.leaving:
+        while self.since is None and self.queue and not self.leaving:
             message = self.queue.popleft()
+            if message.command:
+                self.bus.emit(message.command)
+                continue
             self.since = time.monotonic()
             self._on_send(message)
             self.bus.emit(UserInput(new_id("message"), message.text, message.attachments))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forge_cli.core.actions import ManualToolInvoke
+from forge_cli.core.actions import CommandEvent, ManualToolInvoke
 from forge_cli.core.errors import UsageError
+from forge_cli.core.events import Event
 from forge_cli.core.messages import Attachment
 from forge_cli.ui.commands.command import Chat
 from forge_cli.ui.commands.table import run_line
@@ -31,7 +32,11 @@ class TypedLines:
         if text.startswith("!"):
             self._run_shell(text[1:].strip())
         elif is_command(text):
-            await run_line(chat, text)
+            match await run_line(chat, text):
+                case CommandEvent(name=name) as command if name != "mode":
+                    self._queue.send(TypedMessage(text, command=command))
+                case Event() as event:
+                    self._queue.bus.emit(event)
         else:
             self.say(text, attachments)
             for warning in self._places.warnings(text):

@@ -43,6 +43,14 @@ def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_status_of_a_resumed_session_counts_all_of_it(talker) -> None:
+    assert talker.forge("chat", "worker.yaml", stdin="you\nme\n/name Two\n").returncode == 0
+    done = talker.forge("chat", "worker.yaml", "-c", stdin="/status\n")
+    rows = [line.strip().split(maxsplit=1) for line in done.stderr.splitlines()]
+    assert ["turns", "2"] in rows
+    assert any(row[0] == "session" and row[1].endswith("(Two)") for row in rows if len(row) == 2)
+
+
 def test_the_result_of_a_call_is_there_before_the_next_line_is_written(talker, start) -> None:
     chat = start("chat", "worker.yaml", stdin=subprocess.PIPE)
     assert chat.process.stdin

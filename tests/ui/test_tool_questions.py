@@ -17,20 +17,21 @@ from forge_cli import ToolContext, tool
 class Order(BaseModel):
     size: int = Field(description="How large", ge=1)
     colour: str = "red"
+    gift: bool = False
 
 
 @tool(needs_approval=False)
 async def order(context: ToolContext) -> str:
     """Order something."""
     wanted = await context.ask("What shall I order?", Order)
-    return f"ordered {wanted.size} {wanted.colour}" if wanted else "nothing ordered"
+    return f"ordered {wanted.size} {wanted.colour} {wanted.gift}" if wanted else "nothing ordered"
 
 
 @tool(needs_approval=False)
 async def plain(context: ToolContext) -> str:
     """Ask with a schema."""
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    return str(await context.ask("Who?", schema))
+    return str(await context.ask("Name somebody", schema))
 '''
 WORKER = """
 name: clerk
@@ -52,14 +53,14 @@ def test_a_person_answers_and_what_does_not_fit_is_asked_again(terminal, clerk: 
     asked.expect("the tool order asks: What shall I order? size, How large (a number; required): ")
     asked.type("0\r")
     asked.expect("colour (empty: 'red'): ")
-    asked.type("\r")
+    asked.type("blue\r")
+    asked.expect("gift (true or false; empty: false): ")
+    asked.type("Yes\r")
     asked.expect("that does not fit: size: must be")
     asked.expect("size, How large (a number; required): ")
     asked.type("3\r")
-    asked.expect("colour (empty: 'red'): ")
-    asked.type("blue\r")
     assert asked.end() == 0
-    assert "ordered 3 blue" in asked.text
+    assert "ordered 3 blue True" in asked.text
 
 
 def test_an_empty_line_where_something_is_required_declines(terminal, clerk: Project) -> None:
@@ -79,7 +80,7 @@ def test_with_nobody_there_the_call_fails_and_says_so(clerk: Project) -> None:
 def test_a_schema_is_answered_with_its_data(terminal, clerk: Project, script) -> None:
     script("{calls: [{tool: plain}]}", '{text: "{result}"}')
     asked = terminal("run", "worker.yaml", "Go.")
-    asked.expect("the tool plain asks: Who? name (required): ")
+    asked.expect("the tool plain asks: Name somebody: name (required): ")
     asked.type("Ana\r")
     assert asked.end() == 0
     assert "{'name': 'Ana'}" in asked.text

@@ -34,6 +34,7 @@ from forge_cli.core.events import (
     TurnEndEvent,
     WorkerUpdate,
 )
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import local_time, readable, visible
 from forge_cli.core.trial import CommandTried, TriedWant
@@ -165,7 +166,12 @@ def test_a_call_has_everything_that_came_of_it() -> None:
     events = [said("assistant", "", call), ToolStarted("c", "pay", call.args), ApprovalRequired(request)]
     speaker, waiting = told(*events).entries
     assert speaker == Said("w", "")
-    assert waiting == Called("pay", {"to": "Ana"}, verdict="asks: it asks (a:1:2); approval_1 waits for an answer")
+    asks = "asks: it asks (a:1:2); approval_1"
+    assert waiting == Called("pay", {"to": "Ana"}, verdict=f"{asks} waits for an answer", started=True)
+    stopped = ToolResult("c", "pay", "interrupted", Text(INTERRUPTED_CALL), 0, INTERRUPTED_CALL)
+    _, ended = told(*events, stopped).entries
+    assert isinstance(ended, Called)
+    assert (ended.verdict, ended.ending()) == (f"{asks} was not answered", "interrupted")
     no = ApprovalResponse("approval_1", ApprovalDecision(False, note="no money"))
     _, answered = told(*events, no).entries
     assert isinstance(answered, Called)

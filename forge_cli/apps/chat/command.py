@@ -28,6 +28,7 @@ from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import Interrupted
+from forge_cli.core.phrases import is_own
 from forge_cli.core.text import readable, visible
 from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
@@ -132,6 +133,8 @@ class Room:
         self.terminal = sys.stderr
         has_screen = asked.interactive and can_draw(sys.stderr)
         facts = Facts(models=lambda: model_names(asked.workspace), keys=KEYS if has_screen else ())
+        for line in opened.session.lines:
+            facts.take(line)
         places = Places(asked.workspace, _zones(worker, asked))
         self._notice = Notice(self._write_raw)
         self.talk = Talk(
@@ -213,7 +216,7 @@ class Room:
         erase_live_lines()
         about = f": {self._worker.config.description}" if self._worker.config.description else ""
         self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
-        said = [message for message in past.messages if message.text] if past else []
+        said = [message for message in past.messages if message.text and not is_own(message.text)] if past else []
         for message in said[-2:]:
             if message.role == "user":
                 self._ui.show_message(words_and_commands(message.text)[0])

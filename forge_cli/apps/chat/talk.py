@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -22,14 +21,12 @@ from forge_cli.core.interrupt import InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
-from forge_cli.record.log import find_kept, read_readable
-from forge_cli.record.undo import said_messages
 from forge_cli.schema.tool import Tool
+from forge_cli.ui.commands.session import words_at
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.terminal.input import PlainInput
-from forge_cli.ui.transcript.entries import words_and_commands
 from forge_cli.ui.typed import TypedLines, is_message
 
 if TYPE_CHECKING:
@@ -119,18 +116,10 @@ class Talk(MessageQueue):
             case ModeChanged():
                 self.line.hint(_MODE_HINTS[event.mode])
             case ContextUsage(rewound=int(line)) if event.origin is None:
-                self._edit_again(line)
+                if words := words_at(self.facts.session, line):
+                    self.line.edit(words)
             case _:
                 pass
-
-    def _edit_again(self, line: int) -> None:
-        """The conversation went back to before a message: the person may change that, and send it again."""
-        with suppress(ForgeError):
-            lines = read_readable(find_kept(self.facts.session)).lines
-            before = [each for each in lines if getattr(each.event, "rewound", None) != line]
-            for message in said_messages(before):
-                if message.seq == line:
-                    self.line.edit(words_and_commands(message.text)[0])
 
     def ended(self, status: ResultStatus) -> None:
         super().ended(status)

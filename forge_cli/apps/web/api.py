@@ -127,8 +127,7 @@ class PageRoutes:
         return {}
 
     async def interrupt(self, request: Request) -> Any:
-        self._live(request).interrupt()
-        return {}
+        return self._live(request).interrupt()
 
     async def answer_parked(self, request: Request) -> Any:
         body = await _body(request)

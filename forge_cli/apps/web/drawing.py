@@ -6,8 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from forge_cli.apps.web.objects import (
     PendingChanges,
     PlacedEntry,
@@ -29,7 +27,6 @@ from forge_cli.core.events import (
     ManualToolsAvailable,
     MessageEvent,
     ModeChanged,
-    Origin,
     SessionStart,
     SessionUpdate,
     StatusEvent,
@@ -186,8 +183,7 @@ class SessionDrawing:
         self._answers[None] += not line.transient
 
     def _note(self, line: Line, event: AnyEvent) -> None:
-        origin = Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
-        self.facts.note(replace(event, origin=origin))
+        self.facts.take(line)
         match event:
             case SessionStart():
                 self.facts.worker, self.started = line.worker, self.started or line.time
@@ -268,7 +264,7 @@ class SessionDrawing:
             if isinstance(placed.entry, Called) and not placed.entry.status:
                 placed.html = None
                 self._pending.entries[placed.key] = None
-        self._changed("session")
+        self._changed("session", "tools")
         for request in asked:
             self._close_request(request, "ended", "session")
         for request_id in list(self._questions):
@@ -376,7 +372,7 @@ class SessionDrawing:
             case "usage":
                 return draw_usage(facts, self._calls)
             case "tools":
-                return draw_tools(list(facts.manual_tools.values()))
+                return draw_tools(list(facts.manual_tools.values()) if self.live else [])
             case _:
                 root = {"id": ROOT, "name": facts.worker, "parent": None, "status": self._status()[0]}
                 return {"type": "tree", "workers": [root, *self._draw_children()]}

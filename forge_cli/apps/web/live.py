@@ -21,9 +21,10 @@ from forge_cli.core.actions import ApprovalResponse, ManualToolInvoke, UserInput
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, SessionStart, SessionUpdate
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ContextUsage, Event, SessionStart, SessionUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
+from forge_cli.core.phrases import is_own
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, error_text, jsonable
 from forge_cli.engine.runtime.options import Opened, RunOptions
@@ -35,6 +36,7 @@ from forge_cli.record.changes import remove_unused
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import pending_of
 from forge_cli.record.places import SessionLost
+from forge_cli.ui.commands.session import words_at
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.html.requests import chosen_offers
@@ -144,7 +146,8 @@ class LiveSession:
             if line.seq > known:
                 view.take(line)
         if opened.session.resumed:
-            said = [message for message in opened.session.resumed.past.messages if message.role == "user"]
+            past = opened.session.resumed.past.messages
+            said = [message for message in past if message.role == "user" and not is_own(message.text)]
             self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
         runtime = opened.make_runtime(sinks=(view.take,), interrupt_signal=self._signal)
         self.bus.subscribe(self._hear)
@@ -158,6 +161,8 @@ class LiveSession:
         match event:
             case SessionStart(zones=zones) | SessionUpdate(zones=zones) if zones and event.origin is None:
                 self._places.zones = {str(zone["name"]): Path(str(zone["path"])) for zone in zones}
+            case ContextUsage(rewound=int(line)) if event.origin is None:
+                self.view.tell({"type": "edit", "text": words_at(self.id, line)})
             case ApprovalRequired(request=request):
                 self.requests[request.request_id] = request
             case ApprovalResponse(request_id=request_id, decision=decision):
@@ -204,7 +209,7 @@ class LiveSession:
         """Do what a line says that somebody typed in a tab; what a command shows is for that tab."""
         if not text.strip() and not attachments:
             raise UsageError("the message is empty")
-        chat = TabChat(self.bus, self.view.drawing.facts, columns, self.queue.leave)
+        chat = TabChat(self.view.drawing.facts, columns, self.queue.leave)
         with self._ending_with_its_log():
             await self._lines.enter(chat, text.strip(), attachments)
         self._lines.attached += chat.attached
@@ -255,10 +260,16 @@ class LiveSession:
         with self._ending_with_its_log():
             self.bus.emit(ManualToolInvoke(tool, dict(args)))
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> JsonObject:
+        """Stop what runs; what waited comes back to the tab, to be changed, and its files go with the next message."""
+        taken: list[str] = []
         if self.queue.busy:
+            while self.queue.queue:
+                taken.insert(0, self._lines.take_back() or "")
             with self._ending_with_its_log():
                 self.queue.interrupt()
+        files = ", ".join(visible(file.name) for file in self._lines.attached) if taken else ""
+        return {"text": "\n".join(taken), "shown": f"{files} goes with your next message" if files else ""}
 
     def stop(self, reason: str | None = None) -> None:
         """End it, as a command ends that runs a worker."""
@@ -292,8 +303,8 @@ def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalD
 class TabChat:
     """The conversation, as the commands of one line see it."""
 
-    def __init__(self, bus: EventBus, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
-        self.bus, self.facts, self.leave = bus, facts, leave
+    def __init__(self, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
+        self.facts, self.leave = facts, leave
         self.attached: list[Attachment] = []
         self._said = StringIO()
         self._console = Console(file=self._said, width=columns, color_system=None, highlight=False)

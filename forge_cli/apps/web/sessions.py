@@ -58,7 +58,7 @@ class SessionNotLive(UsageError):
     """This process does not work on the session."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(f"nothing works here on the session '{visible(session)}' here", hint="resume it first")
+        super().__init__(f"the session '{visible(session)}' is only read here", hint="resume it first")
 
 
 class WebSessions:

@@ -13,7 +13,7 @@ import anyio
 from msgspec.structs import replace
 
 from forge_cli.core.actions import CommandEvent, UserInput
-from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
+from forge_cli.core.approval import MODE_TITLES, SessionMode, Verdict, modes_within
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
@@ -39,6 +39,7 @@ from forge_cli.sandbox.zones.added import added_zone
 if TYPE_CHECKING:
     from forge_cli.core.requests import PromptSpec
     from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.policy import Policy
     from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
@@ -104,7 +105,7 @@ class SessionCommands:
         """The mode of that name, as events or people write it, where the session may have it."""
         known = next((mode for mode in MODE_TITLES if _letters(mode) == _letters(name)), None)
         if known is None:
-            raise UsageError(f"there is no mode '{visible(name)}'", hint=f"mode {'|'.join(MODE_TITLES.values())}")
+            raise UsageError(f"there is no mode '{visible(name)}'", hint=f"/mode {'|'.join(MODE_TITLES.values())}")
         if known not in self._modes:
             read_only = self._session.opened.spec.read_only
             why = "it is read-only" if read_only else f"its approval mode is {self._controller.mode.value}"
@@ -160,7 +161,7 @@ class SessionCommands:
     async def _name(self, args: Sequence[str]) -> None:
         title = clean_title(" ".join(args))
         if not title:
-            raise UsageError("a session needs a title", hint="name TITLE")
+            raise UsageError("a session needs a title", hint="/name TITLE")
         self._titled = True
         self._session.bus.emit(SessionUpdate(title=title))
         self._say(f"this session is called: {title}")
@@ -229,10 +230,10 @@ class SessionCommands:
 
     async def _revoke(self, args: Sequence[str]) -> None:
         controller = self._controller
-        which = _one(args, "revoke N|all")
+        which = _one(args, "approvals revoke N|all")
         if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
             known = f"there are {len(controller.grants)}" if controller.grants else "nothing has been allowed"
-            raise UsageError(f"there is no grant '{which}': {known}", hint="revoke N|all")
+            raise UsageError(f"there is no grant '{which}': {known}", hint="/approvals revoke N|all")
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
 
@@ -265,7 +266,7 @@ def _letters(name: str) -> str:
 
 def _one(args: Sequence[str], usage: str) -> str:
     if len(args) != 1:
-        raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=usage)
+        raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=f"/{usage}")
     return args[0]
 
 
@@ -309,11 +310,16 @@ def _stamps(worker: Worker) -> dict[Path, list[int] | None]:
     return found
 
 
+def _rules(policy: Policy) -> list[Verdict | None]:
+    """The worker's words on a tool, wherever they stand in its file."""
+    return [rule and replace(rule, where=None) for rule in (policy.named, policy.default)]
+
+
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
     """Changes of another version of a worker, a few words each."""
     before, now = old.loop.toolbox.offers, new.loop.toolbox.offers
     both = [name for name in now if name in before]
-    policies = [name for name in both if now[name].policy != before[name].policy]
+    policies = [name for name in both if _rules(now[name].policy) != _rules(before[name].policy)]
     schemas = [name for name in both if now[name].tool.digest != before[name].tool.digest and name not in policies]
     lists = {
         "added": [name for name in now if name not in before],

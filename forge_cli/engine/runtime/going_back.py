@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Effect
@@ -30,6 +31,8 @@ class GoingBack:
 
     def __init__(self, session: WorkerRuntime) -> None:
         self._session = session
+        self._left = set[tuple[Path, str | None]]()
+        """Files that could not be undone, each with its last call: ``undo`` again goes on to what came before."""
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:
         self._session.bus.emit(StatusEvent(level, sentence))
@@ -88,6 +91,11 @@ class GoingBack:
         found = [look(file) for file in log.changed(calls)] if only_list else undo(log, lambda file, why: False, calls)
         for each in found:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
+        if not only_list:
+            self._left |= {(each.file.path, each.file.call) for each in found if each.left}
+            if any(each.left and each.newer for each in found):
+                later = f"forge undo {log.log.stem}"
+                self._say(f"/undo again goes on to what came before; '{later}' asks, once the conversation has ended")
         if not found:
             self._say("nothing to undo: no change is kept")
         unknown = calls_since(read_readable(log.log).lines, 0).unknown
@@ -102,13 +110,15 @@ class GoingBack:
                 return None
             case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
                 return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
-        raise UsageError(f"undo takes no '{' '.join(args)}'", hint="undo [--list] [--all | --call N | --turn N]")
+        hint = "/undo [--list] [--all | --call N | --turn N]"
+        raise UsageError(f"undo takes one of --all, --call N and --turn N, and got '{' '.join(args)}'", hint=hint)
 
     def _last_changes(self, log: ChangeLog) -> Container[str | None] | None:
-        """The calls since the last message after which something was changed that is not undone yet."""
+        """The calls since the last message after which something was changed that is neither undone nor left yet."""
         lines = read_readable(log.log).lines
         since = (calls_since(lines, message.seq).ids for message in reversed(said_messages(lines)))
-        return next(filter(log.changed, since), None)
+        tried = self._left
+        return next((ids for ids in since if {(each.path, each.call) for each in log.changed(ids)} - tried), None)
 
 
 def _beginning(text: str) -> str:

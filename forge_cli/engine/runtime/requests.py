@@ -19,7 +19,7 @@ from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.grants import AskedCall
 from forge_cli.engine.turns.summary import listen
-from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.forms import YES_NO, FormField, derive_fields
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.problems import shown
 
@@ -133,7 +133,8 @@ class WorkerRequests:
                 question = f"{asker} asks: {visible(message)}"
                 if consent and not await self._wants_to_answer(question):
                     return None
-                return await self._put_form("" if consent else f"{question} ", form, fitting)
+                lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
+                return await self._put_form("" if consent else lead, form, fitting)
         return None
 
     async def _wants_to_answer(self, question: str) -> bool:
@@ -141,27 +142,31 @@ class WorkerRequests:
         return (agreed or "").strip().lower() in ("y", "yes")
 
     async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
+        given: JsonObject = {}
+        unfit = form
         for _ in range(TRIES):
-            given = await self._fill_in(form, lead)
+            if not await self._fill_in(given, unfit, lead):
+                return None
             try:
-                return None if given is None else schema.validate(given)
+                return schema.validate(given)
             except InvalidInput as error:
                 self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
+                unfit = [each for each in form if each.problems(error)] or form
         return None
 
-    async def _fill_in(self, form: list[FormField], lead: str) -> JsonObject | None:
-        """The lines by field, the first after ``lead``; None where one that is required stays empty."""
-        given: JsonObject = {}
-        for each in form:
+    async def _fill_in(self, given: JsonObject, asked: list[FormField], lead: str) -> bool:
+        """Take the lines by field, the first after ``lead``; False where one that is required stays empty."""
+        for each in asked:
             line = await self._bus.ask_input(f"{lead}{_prompt(each)}", _options(each))
             lead = ""
+            given.pop(each.name, None)
             if line is None or (not line.strip() and each.required):
-                return None
-            if line.strip():
-                given[each.name] = line.strip()
+                return False
+            if value := line.strip():
+                given[each.name] = YES_NO.get(value.lower(), value) if each.type == "boolean" else value
             elif each.has_default:
                 given[each.name] = each.default
-        return given
+        return True
 
 
 def _options(asked: FormField) -> list[str]:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import (
-    Attachment,
     Message,
     ModelProvider,
     ModelRequest,
@@ -20,6 +19,7 @@ from forge_cli.core.messages import (
     Usage,
 )
 from forge_cli.core.phrases import (
+    ENVIRONMENT_CHANGED,
     SUMMARY_INTRODUCTION,
     SUMMARY_OF_EVENTS,
     SUMMARY_OF_USER,
@@ -67,8 +67,8 @@ def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: 
         if message.summary:
             said += message.summary.said
             called |= message.summary.called
-        elif message.role == "user" and message.text.strip() and not is_own(message.text):
-            said.append(message.text)
+        elif message.role == "user" and (text := message.text).strip():
+            said += [text] if text.startswith(ENVIRONMENT_CHANGED) or not is_own(text) else []
         open_calls |= {call.id: call for call in message.calls if call.name in lasting}
         for result in message.results:
             if result.call_id in open_calls and not result.is_error:
@@ -92,12 +92,8 @@ def summary_message(messages: Sequence[Message], kept: Summary, text: str, room:
         f"{SUMMARY_OF_EVENTS}\n\n{_cut_bytes(summary.text, room)}",
         *(f"{summary_of_call(tool)}\n\n{call}" for tool, call in summary.called.items()),
     ]
-    return Message("user", "\n\n".join(parts), attachments=_attachments(messages), summary=summary)
-
-
-def _attachments(messages: Sequence[Message]) -> tuple[Attachment, ...]:
-    """The files that the user gave last."""
-    return next((message.attachments for message in reversed(messages) if message.attachments), ())
+    given_last = next((message.attachments for message in reversed(messages) if message.attachments), ())
+    return Message("user", "\n\n".join(parts), attachments=given_last, summary=summary)
 
 
 def _cut_bytes(text: str, room: int) -> str:

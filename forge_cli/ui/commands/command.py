@@ -7,23 +7,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import RenderableType
 
 from forge_cli.core.actions import CommandEvent
-from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import Event
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import did_you_mean
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.facts import Facts
-from forge_cli.ui.terminal.slash import CommandError, ParsedCommand
+from forge_cli.ui.terminal.slash import CommandError, ParsedCommand, parse_arguments
 
 
 class Chat(Protocol):
-    """A conversation, as its commands see it: the worker is reached by events on the bus only."""
-
-    @property
-    def bus(self) -> EventBus: ...
+    """A conversation, as its commands see it: what they ask of the worker is the event that they return."""
 
     @property
     def facts(self) -> Facts:
@@ -100,38 +98,45 @@ def _read_texts() -> dict[str, tuple[str, str, str]]:
 TEXTS = _read_texts()
 
 
+Act = Callable[[Chat, ParsedCommand], Awaitable[Event | None]]
+"""Does what a command says; returns what is asked of the runtime."""
+
+
 class SlashCommand(Struct, frozen=True):
     """A command that a person types; ``commands.txt`` says what it does."""
 
     name: str
-    act: Callable[[Chat, ParsedCommand], Awaitable[None]]
+    act: Act
     complete: Callable[[Facts, str], Sequence[str]] = _nothing
     """Completions of an argument."""
     most: int = 0
     """How many plain arguments it takes."""
     least: int = 0
     options: frozenset[str] = frozenset()
+    """Options with a value."""
+    flags: frozenset[str] = frozenset()
+    """Options without one."""
     free: bool = False
     """Does it read its arguments itself, such as those of a tool?"""
 
-    async def run(self, chat: Chat, parsed: ParsedCommand) -> None:
-        """Do it; what is wrong with it is shown, and changes nothing."""
-        try:
-            if not self.free:
-                self.check(parsed)
-            await self.act(chat, parsed)
-        except ForgeError as error:
-            chat.show(str(error))
+    async def run(self, chat: Chat, parsed: ParsedCommand) -> Event | None:
+        """Do it; what is asked of the runtime."""
+        if not self.free:
+            args, options = parse_arguments(parsed.argv, self.flags)
+            parsed = replace(parsed, args=tuple(args), options=options)
+            self.check(parsed)
+        return await self.act(chat, parsed)
 
     def check(self, parsed: ParsedCommand) -> None:
         """A UsageError for an option or a number of arguments that it does not take."""
+        known = self.options | self.flags
         for option in parsed.options:
-            if option not in self.options:
-                known = f"usage: {self.signature}"
-                hint = did_you_mean(f"--{option}", [f"--{each}" for each in self.options], known)
+            if option not in known:
+                hint = did_you_mean(f"--{option}", [f"--{each}" for each in known], f"usage: {self.signature}")
                 sentence = f"/{self.name} has no option '{option}'"
                 raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
-        if not self.least <= len(parsed.args) <= self.most:
+        valued = {option for option, value in parsed.options.items() if isinstance(value, str)}
+        if valued != parsed.options.keys() & self.options or not self.least <= len(parsed.args) <= self.most:
             raise UsageError(f"usage: {self.signature}", hint=self.summary)
 
     @property
@@ -143,11 +148,11 @@ class SlashCommand(Struct, frozen=True):
         return TEXTS[self.name][1]
 
 
-def forward(name: str) -> Callable[[Chat, ParsedCommand], Awaitable[None]]:
+def forward(name: str) -> Act:
     """A command that the runtime obeys, with the same arguments."""
 
-    async def act(chat: Chat, parsed: ParsedCommand) -> None:
-        chat.bus.emit(CommandEvent(name, parsed.args))
+    async def act(chat: Chat, parsed: ParsedCommand) -> Event:
+        return CommandEvent(name, parsed.args)
 
     return act
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from rich.table import Table
 from rich.text import Text
 
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import Event
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
@@ -66,14 +68,14 @@ def _context(facts: Facts) -> str:
     return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
 
 
-async def name(chat: Chat, parsed: ParsedCommand) -> None:
+async def name(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.argv:
-        chat.bus.emit(CommandEvent("name", parsed.argv))
-    else:
-        chat.show(visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one")
+        return CommandEvent("name", parsed.argv)
+    chat.show(visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one")
+    return None
 
 
-async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
+async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
     search, listed = " ".join(parsed.argv), list[Overview]()
     while True:
@@ -81,16 +83,15 @@ async def pick_session(chat: Chat, parsed: ParsedCommand) -> None:
         chat.show(_session_list(found) if found else _none_found(chat.facts, search))
         listed = found or listed
         if not found and not search:
-            return
+            return None
         instead = "open one under Sessions, at the top of the page"
         answer = await chat.ask("number, id, or text to search for (Enter: stay) > ", instead)
         if not answer:
-            return
+            return None
         search = answer
         picked = _picked(listed, answer)
         if picked is not None:
-            chat.bus.emit(CommandEvent("resume", (picked,)))
-            return
+            return CommandEvent("resume", (picked,))
 
 
 def _none_found(facts: Facts, search: str) -> str:
@@ -138,11 +139,8 @@ def _picked(found: Sequence[Overview], answer: str) -> str | None:
         return None
 
 
-async def resume(chat: Chat, parsed: ParsedCommand) -> None:
-    if parsed.args:
-        chat.bus.emit(CommandEvent("resume", parsed.args))
-    else:
-        await pick_session(chat, parsed)
+async def resume(chat: Chat, parsed: ParsedCommand) -> Event | None:
+    return CommandEvent("resume", parsed.args) if parsed.args else await pick_session(chat, parsed)
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
@@ -153,8 +151,7 @@ def complete_session(facts: Facts, text: str) -> list[str]:
 async def save(chat: Chat, parsed: ParsedCommand) -> None:
     """Write the transcript, or the last answer alone, to a file that is not there yet."""
     last = "last" in parsed.options
-    target = parsed.options.get("last") if isinstance(parsed.options.get("last"), str) else None
-    file = typed_path(chat.facts, str(target or "".join(parsed.args) or f"{chat.facts.session}.md"))
+    file = typed_path(chat.facts, "".join(parsed.args) or f"{chat.facts.session}.md")
     document = f"{chat.facts.last_answer}\n" if last else _transcript(chat.facts)
     if last and not chat.facts.last_answer:
         raise UsageError("there is no answer yet")
@@ -176,21 +173,20 @@ def _transcript(facts: Facts) -> str:
     return markdown(read_transcript(read_readable(path).lines))
 
 
-async def undo(chat: Chat, parsed: ParsedCommand) -> None:
+async def undo(chat: Chat, parsed: ParsedCommand) -> Event:
     given = parsed.options
     numbers = [word for name in ("call", "turn") if name in given for word in (f"--{name}", str(given[name]))]
-    chat.bus.emit(CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "list") if name in given))))
+    return CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "list") if name in given)))
 
 
-async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
+async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """Go back to a message; without a number the person picks one from the list."""
     if parsed.args:
-        chat.bus.emit(CommandEvent("rewind", parsed.args))
-        return
+        return CommandEvent("rewind", parsed.args)
     said = said_messages(read_readable(find_kept(chat.facts.session)).lines)
     if not said:
         chat.show("nothing has been said yet")
-        return
+        return None
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -200,8 +196,18 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> None:
     answer = await chat.ask(
         "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
     )
-    if answer:
-        chat.bus.emit(CommandEvent("rewind", (answer,)))
+    return CommandEvent("rewind", (answer,)) if answer else None
+
+
+def words_at(session: str, line: int) -> str:
+    """The words of the message to before which a session went back, so that the person may change and send it."""
+    with suppress(ForgeError):
+        lines = read_readable(find_kept(session)).lines
+        before = [each for each in lines if getattr(each.event, "rewound", None) != line]
+        for message in said_messages(before):
+            if message.seq == line:
+                return words_and_commands(message.text)[0]
+    return ""
 
 
 COMMANDS = (
@@ -209,8 +215,8 @@ COMMANDS = (
     SlashCommand("name", name, free=True),
     SlashCommand("sessions", pick_session, free=True),
     SlashCommand("resume", resume, complete_session, most=1),
-    SlashCommand("save", save, complete_path, most=1, options=frozenset({"last"})),
-    SlashCommand("undo", undo, options=frozenset({"list", "all", "call", "turn"})),
+    SlashCommand("save", save, complete_path, most=1, flags=frozenset({"last"})),
+    SlashCommand("undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all"})),
     SlashCommand("rewind", rewind, most=1),
     SlashCommand("reload", forward("reload")),
 )

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import Event
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.commands import session, talk
 from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning
@@ -49,20 +50,20 @@ def complete_help(facts: Facts, text: str) -> list[str]:
     return beginning([Completion(command.name, command.summary) for command in COMMANDS.values()], text)
 
 
-async def run_line(chat: Chat, text: str) -> None:
-    """Do what a line that is a command says; what cannot be read or is not known is shown."""
+async def run_line(chat: Chat, text: str) -> Event | None:
+    """Do what a line that is a command says; returns what it asks of the runtime. What is wrong with it is shown."""
     try:
         parsed = parse_command(text)
         if command := COMMANDS.get(parsed.name):
-            await command.run(chat, parsed)
-        elif parsed.name in chat.facts.manual_tools:
-            await talk.invoke(chat, parsed.name, parsed.argv)
-        elif parsed.name in chat.facts.prompts:
-            chat.bus.emit(CommandEvent(parsed.name, tuple(parsed.argv)))
-        else:
-            raise unknown_command(parsed.name, chat.facts)
+            return await command.run(chat, parsed)
+        if parsed.name in chat.facts.manual_tools:
+            return await talk.invoke(chat, parsed.name, parsed.argv)
+        if parsed.name in chat.facts.prompts:
+            return CommandEvent(parsed.name, parsed.argv)
+        raise unknown_command(parsed.name, chat.facts)
     except ForgeError as error:
         chat.show(str(error))
+        return None
 
 
 def unknown_command(name: str, facts: Facts) -> UsageError:

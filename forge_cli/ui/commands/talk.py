@@ -12,6 +12,7 @@ from rich.text import Text
 from forge_cli.core.actions import CommandEvent, ManualToolInvoke
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.errors import UsageError
+from forge_cli.core.events import Event
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
@@ -25,7 +26,6 @@ _BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 async def leave(chat: Chat, parsed: ParsedCommand) -> None:
-    chat.bus.emit(CommandEvent("exit"))
     chat.leave()
 
 
@@ -59,11 +59,11 @@ def complete_level(facts: Facts, text: str) -> Sequence[str]:
     return beginning(LEVELS, text)
 
 
-async def model(chat: Chat, parsed: ParsedCommand) -> None:
+async def model(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.args:
-        chat.bus.emit(CommandEvent("model", parsed.args))
-    else:
-        chat.show(f"the model is {visible(chat.facts.model)}; /model NAME changes it")
+        return CommandEvent("model", parsed.args)
+    chat.show(f"the model is {visible(chat.facts.model)}; /model NAME changes it")
+    return None
 
 
 async def attach(chat: Chat, parsed: ParsedCommand) -> None:
@@ -96,16 +96,16 @@ async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
     chat.show(table)
 
 
-async def call(chat: Chat, parsed: ParsedCommand) -> None:
+async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """``/tool NAME ...``: reaches a tool also where a command has its name."""
     if not parsed.argv or parsed.argv[0].startswith("-"):
         raise UsageError(
             f"usage: /{parsed.name} {TEXTS[parsed.name][0]}", hint="/tools lists the tools that you may call"
         )
-    await invoke(chat, parsed.argv[0], parsed.argv[1:])
+    return await invoke(chat, parsed.argv[0], parsed.argv[1:])
 
 
-async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> None:
+async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> Event | None:
     """Have a tool called, with the args that these tokens describe; ``-i`` asks for those that are not given."""
     tool = chat.facts.manual_tools.get(name)
     if tool is None:
@@ -113,22 +113,21 @@ async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> None:
         raise UsageError(f"there is no tool '{visible(name)}' that you may call", hint=hint)
     args, form = read_typed_args(name, tool.input_schema, argv)
     filled = await chat.fill(name, args) if form else args
-    if filled is not None:
-        chat.bus.emit(ManualToolInvoke(name, filled))
+    return None if filled is None else ManualToolInvoke(name, filled)
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:
     return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
 
 
-async def approvals(chat: Chat, parsed: ParsedCommand) -> None:
+async def approvals(chat: Chat, parsed: ParsedCommand) -> Event | None:
     match parsed.args:
         case ():
             _show_grants(chat)
+            return None
         case ("revoke", which):
-            chat.bus.emit(CommandEvent("revoke", (which,)))
-        case _:
-            raise UsageError("usage: /approvals [revoke N|all]", hint="/approvals alone shows the numbers")
+            return CommandEvent("revoke", (which,))
+    raise UsageError("usage: /approvals [revoke N|all]", hint="/approvals alone shows the numbers")
 
 
 def _show_grants(chat: Chat) -> None:
@@ -144,13 +143,13 @@ def _show_grants(chat: Chat) -> None:
     chat.show(Group(table, Text("/approvals revoke N|all takes one back", "dim")))
 
 
-async def mode(chat: Chat, parsed: ParsedCommand) -> None:
+async def mode(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.args:
-        chat.bus.emit(CommandEvent("mode", parsed.args))
-        return
+        return CommandEvent("mode", parsed.args)
     others = [MODE_TITLES[each] for each in chat.facts.modes if each != chat.facts.mode]
     more = f"; /mode {' or /mode '.join(others)} changes it" if others else ""
     chat.show(f"the mode is {chat.facts.mode_title}{more}")
+    return None
 
 
 def complete_mode(facts: Facts, text: str) -> list[str]:

@@ -58,7 +58,8 @@ def draw_said(entry: Said) -> str:
 
 def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
     """A call as one line, which opens to its args, its verdict and its result; it is open where a person called."""
-    unfinished = "unfinished" if not live else "waiting" if entry.waits else "running"
+    at_work = "waiting" if entry.waits else "running" if entry.started else "next"
+    unfinished = at_work if live else "unfinished"
     status = entry.status or unfinished
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
     shown = readable(short_args(entry.args) if isinstance(entry.args, dict) else "", keep="")

@@ -9,7 +9,7 @@ from typing import Any
 from forge_cli.core.errors import InvalidInput
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.forms import YES_NO, FormField, derive_fields
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
@@ -21,7 +21,6 @@ QUOTES = '"""'
 """Around a text of several lines."""
 CONTINUED = "... "
 CONFIRM = "[Enter] calls it, the name of a field changes it, [n] leaves > "
-_YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _LEFT_OUT = object()
 
 
@@ -109,8 +108,7 @@ class _Form:
         try:
             self._tool.schema.validate({**self.args, field.name: value})
         except InvalidInput as error:
-            own = [each for each in error.problems if each.startswith(tuple(f"{field.name}{mark}" for mark in ":.["))]
-            if own:
+            if own := field.problems(error):
                 raise InvalidInput(*own) from None
 
     async def _read(self, field: FormField) -> str | None:
@@ -158,7 +156,7 @@ def _value(field: FormField, text: str) -> Any:
         case "json":
             return _json(field, text)
         case "boolean":
-            return _YES_NO.get(text.strip().lower(), text)
+            return YES_NO.get(text.strip().lower(), text)
         case "select":
             return _choice(field, text.strip())
         case "text" if text == '""':

@@ -35,7 +35,7 @@ from forge_cli.core.events import (
     TurnStart,
     WorkerUpdate,
 )
-from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER
+from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, INTERRUPTED_CALL, UNCERTAIN_CALL, is_own
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.trial import CommandTried
@@ -48,8 +48,10 @@ from forge_cli.ui.views import is_hidden, short_place
 DEEPEST = 10
 LONG = 100
 """Characters of a text that has a block of its own."""
-TOLD = frozenset({"add-dir", "mcp", "reload", "revoke", "undo"})
-"""Commands whose sentences are part of a transcript; what the others do, other events tell."""
+_TASK = "userInput"
+TOLD = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
+"""Commands whose sentences are part of a transcript, and what comes before a message, such as that an edited worker was
+read again; what the others do, other events tell."""
 WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
@@ -80,6 +82,8 @@ class Called:
     """That of the tool, where it is known."""
     by_person: bool = False
     """Was it called by hand?"""
+    started: bool = False
+    """Was it taken up?"""
 
     @property
     def waits(self) -> bool:
@@ -95,6 +99,7 @@ class Called:
     def ending(self, shown: str = "") -> str:
         """How it ended and why, each said once: what is ``shown`` of a command may say its exit code already."""
         why = (self.error or "").removeprefix(f"{self.tool} was not called; ").removeprefix(f"{self.tool} is ")
+        why = "it may have run" if why == UNCERTAIN_CALL else why.replace(INTERRUPTED_CALL, "").strip()
         if not why or why == self.status or why in shown.split("\n"):
             return self.status
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
@@ -222,6 +227,7 @@ class TranscriptReader:
                 self.note(line, f"asks: {prompt}")
             case UserInput(request_id=id, content=content):
                 self.note(line, f"answers: {content}" if id in self.prompts else None)
+                self.command = self.command if id in self.prompts else _TASK
             case ContextUsage() as event:
                 self.note(line, _room(event))
             case SessionEnd(result=result):
@@ -257,6 +263,9 @@ class TranscriptReader:
         self.command = ""
         names = tuple(file.name for file in event.message.attachments)
         cut_off, text = bool(event.cut_off), event.message.text
+        if event.message.role == "user" and is_own(text):
+            self.note(line, f"the model is told: {' '.join(text.split())}")
+            return
         said = Said(self.who(line, event), text, names, _depth(line), cut_off)
         if cut_off and self.told.entries and self.told.entries[-1] is self._stopped:
             if text != INTERRUPTED_ANSWER:  # the note says so
@@ -283,7 +292,7 @@ class TranscriptReader:
                 call.call.name, call.call.args, _depth(line), by_person=call.call.id.startswith(MANUAL)
             )
             self.told.entries.append(called)
-        called.verdict = _verdict(call)
+        called.verdict, called.started = _verdict(call), call.started is not None
         if result := call.result:
             called.status, called.value, called.error = result.status, result.value, result.error
             called.distribution = result.distribution
@@ -317,7 +326,7 @@ def _verdict(call: CallState) -> str:
     request, answer = asked.event.request, call.answer
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
-        return f"{asks}; {request.request_id} {WAITS}"
+        return f"{asks}; {request.request_id} {'was not answered' if call.result else WAITS}"
     return f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
 
 
@@ -333,7 +342,7 @@ def _room(event: ContextUsage) -> str | None:
     if event.cleared:
         return "the model starts over"
     if event.rewound is not None:
-        return f"the conversation goes back to line {event.rewound}: the model does not read what came since"
+        return "the conversation goes back: the model does not read what came since"
     if event.elided:
         return f"room was made: the results of {len(event.elided)} calls were taken out of the history"
     if event.summarised:

@@ -48,6 +48,7 @@ def think() -> str:
     return "thought"
 """
 WORKER = "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [add, think]}}\n"
+POLICY = WORKER.replace("think]", "think], approval: {default: ask, tools: {add: ask}}")
 EDITED = WORKER.replace("[add, think]", "[add, deploy]")
 
 
@@ -180,6 +181,23 @@ def test_an_edited_worker_is_opened_before_the_next_task(worker: Project) -> Non
     assert menus == [["add"], ["add", "deploy"]]
     (said,) = statuses(ui, "info")
     assert said.startswith("worker.yaml was read again: 1 tool added (deploy); 1 tool removed (think)")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("# a comment\n" + POLICY, "nothing has changed"),
+        (POLICY.replace("default: ask", "default: blocked"), "2 tools with another policy (add, think)"),
+        (POLICY.replace("add: ask", "add: blocked"), "1 tool with another policy (add)"),
+    ],
+)
+def test_a_policy_is_another_one_by_what_it_says_and_not_by_its_place(worker: Project, content: str, says: str) -> None:
+    worker.write("worker.yaml", POLICY)
+    bus = EventBus()
+    ui = UI(bus)
+    after_answers(bus, edit(worker, bus, "worker.yaml", content))
+    converse(worker, bus, "first", "second", begin=lambda: say(bus, "one"))
+    assert f"worker.yaml was read again: {says}" in statuses(ui, "info")
 
 
 def test_what_was_said_stays_when_the_worker_is_reloaded(worker: Project) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from forge_cli import EventBus, load_worker
 from forge_cli.embedding import open_session
+from forge_cli.events import TurnStart
 from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.resume import read_past
 from forge_cli.record.undo import said_messages
@@ -121,6 +122,30 @@ def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
         f"{worker.folder}/old.txt is left as it is: it was changed after the session"
     )
     assert said(session.id) == []
+
+
+def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    bus.subscribe(
+        lambda event: (worker.folder / "b.txt").exists() and worker.write("b.txt", "mine\n"), only=(TurnStart,)
+    )
+    says = [lambda: say(bus, "one"), lambda: say(bus, "two")]
+    with open_session(load_worker(worker.folder / "worker.yaml")) as session:
+        converse(
+            worker,
+            bus,
+            *(write("old.txt", "1\n"), "done", write("b.txt", "2\n"), "done"),
+            begin=in_turn(bus, *says, lambda: command(bus, "undo"), lambda: command(bus, "undo")),
+            session=session,
+            approval_mode="approve_all",
+            workspace=worker.folder,
+        )
+    assert (worker.read("old.txt"), worker.read("b.txt")) == ("before\n", "mine\n")
+    again = f"/undo again goes on to what came before; 'forge undo {session.id}' asks, once the conversation has ended"
+    told = [event.message for event in ui.of("status") if event.level != "debug"]
+    left = f"{worker.folder}/b.txt is left as it is: it was changed after the session"
+    assert told[-5:] == [left, again, left, f"{worker.folder}/old.txt restored", again]
 
 
 @pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1 1", "²"])

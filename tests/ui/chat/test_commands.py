@@ -97,7 +97,8 @@ class Screen:
         self.output.seek(0)
         self.output.truncate()
         self.emitted.clear()
-        anyio.run(run_line, self, line)
+        if asked := anyio.run(run_line, self, line):
+            self.bus.emit(asked)
         return self.output.getvalue()
 
 
@@ -160,6 +161,11 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
         ("/help nope", "there is no command '/nope'"),
         ("/undo --lst", "column 7: /undo has no option 'lst'\n  did you mean '--list'?"),
         ("/clear now", "usage: /clear"),
+        ("/save --last a.md b.md", "usage: /save [--last] [FILE]"),
+        ("/save --last=3 f.md", "usage: /save [--last] [FILE]"),
+        ("/undo --call", "usage: /undo [--list] [--all | --call N | --turn N]"),
+        ("/undo --call 1 --call 2", "usage: /undo"),
+        ("/undo --all 3", "usage: /undo"),
         ("/attach", "usage: /attach FILE"),
         ("/x 'open", "column 4: the quote ' is never closed"),
         ("/trace loud", "'loud' is not a trace level"),
@@ -193,8 +199,8 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
         ("/mcp off time", CommandEvent("mcp", ("off", "time"))),
         ("/undo", CommandEvent("undo")),
         ("/undo --list", CommandEvent("undo", ("--list",))),
+        ("/undo --list --call 2", CommandEvent("undo", ("--call", "2", "--list"))),
         ("/rewind 2", CommandEvent("rewind", ("2",))),
-        ("/exit", CommandEvent("exit")),
         ("/push --branch main", ManualToolInvoke("push", {"branch": "main"})),
         ("/tool push branch=main --force", ManualToolInvoke("push", {"branch": "main", "force": True})),
         (
@@ -207,7 +213,11 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
 def test_what_is_asked_of_the_runtime(screen: Screen, line: str, command: Event) -> None:
     assert screen.type(line) == ""
     assert screen.emitted == [command]
-    assert screen.left is (line == "/exit")
+
+
+def test_exit_leaves(screen: Screen) -> None:
+    assert screen.type("/exit") == ""
+    assert screen.left
 
 
 def test_a_form_asks_for_the_rest_and_may_be_left(screen: Screen) -> None:

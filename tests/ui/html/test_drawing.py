@@ -103,6 +103,7 @@ CLASSES = frozenset(
 )
 WORDS = frozenset(
     [
+        "next",
         "preview",
         "quiet",
         "recap",

@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from forge_cli.apps.web import tabs, view
 from forge_cli.apps.web.drawing import SessionDrawing
-from forge_cli.core.actions import Interrupt
+from forge_cli.core.actions import CommandEvent, Interrupt, UserInput
 from forge_cli.core.approval import ApprovalDecision, OnAsk
 from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent, Streaming
 from forge_cli.core.messages import Message
@@ -217,6 +217,45 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
 
     play(tester, story)
     assert not (tester.folder / "a.txt").exists()
+
+
+def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(tester: Project) -> None:
+    script(tester, "One.", calls(("write_file", {"path": "a.txt", "content": "x"})), "Two.")
+
+    async def story(browser: Browser) -> str:
+        session = await browser.start()
+        tab = await browser.open(session)
+        for text in ("/mode accept edits", "first", "second @worker.yaml"):
+            await browser.act(session, "input", text=text)
+        await tab.until("Two.")
+        await browser.act(session, "input", text="/rewind 2")
+        await tab.until("back to before message 2: second @worker.yaml")
+        assert tab.states["edit"]["text"] == "second @worker.yaml"
+        return tab.html
+
+    html = play(tester, story)
+    assert "a.txt removed" in html
+    assert "the conversation goes back: the model does not read" in html
+
+
+def test_an_edited_worker_is_told_and_no_word_of_forge_is_the_persons(tester: Project) -> None:
+    script(tester, "One.", "Two.")
+
+    async def story(browser: Browser) -> list[Json]:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="first")
+        await tab.until("One.")
+        zones = "sandbox: {zones: [{name: work, path: ., mode: rw, approval: {write: blocked}}]}\n"
+        tester.write("worker.yaml", WORKER + zones)
+        await browser.act(session, "input", text="second")
+        await tab.until("Two.")
+        return list(tab.entries.values())
+
+    said = [(entry["kind"], entry["html"]) for entry in play(tester, story)]
+    assert [kind for kind, _ in said] == ["user", "answer", "note", "note", "user", "answer"]
+    assert "worker.yaml was read again: other" in said[2][1]
+    assert "the model is told: Since this session began" in said[3][1]
 
 
 def test_tries_of_a_model_are_one_warning_that_counts() -> None:
@@ -427,8 +466,9 @@ def forge_models():
 """
 
 
-def test_stop_interrupts_and_what_waits_is_taken_up(tester: Project) -> None:
+def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project) -> None:
     script(tester, calls(("wait", {})), "after {task}")
+    file = {"name": "a.txt", "media_type": "text/plain", "data": base64.b64encode(b"hello").decode()}
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -437,16 +477,45 @@ def test_stop_interrupts_and_what_waits_is_taken_up(tester: Project) -> None:
         await tab.wait(lambda tab: tab.status == "running")
         assert tab.states["status"]["detail"] == "wait"
         assert next(entry for entry in tab.entries.values() if entry["kind"] == "call")["open"]
-        await browser.act(session, "input", text="second")
-        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second"])
-        await browser.act(session, "interrupt")
-        await tab.until("after second")
+        await browser.act(session, "input", text="second", attachments=[file])
+        await browser.act(session, "input", text="/name Later")
+        await browser.act(session, "input", text="third")
+        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second", "/name Later", "third"])
+        back = await browser.act(session, "interrupt")
+        assert back == {"text": "second\n/name Later\nthird", "shown": "a.txt goes with your next message"}
+        await tab.wait(lambda tab: tab.status == "idle" and tab.states["status"]["queued"] == [])
+        assert await browser.act(session, "interrupt") == {"text": "", "shown": ""}
+        await browser.act(session, "input", text="fourth")
+        await tab.until("after fourth")
         call = next(entry for entry in tab.entries.values() if entry["kind"] == "call")
         assert (call["open"], "interrupted" in call["html"]) == (False, True)
-        await tab.wait(lambda tab: tab.status == "idle" and tab.states["status"]["queued"] == [])
 
     play(tester, story)
     assert "interrupt" in kinds(record(tester))
+    said = [line.event.message for line in record(tester) if isinstance(line.event, MessageEvent)]
+    assert [(each.text, len(each.attachments)) for each in said if each.role == "user"] == [("first", 0), ("fourth", 1)]
+
+
+def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Project) -> None:
+    script(tester, calls(("add", {"a": 1}), ("speak", {})), "after {task}", "after {task}", "after {task}")
+
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        for text in ("first", "second", "/clear", "/mode accept edits", "third"):
+            await browser.act(session, "input", text=text)
+        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second", "/clear", "third"])
+        request = (await tab.request())["request"]
+        for html in ('class="call waiting"', 'class="call next"'):
+            await tab.until(html)
+        await browser.act(session, "answer", request=request, choice="once")
+        await tab.until("after third")
+
+    play(tester, story)
+    told = [line.event for line in record(tester)]
+    typed = [event for event in told if isinstance(event, UserInput | CommandEvent)]
+    words = [event.content if isinstance(event, UserInput) else event.name for event in typed]
+    assert words == ["first", "mode", "second", "clear", "third", "exit"]
 
 
 def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(tester: Project) -> None:
@@ -612,8 +681,11 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         unknown = await browser.act(session, "input", text="/nme")
         assert "did you mean '/name'?" in unknown["shown"]
         await browser.act(session, "close")
-        await tab.wait(lambda tab: not tab.states["session"]["live"])
+        await tab.wait(lambda tab: not tab.states["session"]["live"] and not tab.states["tools"]["categories"])
+        refused = await browser.act(session, "invoke", 400, tool="add", input={"a": 1})
+        assert refused["error"] == f"the session '{session}' is only read here\n  resume it first"
         reader = await browser.open(session)
+        assert reader.states["tools"]["categories"] == []
         assert "Hello <strong>one</strong>" in reader.html
         fork = (await browser.act(session, "fork"))["id"]
         assert fork != session
@@ -623,6 +695,7 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         assert (await browser.act(session, "resume"))["id"] == session
         await browser.act(session, "input", text="two")
         await reader.until("two")
+        assert reader.states["tools"]["categories"]
         listed = {each["id"]: each for each in await browser.get("/api/sessions")}
         assert (listed[session]["title"], listed[session]["live"]) == ("The title", True)
         found = await browser.get("/api/sessions", params={"search": "HELLO"})

@@ -77,6 +77,7 @@ const takers = {
   title: (event) => setTitle(event.title),
   session: showSession,
   go: ({ id }) => go(id),
+  edit: ({ text }) => $("message").value || composer.edit(text), // in another tab somebody may be typing
 };
 
 function showSession(event) {

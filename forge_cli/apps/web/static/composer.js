@@ -152,9 +152,16 @@ export class Composer {
   stop() {
     if ($("stop").hidden) return;
     act($("stop"), $("composer-error"), async () => {
-      await post(session(this.id, "interrupt"));
+      const { text, shown } = await post(session(this.id, "interrupt"));
+      this.edit(text);
+      this.answered({ shown });
       announce("Stopping");
     });
+  }
+
+  /** Put what was sent before what is being typed, to be changed. */
+  edit(text) {
+    $("message").value = [text, $("message").value].filter(Boolean).join("\n");
   }
 
   show(status) {
