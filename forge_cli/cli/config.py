@@ -14,10 +14,8 @@ from forge_cli.core.text import visible
 from forge_cli.files.effective import ConfigRow, effective_settings
 from forge_cli.files.home import forge_home
 from forge_cli.files.organisation import why_not_used
-from forge_cli.files.settings import (
-    has_policy,
-    untrusted_project,
-)
+from forge_cli.files.settings import has_policy, load_settings, untrusted_project
+from forge_cli.inspection.model_names import check_settings
 from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
@@ -35,6 +33,7 @@ def show(
     of policies from each place that has some. A worker and the flags of a command may say more.
     """
     home, workspace = forge_home(), work_folder(directory)
+    check_settings(load_settings(home, workspace))
     rows = list(effective_settings(home, workspace))
     if as_json:
         print_json(rows)

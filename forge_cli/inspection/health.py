@@ -18,6 +18,7 @@ from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
+from forge_cli.inspection.model_names import check_settings
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
@@ -60,9 +61,9 @@ def _home(home: Path) -> DoctorCheck:
 
 def _config() -> DoctorCheck:
     try:
-        load_settings(forge_home())
+        check_settings(load_settings(forge_home()))
     except ForgeError as error:
-        return DoctorCheck("config", False, str(error).replace("\n", " "), "correct the file, or move it away")
+        return DoctorCheck("config", False, " ".join(str(error).split()), "correct the file, or move it away")
     file = forge_home() / "config.yaml"
     return DoctorCheck("config", True, str(file) if file.exists() else f"{file} (none, and none is needed)")
 

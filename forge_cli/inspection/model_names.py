@@ -6,14 +6,15 @@ import os
 import re
 from pathlib import Path
 
-from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.messages import ModelFactory
-from forge_cli.core.text import nearest
+from forge_cli.core.text import did_you_mean, nearest
 from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import NamedModel, not_a_model
+from forge_cli.engine.runtime.prepared import user_policies
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker, load_worker
@@ -50,9 +51,35 @@ def check_model(found: Worker, workspace: Path) -> str | None:
 def check_script(worker: Worker, folder: Path) -> None:
     """Refuse a scripted model whose file is missing or wrong, as a run would."""
     settings = load_settings(forge_home(), folder)
-    model = settings.resolve(worker.config.model or "")
-    if model.startswith(f"{FILES}:"):
-        NamedModel(model, (worker.folder,)).make(PluginHost(worker=worker), settings, lambda level, message: None)
+    named = NamedModel.of(worker.config.model or "", settings, (worker.folder,), worker.config.where("model"))
+    if named.name.startswith(f"{FILES}:"):
+        named.make(PluginHost(worker=worker), settings, lambda level, message: None)
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse what stands in a config.yaml and could not be used; no third-party code runs."""
+    own, host, home = PluginHost([]), PluginHost(), forge_home()
+    policy = user_policies(host, settings, home)
+    for plugin in own.toolset_plugins():
+        if plugin.name in settings.policy:
+            policy(plugin.name, own.toolset(plugin.name)[0])
+    named = [(settings.model, settings.where("model"))] if settings.model else []
+    named += [(name, settings.where("aliases", alias)) for alias, name in settings.aliases.items()]
+    named += [(name, settings.where("models", name)) for name in settings.models]
+    for name, where in named:
+        check_name(name, settings, host, where)
+
+
+def check_name(name: str, settings: Settings, host: PluginHost, where: Mark | None = None) -> None:
+    """Refuse what is no alias and has no provider that is installed."""
+    model = settings.resolve(name)
+    provider, _, rest = model.partition(":")
+    if not rest:
+        raise not_a_model(model, settings, where)
+    providers = [plugin.name.removeprefix(MODEL) for plugin in host.model_plugins()]
+    if provider not in providers:
+        hint = did_you_mean(provider, providers, f"installed are {', '.join(providers)}")
+        raise WorkerError(where, f"there is no model provider '{provider}'", hint=hint)
 
 
 async def share_of_window(tokens: int, worker: str | None) -> str | None:

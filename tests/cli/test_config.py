@@ -135,3 +135,43 @@ def test_the_table_has_room_for_the_places(cli, project: Project, monkeypatch: p
     assert lines[0].split() == ["key", "from", "value"]
     assert lines[2].split() == ["model", f"~/{project.home.name}/config.yaml:1:8", "fast"]
     assert lines[3].split() == ["approval.mode", ".forge/config.yaml:2:18", "auto_deny"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ("policy: {shell: {ruls: []}}", "1:18", "policy.shell: unknown key 'ruls'; did you mean 'rules'?"),
+        ("policy: {shell: {rules: [{pattern: ls}]}}", "1:26", "'approval' is required"),
+        ("policy: {shel: {}}", "1:10", "policy.shel: no such toolset"),
+        ("model: claude", "1:8", "'claude' is not a model"),
+        ("aliases: {fast: haiku}", "1:17", "'haiku' is not a model"),
+        ('models: {"opnai:x": {context: 8192}}', "1:10", "there is no model provider 'opnai'"),
+    ],
+)
+def test_what_could_not_be_used_is_an_error_with_its_place(
+    cli, project: Project, text: str, place: str, says: str
+) -> None:
+    project.home.mkdir(exist_ok=True)
+    file = project.home / "config.yaml"
+    file.write_text(f"{text}\n")
+    shown, checked = cli("config", "show"), cli("doctor", "--json")
+    assert shown.code == 3
+    assert shown.err.startswith(f"forge: {file}:{place}: ")
+    assert says in shown.err
+    (found,) = [check for check in json.loads(checked.out)["checks"] if check["id"] == "config"]
+    assert not found["ok"]
+    assert says in found["detail"]
+
+
+def test_a_run_says_who_named_what_is_not_a_model(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.home.mkdir(exist_ok=True)
+    file = project.home / "config.yaml"
+    file.write_text("model: claude\naliases: {fast: haiku}\n")
+    project.write("worker.yaml", "name: w\n")
+    project.write("scripted.yaml", "name: s\nmodel: script:missing.yaml\n")
+    assert f"forge: {file}:1:8: 'claude' is not a model" in cli("run", "worker.yaml", "hi").err
+    assert f"forge: {file}:2:17: 'haiku' is not a model" in cli("run", "worker.yaml", "hi", "-m", "fast").err
+    for words in (("run", "scripted.yaml", "hi"), ("worker", "check", "scripted.yaml")):
+        assert "forge: scripted.yaml:2:8: " in cli(*words).err
+    monkeypatch.setenv("FORGE_MODEL", "sonnet")
+    assert "forge: FORGE_MODEL: 'sonnet' is not a model" in cli("run", "worker.yaml", "hi").err

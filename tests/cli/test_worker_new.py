@@ -65,6 +65,7 @@ def test_instructions_arrive_as_they_were_said(cli, project, instructions: str) 
         (["w", "--toolsets", "shel"], "there is no toolset 'shel'\n  did you mean 'shell'?"),
         (["w", "--toolsets", "custom"], "the toolset 'custom' needs settings"),
         (["w", "--model", "two words"], "'two words' is not a model"),
+        (["w", "--model", "antropic:x"], "there is no model provider 'antropic'\n  did you mean 'anthropic'?"),
         (["w", "--approval", "some"], "some"),
         (["there"], "there.yaml is there already, and is left as it is"),
     ],

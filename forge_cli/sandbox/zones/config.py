@@ -85,6 +85,13 @@ class ZoneConfig(Config):
     def _is_a_name(cls, name: str) -> str:
         return checked_name(name)
 
+    @field_validator("path", mode="before")
+    @classmethod
+    def _is_written(cls, path: object) -> object:
+        if path is None:
+            raise ValueError("nothing is written here ('~' alone is nothing to YAML); name a folder, or leave it out")
+        return path
+
 
 def _true_or_false(value: object) -> object:
     if not isinstance(value, bool):

@@ -88,8 +88,8 @@ def test_the_options_of_a_model_hold_for_its_alias(project: Project) -> None:
         ("{a: b, b: a}", "a", "{config}:1:20: aliases: a -> b -> a leads in a circle"),
         ("{a: a}", "a", "{config}:1:14: aliases: a -> a leads in a circle"),
         ("{fast: 'script:demo.yaml'}", "fasst", "'fasst' is not a model\n  did you mean 'fast'?"),
-        ("{fast: gone}", "fast", f"'gone' is not a model\n  {WRITTEN}"),
-        ("{fast: 'scirpt:x'}", "fast", "there is no model provider 'scirpt'\n  did you mean 'script'?"),
+        ("{fast: gone}", "fast", "{config}:1:17: 'gone' is not a model\n  " + WRITTEN),
+        ("{fast: 'scirpt:x'}", "fast", "{config}:1:17: there is no model provider 'scirpt'\n  did you mean 'script'?"),
     ],
 )
 def test_an_alias_that_leads_nowhere(project: Project, aliases: str, model: str, problem: str) -> None:

@@ -310,6 +310,11 @@ def test_looking_refuses_a_folder_where_nothing_can_be_made(workspace: Path, hom
         looked_at("zones: [{name: z, mode: rw}]", workspace, home)
 
 
+def test_a_tilde_alone_is_nothing_to_yaml() -> None:
+    with pytest.raises(WorkerError, match="nothing is written here"):
+        parse_config(SandboxConfig, {"zones": [{"name": "z", "path": None}]})
+
+
 def test_two_zones_on_one_folder_that_is_still_to_be_made(workspace: Path, home: Path) -> None:
     with pytest.raises(WorkerError, match="are the same folder"):
         looked_at("zones: [{name: a, path: z, mode: rw}, {name: b, path: ./x/../z, mode: rw}]", workspace, home)
