@@ -40,6 +40,8 @@ def trust(
     Each is trusted as it is now: read it first. If one changes, trust it again.
     """
     store, place = TrustStore(forge_home()), Path(os.path.abspath(path or "."))
+    if not (revoke or list_all or place.exists()):
+        raise UsageError(f"{place}: no such file or folder")
     if as_json and not list_all:
         raise UsageError("--json goes with --list", hint="forge trust --list --json")
     if as_json:

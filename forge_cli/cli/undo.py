@@ -11,11 +11,12 @@ import typer
 
 from forge_cli.cli.notices import ask, warn
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.core.errors import ExitCode, UsageError, WorkerError
+from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.changes import ChangedFile, change_log
-from forge_cli.record.log import LAST, find_kept, read_readable, session_files
+from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.overview import last_below
 from forge_cli.record.places import lock, unlock
 from forge_cli.record.undo import Undoing, commands_for_real, find_calls, look, undo
 from forge_cli.sandbox.trial.left import finish_trials
@@ -29,8 +30,9 @@ _DONE = {"restore": "restored", "remove": "removed", "nothing": "as it was"}
 @app.command("undo")
 def undo_session(
     session: Annotated[
-        str, typer.Argument(metavar="SESSION", help="A session, by its id, a part of it, or last.")
-    ] = LAST,
+        str | None,
+        typer.Argument(metavar="SESSION", help="By its id, a part of it, or last; else the last of this folder."),
+    ] = None,
     call: Annotated[int | None, typer.Option("--call", metavar="N", help="Only what its Nth call changed.")] = None,
     turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="Only what its Nth turn changed.")] = None,
     only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
@@ -43,9 +45,7 @@ def undo_session(
     """
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")
-    if session == LAST and not session_files():
-        raise WorkerError(None, "there is no session yet", hint="forge run WORKER TASK starts one")
-    path = find_kept(session)
+    path = find_kept(session) if session else last_below(Path.cwd())
     lines = read_readable(path).lines
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log = change_log(path.stem)

@@ -179,7 +179,15 @@ def load_worker(path: str | Path) -> Worker:
         problem = "instructions stand both in the front matter and in the body; keep one"
         raise WorkerError(config.where("instructions"), problem)
     instructions = (document.body or config.instructions or "").strip()
-    return Worker(config, file.absolute(), instructions, digest=document.digest)
+    return Worker(config, _whole(file), instructions, digest=document.digest)
+
+
+def _whole(file: Path) -> Path:
+    """The path from the root on, without ``..``: workers that call each other are found by one path each time."""
+    if ".." not in file.parts:
+        return file.absolute()
+    plain = Path(os.path.abspath(file))
+    return plain if plain.exists() and plain.samefile(file) else Path(os.path.realpath(file))
 
 
 def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> SandboxView | None:

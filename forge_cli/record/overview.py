@@ -200,6 +200,15 @@ def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] 
     return seen
 
 
+def last_below(folder: Path) -> Path:
+    """The session that was worked on last in this folder, or below it."""
+    for path, seen in readable_sessions():
+        if Path(seen.workspace).is_relative_to(folder):
+            return path
+    hint = "forge sessions list --all shows those of other folders; name one, or 'last'"
+    raise WorkerError(None, f"there is no session of {folder} yet", hint=hint)
+
+
 def last_session(worker: Worker, workspace: Path, warn: Callable[[str], None] = lambda sentence: None) -> Path:
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None

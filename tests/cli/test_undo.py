@@ -308,8 +308,21 @@ def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
     script(coder, calls(call("write_file", path="app.py", content="x")), "done")
     assert cli("run", "worker.yaml", "go", "-p", "--ephemeral").code == 0
     done = cli("undo")
-    assert (done.code, "there is no session yet" in done.err) == (3, True)
+    assert (done.code, f"there is no session of {coder.folder.resolve()} yet" in done.err) == (3, True)
     assert not list(coder.home.rglob("*.undo"))
+
+
+def test_without_a_name_it_is_the_last_session_of_this_folder(
+    coder: Project, cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    other = coder.folder / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    done = cli("undo")
+    assert (done.code, coder.read("app.py")) == (3, "x")
+    assert "name one, or 'last'" in done.err
+    assert (cli("undo", "last").code, coder.read("app.py")) == (0, "one\ntwo\n")
 
 
 def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:

@@ -78,6 +78,15 @@ toolsets:
     ]
 
 
+def test_workers_that_call_each_other_from_two_folders_are_told_once(cli, project) -> None:
+    project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [./kids/kid.yaml]}}\n")
+    project.write("kids/kid.yaml", "name: kid\ntoolsets: {workers: {allowed: [../boss.yaml]}}\n")
+    done = cli("worker", "check", "boss.yaml")
+    granted = [line.split(maxsplit=1)[1] for line in done.out.splitlines() if line.startswith("  worker")]
+    assert granted == ["./kids/kid.yaml", "../boss.yaml (worker 'kid')"]
+    assert cli("lock", "boss.yaml").code == 0
+
+
 def test_commands_reach_the_network_unless_it_is_off(cli, project) -> None:
     assert grants(cli, project, "name: w\ntoolsets: {shell: {}}") == [
         "it grants itself:",

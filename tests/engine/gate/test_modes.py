@@ -219,7 +219,7 @@ CANNOT = "this session cannot have the mode '{}': {}"
 LIMITS: list[tuple[dict[str, Any], list[str], list[str], list[str]]] = [
     ({}, ["acceptEdits", "read-only", "ask"], ["acceptEdits", "readOnly", "ask"], []),
     ({}, ["ask"], [], []),
-    ({}, ["approve_all"], [], ["there is no mode 'approve_all'\n  mode ask|accept edits|read only"]),
+    ({}, ["approve_all"], [], ["there is no mode 'approve_all'\n  /mode ask|accept edits|read only"]),
     (
         {"approval_mode": "auto_deny"},
         ["acceptEdits", "readOnly"],
