@@ -66,11 +66,11 @@ class SetRow(Struct, frozen=True):
                 return f"{text} may name files that are not seen here"
             option = text.startswith("-") and text != "-"
             if option and self.vouched and self.operands == "none":
-                return f"with {text} it is another command"
+                return f"with {text} it may do more"
             if option and known and not _is_known(text, known):
                 return f"{text} is none of the options that are known to only read"
             if not option and (self.operands == "none" or (self.operands == "format" and not text.startswith("+"))):
-                return f"with {text} it is another command"
+                return f"with {text} it may do more"
         if self.operands in ("files", "script"):
             outside = (text for text in self._paths(texts) if is_outside(text, readable))
             if (found := next(outside, None)) is not None:
