@@ -43,6 +43,14 @@ def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_session_of_calls_by_hand_alone_ends_as_any_other(talker, cli) -> None:
+    done = talker.forge("chat", "worker.yaml", stdin="/peek\n")
+    assert (done.returncode, done.stdout) == (0, f"{talker.folder}\n")
+    [listed] = json.loads(cli("sessions", "list", "--json").out)
+    assert (listed["status"], listed["turns"], listed["toolCalls"]) == ("completed", 0, 1)
+    assert talker.forge("chat", "worker.yaml", "-c", stdin="you\n").stdout == "Hello you.\n"
+
+
 def test_the_status_of_a_resumed_session_counts_all_of_it(talker) -> None:
     assert talker.forge("chat", "worker.yaml", stdin="you\nme\n/name Two\n").returncode == 0
     done = talker.forge("chat", "worker.yaml", "-c", stdin="/status\n")

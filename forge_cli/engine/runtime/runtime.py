@@ -362,6 +362,8 @@ class WorkerRuntime:
     def end(self) -> None:
         """Say how the session ended, before anything is closed; the root alone does."""
         if self.is_root and not self._ended:
+            if self._open and self._by_hand and not self._result and not (self._past and self._past.unfinished):
+                self._result = self._build_result(self._open, Ending(""))  # nothing but calls of a person's own
             if self._open and self._result:
                 ends = () if self._result.status == "parked" else self._open.open_calls.ends()
                 with suppress(SessionLost):  # which the result says already
