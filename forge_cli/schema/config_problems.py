@@ -74,6 +74,8 @@ def _given(value: Any) -> str:
             return "a mapping"
         case list():
             return "a list"
+        case bool():
+            return str(value).lower()
         case str() | int() | float():
             return cut(repr(value), SHOWN, "middle")
         case _:

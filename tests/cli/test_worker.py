@@ -49,7 +49,7 @@ BAD = {
     "an unknown key": ("name: w\ninstrucions: x\n", 2, "instructions"),
     "both spellings": ("name: w\nlimits: {max_turns: 1, maxTurns: 2}\n", 2, "given twice"),
     "a bad limit": ("name: w\nlimits: {max_turns: 0}\n", 2, "max_turns"),
-    "a limit that is no number": ("name: w\nlimits: {max_turns: true}\n", 2, "must be an integer, not True"),
+    "a limit that is no number": ("name: w\nlimits: {max_turns: true}\n", 2, "must be an integer, not true"),
     "a bad mode": ("name: w\napproval: {mode: yolo}\n", 2, "mode: must be 'interactive' or 'auto_deny', not 'yolo'\n"),
     "its own consent": ("name: w\napproval: {mode: approve_all}\n", 2, "-y"),
     "an unknown toolset": ("name: w\ntoolsets:\n  filesytem: {}\n", 3, "did you mean 'filesystem'?"),
