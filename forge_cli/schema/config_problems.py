@@ -79,4 +79,4 @@ def _given(value: Any) -> str:
         case str() | int() | float():
             return cut(repr(value), SHOWN, "middle")
         case _:
-            return f"a {type(value).__name__}"
+            return f"a value of type {type(value).__name__}"

@@ -77,6 +77,7 @@ BAD = {
         "toolsets.mcp.servers.x: headers belongs to a url\n",
     ),
     "no server": ("name: w\ntoolsets:\n  mcp: {servers: {x: {}}}\n", 3, "servers.x: give either a command or a url\n"),
+    "a server of no definition": ("name: w\ntoolsets:\n  mcp: {servers: [x]}\n", 3, "forge mcp add x -- COMMAND"),
     "no whitelist": ("name: w\ntoolsets:\n  custom: {module: ./t.py}\n", 3, "tools"),
     "an unknown function": (CUSTOM % "goood", 5, "did you mean 'good'?"),
     "a function without hints": (CUSTOM % "bare", 5, "bare"),
