@@ -99,8 +99,11 @@ def _ask_all(name: str) -> Draft:
 def _asked(question: str, read: Callable[[str], T]) -> T:
     """The answer to a question, which is put again for as long as it cannot be understood, three times at most."""
     for left in (2, 1, 0):
+        typed = ask(f"{question}\n> ", at_end="\x04")
+        if typed == "\x04":
+            raise UsageError("the questions were left, so no file was made")
         try:
-            return read(ask(f"{question}\n> "))
+            return read(typed)
         except UsageError as error:
             if not left:
                 raise
