@@ -87,7 +87,7 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:  # noqa: F811
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem shel"),
         ("there is no toolset 'shel'\r\n  did you mean 'shell'?\r\n", ""),
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem, shell"),
-        ("Enter: the one of -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
+        ("Enter: none, so -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
         ("  blocked      nothing is changed, and nothing is run\r\n> ", ""),
     ]:
         screen.expect(question)
