@@ -98,7 +98,7 @@ def value_of(outcome: ToolOutcome | ToolResult, kind: type[ResultT]) -> ResultT:
     if outcome.status != "success":
         raise AssertionError(f"the call ended as {outcome.status}: {outcome.error}")
     if not isinstance(outcome.value, kind):
-        raise AssertionError(f"the call gave {outcome.value}, which is not a {kind.__name__}")
+        raise AssertionError(f"the call gave {outcome.value}, which is not of type {kind.__name__}")
     return outcome.value
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import EnumType
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import Struct
@@ -116,8 +116,9 @@ def _command(path: str, command: Any) -> Iterator[Needed]:
 def _options(path: str, command: Any) -> Iterator[Needed]:
     for parameter in command.params:
         if parameter.param_type_name == "option" and not parameter.hidden:
-            choices = kind if isinstance(kind := parameter.bare_type(), EnumType) else ()
-            words = [*parameter.opts, *parameter.secondary_opts, *(choice.value for choice in choices)]
+            kind = parameter.bare_type()
+            choices = [choice.value for choice in kind] if isinstance(kind, EnumType) else get_args(kind)
+            words = [*parameter.opts, *parameter.secondary_opts, *choices]
             yield from (Needed(word, path) for word in words)
 
 
@@ -316,6 +317,11 @@ def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> No
     least = carried | sample(event, sparse=True).payload().keys()
     assert examples
     assert all(least <= example <= most for example in examples)
+
+
+def test_the_page_of_commands_has_every_flag_of_those_on_it() -> None:
+    page = Documentation((ROOT / "docs/cli.md").read_text())
+    assert [needed for needed in command_line() if needed.under in page.sections and not page.has(needed)] == []
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/cli.md"])

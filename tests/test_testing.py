@@ -71,7 +71,7 @@ def test_a_value_of_another_kind_is_an_assertion(forge_worker) -> None:
     worker = forge_worker(fail, Tally)
     with pytest.raises(AssertionError, match=r"ended as error: RuntimeError: no luck \(test_testing.py:\d+\)"):
         value_of(worker.call("fail"), Text)
-    with pytest.raises(AssertionError, match="which is not a Blob"):
+    with pytest.raises(AssertionError, match="which is not of type Blob"):
         value_of(worker.call("add"), Blob)
 
 

@@ -22,7 +22,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.files.places import require_folder
 
 DirectoryOption = Annotated[
-    Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
+    Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; a worker is still looked up from here.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonInputOption = Annotated[

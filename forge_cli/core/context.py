@@ -115,7 +115,8 @@ class ToolContext:
         The child sees nothing but this, and can do nothing that its parent could not.
         """
         if self.delegation is None:
-            raise ToolError(f"{self.tool} was not called by a running worker, so it cannot delegate")
+            problem = f"{self.tool} was not called by a running worker, so it cannot delegate"
+            raise ToolError(f"{problem}; to have the task done: forge run {worker}")
         task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
         return await self.delegation(task)
 

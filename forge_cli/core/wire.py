@@ -142,7 +142,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if hasattr(value, "model_dump"):
         return jsonable(value.model_dump(), depth)
     if isinstance(value, Iterator | AsyncIterator):
-        raise ValueError(f"a {type(value).__name__} may never end; return a list of its items")
+        raise ValueError(f"a value of type {type(value).__name__} may never end; return a list of its items")
     return own_text(value)
 
 

@@ -79,7 +79,8 @@ def _read(path: Path, file: str) -> bytes:
     except NotRegularError:
         problem = "not a regular file; save the text to a file and name that"
     except (FileNotFoundError, NotADirectoryError):
-        problem = "no such file; check the path"
+        address = file.startswith(("http:/", "https:/"))
+        problem = "no such file; " + ("save what is at this address to a file" if address else "check the path")
     except IsADirectoryError:
         problem = "this is a folder; name a file in it"
     except PermissionError:

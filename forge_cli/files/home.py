@@ -70,21 +70,3 @@ def user_homes() -> list[Path]:
     with suppress(KeyError):  # a user without an entry
         found.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
     return found
-
-
-def nearest_existing(path: Path) -> Path:
-    """The path, or the nearest of the folders around it that is there."""
-    return next(place for place in (path, *path.parents) if os.path.lexists(place))
-
-
-def write_problem(folder: Path) -> str | None:
-    """Why nothing can be kept there, said of it, or None."""
-    try:
-        if not stat.S_ISDIR(folder.stat().st_mode):
-            return "is not a folder"
-        room = os.statvfs(folder)
-    except OSError as error:
-        return f"cannot be entered: {error.strerror}"
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return "cannot be read and written by you"
-    return "is on a disk that is full" if room.f_bavail == 0 or 0 == room.f_favail < room.f_files else None

@@ -36,7 +36,11 @@ _SYNTAX = (
     (r"scanning a tag|undefined tag", _TAG, True),
     (r"directive|incompatible YAML", _DIRECTIVE, True),
     (r"cannot start any token", "text cannot begin with this character; quote it", False),
-    (r"mapping values are not allowed", "a ':' has no place here; quote the text around it, or indent the line", False),
+    (
+        r"mapping values are not allowed",
+        "a ':' has no place here; quote the text, or check the indentation",
+        False,
+    ),
     (r"mapping keys are not allowed", "a '?' has no place here; quote the text", False),
     (r"sequence entries are not allowed", "a list cannot begin here; move '-' to the next line, or quote it", False),
     (r"scanning a simple key", "no ':' follows this key; add one, or indent or quote the text", True),

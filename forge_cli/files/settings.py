@@ -33,7 +33,7 @@ _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
 """Providers that have no keys of their own beside those that are known here."""
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
 

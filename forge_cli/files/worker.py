@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_SHARE = 0.2
 
-ToolShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+ToolShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 """Of the model's window, for the definitions of tools."""
 
 
 class Limits(Config):
     """Limits at which the work ends even if the model would continue."""
 
-    max_turns: Annotated[int, Field(ge=1, strict=True)] | None = None
+    max_turns: Annotated[int, Field(ge=1)] | None = None
     """Turns of the model; 50 by default."""
-    max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens sent and received, added up."""
-    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
+    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Dollars."""
-    max_time: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
+    max_time: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds."""
 
 

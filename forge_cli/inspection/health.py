@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from msgspec import Struct
 
@@ -13,7 +15,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
 from forge_cli.engine.lock.checking import lock_file, stale_parts
 from forge_cli.engine.plugins.host import PluginError, PluginHost
-from forge_cli.files.home import forge_home, nearest_existing, write_problem
+from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
@@ -52,11 +54,21 @@ def _python() -> DoctorCheck:
 
 def _home(home: Path) -> DoctorCheck:
     """Could forge write there? The nearest folder that exists decides."""
-    existing = nearest_existing(home)
-    if problem := write_problem(existing):
+    existing = next(place for place in (home, *home.parents) if os.path.lexists(place))
+    if problem := _write_problem(existing):
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
         return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
     return DoctorCheck("home", True, str(home) if home.exists() else f"{home} (made when it is needed)")
+
+
+def _write_problem(folder: Path) -> str | None:
+    """Why nothing can be kept there, said of it, or None; a file without a name is written to find out."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(1))
+    except OSError as error:
+        return f"takes no files: {error.strerror}"
+    return None if os.access(folder, os.R_OK) else "cannot be read by you"
 
 
 def _config() -> DoctorCheck:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic.types import Strict
 from pydantic_core import PydanticCustomError
 
 from forge_cli import schema as room
@@ -18,12 +20,21 @@ class Config(BaseModel):
     """A part of a file that people write.
 
     ``needsApproval`` and ``needs_approval`` are the same key (both at once is an error), a key that no field reads is
-    an error with a suggestion, and ``where`` says where in the file a value stands.
+    an error with a suggestion, and ``where`` says where in the file a value stands. A number or a boolean is written
+    as one: ``no`` and ``"5"`` are text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     _source: Any = PrivateAttr(default=None)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        for field in cls.model_fields.values():
+            hint = field.annotation
+            kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+            if {getattr(kind, "__origin__", kind) for kind in kinds} <= {bool, int, float, NoneType}:
+                field.metadata.append(Strict())
 
     @model_validator(mode="wrap")
     @classmethod

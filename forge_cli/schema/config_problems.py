@@ -74,7 +74,9 @@ def _given(value: Any) -> str:
             return "a mapping"
         case list():
             return "a list"
+        case bool():
+            return str(value).lower()
         case str() | int() | float():
             return cut(repr(value), SHOWN, "middle")
         case _:
-            return f"a {type(value).__name__}"
+            return f"a value of type {type(value).__name__}"

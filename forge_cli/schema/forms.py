@@ -50,7 +50,7 @@ def _schema_of(source: Any) -> JsonObject:
     for attribute in ("json_schema", "input_schema"):
         if (inner := getattr(source, attribute, None)) is not None:
             return _schema_of(inner)
-    raise SchemaError(f"no form can be derived from a {type(source).__name__}; give a schema, a model or a tool")
+    raise SchemaError(f"no form can be derived from the type {type(source).__name__}; give a schema, a model or a tool")
 
 
 def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -> FormField:

@@ -46,7 +46,7 @@ class Offering(Toolset):
         if isinstance(thing, list | tuple):
             labelled = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
             return [tool for item, label in labelled for tool in await self.tools_from(item, label)]
-        raise SchemaError(f"'{name}' is neither a function nor a tool, but a {type(thing).__name__}")
+        raise SchemaError(f"'{name}' is neither a function nor a tool, but of type {type(thing).__name__}")
 
 
 class GivenTools(Offering):

@@ -67,7 +67,8 @@ def _describe(branch: JsonObject) -> str:
         return ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more
     declared = branch.get("type", [])
     nouns = [_NOUNS.get(name, name) for name in ([declared] if isinstance(declared, str) else declared)]
-    limits = [text.format(branch[keyword]) for keyword, text in _LIMITS.items() if keyword in branch]
+    stated = {text: branch[keyword] for keyword, text in _LIMITS.items() if keyword in branch}
+    limits = [(text.removesuffix("s") if limit == 1 else text).format(limit) for text, limit in stated.items()]
     if not nouns or (limits and nouns == ["null"]):
         return " or ".join(nouns)
     named = f" ({branch['format']})" if "format" in branch and "string" in declared else ""
@@ -86,7 +87,7 @@ def shown(value: Any) -> str:
         case list():
             return "a list"
         case _:
-            return f"a {type(value).__name__}"
+            return f"a value of type {type(value).__name__}"
 
 
 def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:

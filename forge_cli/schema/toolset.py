@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 
 from msgspec import Struct
-from pydantic import Field
+from pydantic import Field, field_validator
 from typing_extensions import TypeVar
 
 from forge_cli import core
@@ -52,6 +52,13 @@ class ToolsetConfig(Config):
     """Only these tools of the toolset are offered."""
     prefix: str | None = None
     """Put before the names of its tools."""
+
+    @field_validator("tools")
+    @classmethod
+    def _listed_once(cls, tools: list[str] | None) -> list[str] | None:
+        if twice := next((name for index, name in enumerate(tools or ()) if name in (tools or ())[:index]), None):
+            raise ValueError(f"'{twice}' is listed twice; keep one")
+        return tools
 
 
 PolicyConfig = Config

@@ -28,7 +28,7 @@ def reason(function: Any, error: SchemaError) -> str:
 def check_schema(function: Any, schema: Any) -> None:
     """Refuse a schema beside a function that is none, or with which no call could fit the function."""
     if not isinstance(schema, dict) and not is_model(schema):
-        raise SchemaError(f"its schema must be a pydantic model or a JSON Schema dict, not a {type(schema).__name__}")
+        raise SchemaError(f"its schema must be a pydantic model or a JSON Schema dict, not {type(schema).__name__}")
     fields = as_mapping(schema.get("properties") if isinstance(schema, dict) else schema.model_fields)
     context = context_parameter(function)
     parameters = inspect.signature(function, follow_wrapped=False).parameters  # those of a wrapper itself

@@ -187,7 +187,7 @@ def _json_schema(schema: Any) -> JsonObject:
         return dict(schema)
     write = getattr(schema, "model_json_schema", None) or getattr(schema, "schema", None)
     if write is None:
-        raise SchemaError(f"its schema is a {type(schema).__name__}, neither JSON Schema nor a pydantic model")
+        raise SchemaError(f"its schema is of type {type(schema).__name__}, neither JSON Schema nor a pydantic model")
     return dict(write())
 
 

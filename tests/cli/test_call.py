@@ -108,6 +108,15 @@ def test_the_operator_may_call_what_the_model_may_not_and_is_asked_as_well(cli, 
     assert cli("tools", "call", "deploy", *W, "-y").out == "deployed\n"
 
 
+def test_a_child_worker_has_to_be_run(cli, project) -> None:
+    project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [./kid.yaml]}}\n")
+    kid = project.write("kid.yaml", "name: kid\n")
+    done = cli("tools", "call", "kid", "--worker", "boss.yaml", "input=hi", "-y")
+    assert done.code == 1
+    assert done.err.endswith(f"so it cannot delegate; to have the task done: forge run {kid}\n")
+    assert "allowed (a list of at least 1 item, required)" in cli("tools", "show", "workers").out
+
+
 def test_json_prints_the_value_of_a_failure_too(cli, tester) -> None:
     done = cli("tools", "call", "boom", *W, "--json")
     assert done.code == 1

@@ -4,7 +4,6 @@ Covers forge_cli.inspection.health.
 """
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -182,10 +181,9 @@ def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
     assert cli("doctor").code == 1
 
 
-def test_a_home_on_a_full_disk(cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = list(os.statvfs(project.folder))
-    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result([*room[:4], 0, *room[5:]]))
-    assert checks(cli("doctor", "--json"))["home"]["detail"].endswith(" is on a disk that is full")
+def test_a_home_where_no_file_can_be_made(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGE_HOME", "/proc/x")
+    assert checks(cli("doctor", "--json"))["home"]["detail"].startswith("/proc/x: /proc takes no files: ")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_every_command_has_help_without_types_and_with_examples(cli, words: list
     assert not set("{}") & set(done.out.splitlines()[0])
     assert "[[" not in done.out.splitlines()[0]
     assert "..." not in re.sub(r"\]\.\.\.|[A-Z:]\.\.\.", "", done.out), "a help text is cut off"
-    assert max(map(len, done.out.splitlines())) <= 100
+    assert max(map(len, done.out.splitlines())) <= 80
     _, _, examples = done.out.partition("\nExamples:\n")
     shown = [line.strip() for line in examples.partition("\n\n")[0].splitlines()]
     assert shown == list(examples_of(words))

@@ -112,7 +112,7 @@ def test_the_list_starts_nothing(cli: Cli, project: Project) -> None:
         ("own", "worker", "'a b' c"),
         ("gone", "config.yaml", None),
     ]
-    assert rows[2]["error"] == "there is no definition of it; see forge mcp add gone"
+    assert rows[2]["error"] == "there is no definition of it: forge mcp add gone -- COMMAND"
 
 
 def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:

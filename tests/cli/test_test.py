@@ -48,7 +48,9 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("path", [[], ["."], ["copier"], ["copier/worker.yaml"], ["copier/tests/copy.jsonl"]])
+@pytest.mark.parametrize(
+    "path", [[], ["."], ["copier"], ["copier/worker.yaml"], ["copier/tests"], ["copier/tests/copy.jsonl"]]
+)
 def test_records_are_found_beside_their_worker(cli: Cli, copier: Project, path: list[str]) -> None:
     before = tree(copier.folder)
     done = cli("test", *path)
@@ -63,7 +65,8 @@ def test_it_runs_from_within_the_folder_of_the_worker(
     monkeypatch.chdir(copier.folder / "copier")
     assert cli("test").out.startswith("ok    tests/copy.jsonl: ")
     monkeypatch.chdir(copier.folder / "copier/tests")
-    assert cli("test", "copy.jsonl").out.startswith("ok    copy.jsonl: ")
+    assert cli("test", "copy.jsonl").out == cli("test").out
+    assert cli("test").out.startswith("ok    copy.jsonl: ")
 
 
 def test_the_place_of_the_worker_does_not_matter(cli: Cli, copier: Project, tmp_path: Path) -> None:

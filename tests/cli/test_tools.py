@@ -9,6 +9,8 @@ import re
 
 import pytest
 
+from forge_cli.engine.plugins.own_tools import OWN_TOOLS
+
 BROKEN = "raise RuntimeError('no such library\\x1b[2J')"
 
 GOOD = """
@@ -72,6 +74,8 @@ def test_toolsets_that_need_settings_are_listed_with_them(cli) -> None:
         ],
     }
     assert {"custom", "mcp", "workers"} <= rows.keys()
+    tools = {name: row["toolset"] for name, row in rows.items() if row["source"] == "builtin" and row["mode"]}
+    assert {tool: toolset for toolset, names in OWN_TOOLS.items() for tool in names.split()} == tools
 
 
 SETTINGS = '''

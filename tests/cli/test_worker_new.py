@@ -87,7 +87,7 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:  # noqa: F811
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem shel"),
         ("there is no toolset 'shel'\r\n  did you mean 'shell'?\r\n", ""),
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem, shell"),
-        ("Enter: the one of -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
+        ("Enter: none, so -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
         ("  blocked      nothing is changed, and nothing is run\r\n> ", ""),
     ]:
         screen.expect(question)
@@ -114,8 +114,9 @@ def test_a_flag_means_no_questions_and_a_missing_name_is_asked_for(project, term
     screen.type("Not One\n")
     screen.expect("'Not One' is not a name for a worker")
     screen.expect("What is it called?\r\n> ")
+    screen.type("left\n")
+    screen.expect("What is it for?")
     screen.type("\x04")
-    screen.expect("What is it called?\r\n> ")
-    screen.type("\x04")
+    screen.expect("forge: the questions were left, so no file was made")
     assert screen.end() == 2
     assert [path.name for path in project.folder.glob("[!w]*.yaml")] == ["quick.yaml"]

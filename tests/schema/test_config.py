@@ -34,6 +34,7 @@ class Plan(Config):
     words: Annotated[tuple[str, ...], Field(min_length=2)] = ("a", "b")
     title: Annotated[str, Field(min_length=1, max_length=3)] = "a"
     loud: bool = False
+    quiet: bool | None = None
 
     @field_validator("plan_name")
     @classmethod
@@ -79,7 +80,7 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         (
             "plan_name: a\nzebra: 1",
             "plan.yaml:2:1: unknown key 'zebra'; "
-            "known here: by_name, code, import, loud, plan_name, ratio, steps, title, words",
+            "known here: by_name, code, import, loud, plan_name, quiet, ratio, steps, title, words",
         ),
         (
             "plan_name: a\nsteps:\n  - {}\n  - {runit: now}",
@@ -105,6 +106,11 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
             "plan.yaml:2:1: words: must have at least 2 items, not a list",
         ),
         ("plan_name: a\nloud: 7", "plan.yaml:2:7: loud: must be true or false, not 7"),
+        ("plan_name: a\nloud: no", "plan.yaml:2:7: loud: must be true or false, not 'no'"),
+        ('plan_name: a\nquiet: "true"', "plan.yaml:2:8: quiet: must be true or false, not 'true'"),
+        ("plan_name: a\nquiet: 1", "plan.yaml:2:8: quiet: must be true or false, not 1"),
+        ("plan_name: a\nratio: '5'", "plan.yaml:2:8: ratio: must be a number, not '5'"),
+        ("plan_name: a\nby_name: {x: {tries: true}}", "plan.yaml:2:22: by_name.x.tries: must be an integer, not true"),
         ("plan_name: a\nby_name: {x: {tries: 1.5}}", "plan.yaml:2:22: by_name.x.tries: must be an integer, not 1.5"),
         (
             f"plan_name: a\ncode: {'X' * 9000}",

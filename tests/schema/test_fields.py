@@ -95,7 +95,7 @@ def test_fields_of_a_foreign_schema() -> None:
 
 
 def test_no_form_for_anything_else() -> None:
-    with pytest.raises(SchemaError, match="no form can be derived from a int"):
+    with pytest.raises(SchemaError, match="no form can be derived from the type int"):
         derive_fields(3)
 
 

@@ -334,17 +334,17 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "WORKER:5:13: tools.py: 'untyped' cannot be a tool: untyped: parameter 'a' has no type hint; "
             "add one (a: str), or define untyped_schema",
         ),
-        (MODULE, ["NUMBER"], "WORKER:5:13: tools.py: 'NUMBER' is neither a function nor a tool, but a int"),
+        (MODULE, ["NUMBER"], "WORKER:5:13: tools.py: 'NUMBER' is neither a function nor a tool, but of type int"),
         (
             "class Thing: ...\n",
             ["Thing"],
-            "WORKER:5:13: tools.py: 'Thing' is neither a function nor a tool, but a type",
+            "WORKER:5:13: tools.py: 'Thing' is neither a function nor a tool, but of type type",
         ),
         (
             "def f(a): ...\nf_schema = 'a: int'\n",
             ["f"],
             "WORKER:5:13: tools.py: 'f' cannot be a tool: its schema must be a pydantic model or a JSON Schema dict, "
-            "not a str",
+            "not str",
         ),
         (
             "def f(a): ...\nf_schema = fSchema = {}\n",
@@ -433,7 +433,7 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "before Python 3.12, import it from typing_extensions",
             marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes either"),
         ),
-        ("def f() -> int: return 1\n", ["f", "f"], "WORKER:3:3: toolsets.custom: it offers two tools called 'f'"),
+        ("def f() -> int: return 1\n", ["f", "f"], "WORKER:5:5: toolsets.custom.tools: 'f' is listed twice; keep one"),
     ],
 )
 def test_problems_with_their_place(project: Project, module: str, tools: list[str], problem: str) -> None:

@@ -238,9 +238,9 @@ def test_no_call_waits_for_the_thread_of_another() -> None:
         ("with_context", "'typed' takes the RunContext of its framework, and there is none here"),
         ("in_workflow", "'llama' takes the Context of its framework, and there is none here"),
         ("seeing", "'smol' takes 'picture' as image, which JSON cannot carry"),
-        ("odd", "its schema is a object, neither JSON Schema nor a pydantic model"),
+        ("odd", "its schema is of type object, neither JSON Schema nor a pydantic model"),
         ("spaced", "'with a space' is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"),
-        ("strange", "'strange' is neither a function nor a tool, but a AnythingGoes"),
+        ("strange", "'strange' is neither a function nor a tool, but of type AnythingGoes"),
         ("Picky", "the class 'Picky' (smolagents) cannot be made without arguments: "),
     ],
 )

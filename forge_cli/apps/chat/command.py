@@ -59,7 +59,9 @@ app = new_app()
 def chat(
     worker: Annotated[
         str | None,
-        typer.Argument(metavar="WORKER", help="As for run; without one, the folder's worker.yaml, else coder."),
+        typer.Argument(
+            metavar="WORKER", help="As for run; else worker.yaml, one of the folder that you trust, or coder."
+        ),
     ] = None,
     *,
     options: SessionOptions,

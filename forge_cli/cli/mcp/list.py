@@ -66,7 +66,7 @@ def _defined(
 
 def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:
     if server is None:
-        return {"name": name, "from": origin, "error": f"there is no definition of it; see forge mcp add {name}"}
+        return {"name": name, "from": origin, "error": f"there is no definition of it: forge mcp add {name} -- COMMAND"}
     address = server.url or shlex.join([str(server.command), *server.args])
     row = {"name": name, "from": origin, "confined": describe_confined(server), "address": address}
     kept = KeptOffer(forge_home(), server, Path.cwd()).find()

@@ -91,7 +91,7 @@ def _ask_all(name: str) -> Draft:
         name=name,
         instructions=_asked("What is it for? A sentence or two, as you would tell a colleague.", read_instructions),
         toolsets=_asked(f"What can it use? (Enter: filesystem; or none)\n  {toolsets}", read_toolsets),
-        model=_asked("Which model? (PROVIDER:MODEL; Enter: the one of -m, FORGE_MODEL or your config)", read_model),
+        model=_asked("Which model? (PROVIDER:MODEL; Enter: none, so -m, FORGE_MODEL or your config)", read_model),
         approval=_asked(f"How careful is it? (Enter: ask){careful}", read_approval),
     )
 
@@ -99,8 +99,10 @@ def _ask_all(name: str) -> Draft:
 def _asked(question: str, read: Callable[[str], T]) -> T:
     """The answer to a question, which is put again for as long as it cannot be understood, three times at most."""
     for left in (2, 1, 0):
+        if (typed := ask(f"{question}\n> ", at_end="\x04")) == "\x04":
+            raise UsageError("the questions were left, so no file was made")
         try:
-            return read(ask(f"{question}\n> "))
+            return read(typed)
         except UsageError as error:
             if not left:
                 raise

@@ -133,7 +133,8 @@ class OpenToolset(Struct):
             if f"{name}__".startswith(tuple(left_out)):
                 continue
             if name not in offered:
-                remedy = did_you_mean(name, offered, f"it offers: {', '.join(offered) or 'nothing'}")
+                there = f"it offers: {', '.join(offered) or 'nothing'}"
+                remedy = did_you_mean(name, offered, "list it, or drop this" if self.toolset.picks else there)
                 self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
             elif wanted is not None and name not in wanted:
                 self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)

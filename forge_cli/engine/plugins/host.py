@@ -137,7 +137,7 @@ class PluginHost:
         plugin = self._find(name, f"toolset '{name}'", where)
         if plugin is None:
             known = list(dict.fromkeys(plugin.name for plugin in self.toolset_plugins()))
-            hint = did_you_mean(name, known, f"if it is a package: forge plugins install forge-tools-{name}")
+            hint = plugins.own_tools.meant(name, known)
             raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
         try:
             return self.toolset_of(plugin), plugin

@@ -152,7 +152,10 @@ SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 
 
 def record_folders(path: Path) -> Iterator[Path]:
-    """The folders below one that hold records of the workers beside them."""
+    """The folders below one that hold records of the workers beside them; it may be such a folder itself."""
+    whole = Path(os.path.abspath(path))
+    if whole.name == FOLDER and _is_a_home_of_workers(whole.parent):
+        yield path
     for place, folders, _ in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
         if FOLDER in folders and _is_a_home_of_workers(Path(place)):

@@ -354,7 +354,7 @@ def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpSe
     for name, server in config.servers.items():
         defined = server or own.get(name) or trusted_server(name, workspace, home)
         if defined is None:
-            hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
+            hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name} -- COMMAND (or --url URL)")
             problem = f"toolsets.mcp.servers.{name}: there is no definition of it"
             raise WorkerError(config.where("servers", name), problem, hint=hint)
         for objection in policy.about_server(name, defined, config.where("servers", name)) if policy else ():

@@ -98,7 +98,11 @@ def find_skills(folders: Iterable[SkillFolder], store: TrustStore, warn: Warn) -
 
 def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[Skill]:
     untrusted: list[str] = []
-    for folder in sorted(path for path in around.path.iterdir() if os.path.lexists(path / FILE)):
+    for folder in sorted(around.path.iterdir()):
+        if not os.path.lexists(folder / FILE):
+            if folder.is_dir() and not folder.name.startswith((".", "__pycache__")):
+                warn(f"{visible(str(folder))}: it has no {FILE}, in these capital letters; this skill is left out")
+            continue
         if around.needs_trust and not store.holds_folder(folder):
             untrusted.append(folder.name)
             continue

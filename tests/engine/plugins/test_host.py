@@ -1,6 +1,6 @@
 """The plugin host, with real distributions on the path: found by name, imported late, and isolated when broken.
 
-Covers forge_cli.core.hookspecs.
+Covers forge_cli.core.hookspecs and forge_cli.engine.plugins.own_tools.
 """
 
 import sys
@@ -18,6 +18,7 @@ from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
 
 from ...distributions import write_distribution
+from ...rows import each_row
 
 WHERE = Mark("worker.yaml", 3, 3)
 TOOLSET = """
@@ -193,10 +194,14 @@ def test_an_unknown_toolset_suggests_the_nearest() -> None:
     assert caught.value.hint == "did you mean 'filesystem'?"
 
 
-def test_an_unknown_toolset_like_no_other_may_be_a_package() -> None:
+@each_row(
+    ("name", "hint"),
+    [("zeppelin", None), ("bash", None), ("read_file", "read_file is a tool of the toolset 'filesystem'")],
+)
+def test_an_unknown_toolset_is_a_tool_or_nothing_that_can_be_installed(name: str, hint: str | None) -> None:
     with pytest.raises(WorkerError) as caught:
-        PluginHost().toolset("zeppelin", WHERE)
-    assert caught.value.hint == "if it is a package: forge plugins install forge-tools-zeppelin"
+        PluginHost().toolset(name, WHERE)
+    assert caught.value.hint == hint
 
 
 MODEL = """

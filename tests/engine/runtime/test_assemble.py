@@ -183,6 +183,10 @@ def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, 
             "FILE:4:13: toolsets.filesystem.prefix: 'f s_read_file' is not a name for a tool: "
             "use 1 to 64 letters, digits, '_' and '-'",
         ),
+        (
+            "filesystem: {tools: [read_file, read_file]}",
+            "FILE:3:16: toolsets.filesystem.tools: 'read_file' is listed twice; keep one",
+        ),
         ("filesytem: {}", "FILE:3:3: toolsets.filesytem: no such toolset; installed are "),
         ("filesystem: {zones: []}", "FILE:3:16: toolsets.filesystem: unknown key 'zones'; "),
         ("box: {greting: x}", "FILE:3:9: toolsets.box: unknown key 'greting'; did you mean 'greeting'?"),
@@ -231,6 +235,7 @@ def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
     ("entries", "problem"),
     [
         ("lok: ask", "FILE:6:29: toolsets.custom: it has no tool 'lok'; did you mean 'look'?"),
+        ("zeppelin: ask", "FILE:6:34: toolsets.custom: it has no tool 'zeppelin'; list it, or drop this"),
         (
             "careful: preApproved",
             "FILE:6:33: toolsets.custom: 'careful' itself is stricter than that; "

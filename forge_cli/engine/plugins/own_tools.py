@@ -1,0 +1,23 @@
+"""The tools that come with forge, by toolset: for those who name a tool where a toolset belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from forge_cli.core.text import did_you_mean
+
+OWN_TOOLS = {
+    "executables": "create_custom_tool run_custom_tool",
+    "filesystem": "read_file write_file edit_file list_files delete_file file_exists file_info list_dir grep_files "
+    "apply_patch",
+    "memory": "get_memory save_memory",
+    "plan": "update_plan",
+    "shell": "shell exec_command write_stdin",
+    "skills": "load_skill",
+}
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The toolset that somebody meant who wrote ``name``, in words; never a package made of what may be a typo."""
+    toolset = next((toolset for toolset, tools in OWN_TOOLS.items() if name in tools.split()), None)
+    return f"{name} is a tool of the toolset '{toolset}'" if toolset else did_you_mean(name, known, "") or None
