@@ -15,9 +15,13 @@ OWN_TOOLS = {
     "shell": "shell exec_command write_stdin",
     "skills": "load_skill",
 }
+PACKAGES = frozenset({"git", "llm", "web"})
+"""Toolsets of forge's own packages."""
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
     """The toolset that somebody meant who wrote ``name``, in words; never a package made of what may be a typo."""
+    if name in PACKAGES:
+        return f"install its package: forge plugins install forge-tools-{name}"
     toolset = next((toolset for toolset, tools in OWN_TOOLS.items() if name in tools.split()), None)
     return f"{name} is a tool of the toolset '{toolset}'" if toolset else did_you_mean(name, known, "") or None

@@ -194,6 +194,13 @@ def test_an_unknown_toolset_suggests_the_nearest() -> None:
     assert caught.value.hint == "did you mean 'filesystem'?"
 
 
+def test_a_toolset_of_a_package_of_forge_can_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-git")
+    with pytest.raises(WorkerError) as caught:
+        PluginHost().toolset("web", WHERE)
+    assert caught.value.hint == "install its package: forge plugins install forge-tools-web"
+
+
 @each_row(
     ("name", "hint"),
     [("zeppelin", None), ("bash", None), ("read_file", "read_file is a tool of the toolset 'filesystem'")],
