@@ -100,8 +100,8 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
     untrusted: list[str] = []
     for folder in sorted(around.path.iterdir()):
         if not os.path.lexists(folder / FILE):
-            if folder.is_dir() and not folder.name.startswith((".", "__pycache__")):
-                warn(f"{visible(str(folder))}: it has no {FILE}, in these capital letters; this skill is left out")
+            if other := next((each.name for each in folder.glob("*") if each.name.lower() == FILE.lower()), None):
+                warn(f"{visible(str(folder / other))}: it has to be called {FILE}; this skill is left out")
             continue
         if around.needs_trust and not store.holds_folder(folder):
             untrusted.append(folder.name)

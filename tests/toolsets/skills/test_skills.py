@@ -205,7 +205,7 @@ def test_what_is_no_skill_at_all(project: Project) -> None:
     worker(project)
     project.write("skills/plain/SKILL.md", "Just text.\n")
     project.write("skills/lower/skill.md", "---\nname: lower\ndescription: X.\n---\n")
-    project.write("skills/.git/config", "Nothing.\n")
+    project.write("skills/assets/readme.txt", "Nothing.\n")
     project.write("skills/notes.txt", "Nothing.\n")
     project.write("../secret.md", "---\nname: link\ndescription: X.\n---\nsecret\n")
     (project.folder / "skills" / "link").mkdir()
@@ -213,7 +213,7 @@ def test_what_is_no_skill_at_all(project: Project) -> None:
     seen = load(project, "link")
     assert [sentence.partition("/skills/")[2].partition(";")[0] for sentence in told(seen)] == [
         f"link/SKILL.md:1:1: it leads out of {project.folder}/skills",
-        "lower: it has no SKILL.md, in these capital letters",
+        "lower/skill.md: it has to be called SKILL.md",
         "plain/SKILL.md:1:1: no front matter here",
     ]
     assert "secret" not in texts(seen)[0]
