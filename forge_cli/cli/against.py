@@ -12,6 +12,7 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
+from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject, both_spellings
 from forge_cli.engine.gate.answer import VerdictAnswer
@@ -21,7 +22,6 @@ from forge_cli.inspection.past import CHANGES, Rejudged, rejudge
 from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
-from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.table import paint
 from forge_cli.ui.wrap import wrap_for
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from msgspec import Struct
+
 from forge_cli.core.errors import ToolError
 from forge_cli.core.wire import JsonObject
 
@@ -38,8 +40,7 @@ def executing(call_id: str) -> Iterator[None]:
         _CALL.reset(before)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delegation:
+class Delegation(Struct, frozen=True, kw_only=True):
     """A task for a child worker: its file, what it is to do, and its attachments."""
 
     worker: Path
@@ -48,8 +49,7 @@ class Delegation:
     attachments: tuple[Attachment, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallContext:
+class CallContext(Struct, frozen=True, kw_only=True):
     """The facts that a tool's own check may know of a call before anybody has consented to it."""
 
     call_id: str
@@ -77,7 +77,7 @@ AskPerson = Callable[[str, "JsonObject | type[BaseModel]"], Awaitable[JsonObject
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ToolContext:
     """The facts that a tool may know of the call it serves; a function gets them through a parameter of this type."""
 

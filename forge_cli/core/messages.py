@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
@@ -201,13 +200,12 @@ class ModelProvider(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelEnv:
+class ModelEnv(Struct, frozen=True, kw_only=True):
     """The surroundings that a model may know; a relative path in its name is looked for in ``folders``, in order."""
 
     folders: tuple[Path, ...]
     notify: Notify
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     """The user's config of this very model under ``models:``, in keys that hold for every provider."""
     settings: Any = None
     """The same in keys of the provider's own, read by the factory's ``Options``; None where it has none."""

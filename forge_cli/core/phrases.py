@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from typing import Any
+
 INTERRUPTED_CALL = '{"type": "interrupted"}'
 """The result of a call that was stopped, or not begun when the session was cut off."""
 UNCERTAIN_CALL = (
@@ -16,6 +20,8 @@ SKIPPED_AFTER_FAILURE = "not called: an earlier call failed, and that ends the w
 COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again in your next turn"
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
 EDITED_IN_EDITOR = "[{name} is attached as the editor has it; the file on disk differs, for it is not saved.]"
+MARK, MARKS = "[redacted:{name}]", re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
+"""The text in the place of a secret."""
 NO_ONE_TO_ANSWER = "no one is there to answer"
 COULD_NOT_ASK = "forge could not ask (not interactive)"
 
@@ -80,3 +86,18 @@ def command_of_user(command: str, result: str) -> str:
 def is_own(text: str) -> bool:
     """Whether forge itself wrote a message that the model reads as the user's."""
     return text in (RESUME_INTERRUPTED, RESUME_CUT_OFF) or text.startswith((ENVIRONMENT_CHANGED, _REPAIR))
+
+
+def has_mark(value: Any) -> bool:
+    """Whether this JSON data has the mark of a redacted secret."""
+    if isinstance(value, str):
+        return MARKS.search(value) is not None
+    if isinstance(value, dict):
+        return any(has_mark(key) or has_mark(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(has_mark, value))
+
+
+def added_mark(before: str, after: str) -> str | None:
+    """A mark that a text has more often than it had before, if any."""
+    added = Counter(MARKS.findall(after)) - Counter(MARKS.findall(before))
+    return next(iter(added), None)

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from forge_cli import files
 from forge_cli.core.bounds import is_of_forge
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
@@ -19,7 +20,6 @@ from forge_cli.engine.plugins.scan import package_places
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
-from forge_cli.files.organisation import why_not_used
 from forge_cli.files.settings import POLICY_VARIABLE, has_policy, import_timeout
 from forge_cli.files.sources import imported_beside
 from forge_cli.files.trust import with_children
@@ -110,7 +110,7 @@ def child_environment() -> dict[str, str]:
 def _policy() -> list[Path]:
     """The file that FORGE_POLICY names, if it is one of an organisation: the child has no means to tell."""
     named = os.environ.get(POLICY_VARIABLE)
-    return [Path(os.path.abspath(named))] if named and has_policy() and not why_not_used() else []
+    return [Path(os.path.abspath(named))] if named and has_policy() and not files.organisation.why_not_used() else []
 
 
 @cache
@@ -125,8 +125,8 @@ def _libraries() -> Iterator[Path]:
     """The folders of the interpreter, forge and all that can be imported; editable installs may lie anywhere."""
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
     yield Path(__file__).parent.parent
-    for plugin in PluginHost().plugins:
-        yield from map(Path, package_places(plugin.value.partition(":")[0].partition(".")[0]))
+    for package in {plugin.value.partition(":")[0].partition(".")[0] for plugin in PluginHost().plugins}:
+        yield from map(Path, package_places(package))
 
 
 def _files(worker: Worker | None, folder: Path | None) -> Iterator[Path]:

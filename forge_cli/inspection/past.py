@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from forge_cli.core.approval import GrantOffer, GrantRule
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.phrases import MARKS, has_mark
 from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import Outlook, VerdictAnswer, answer_of
@@ -21,7 +22,6 @@ from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import judging
 from forge_cli.record.calls import PastCall, PastVerdict, PastWork, past_work
-from forge_cli.sandbox.secrets import MARKS, has_mark
 
 Warn = Callable[[str], None]
 CHANGES = {

@@ -31,10 +31,9 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import CallResult, Message, StopReason
-from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL
+from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL, has_mark
 from forge_cli.core.trial import CommandTried
 from forge_cli.record.line import Line
-from forge_cli.sandbox.secrets import has_mark
 
 E = TypeVar("E", bound=Event)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop, heapreplace
@@ -19,12 +18,11 @@ from anyio import CancelScope, to_thread
 
 from forge_cli import files
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.phrases import MARK
 from forge_cli.files.home import forge_home
 from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, in_base64, only_escapes, plain_text
 
-MARK = "[redacted:{name}]"
 SHORTEST = 8
-MARKS = re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
 
 KEY_NAME = re.compile(
     r"(^|_)(API_?KEYS?|KEYS?|TOKENS?|SECRETS?|PASS|PASSPHRASE|CREDENTIALS?|CREDS|PAT|DSN)(_|$)"
@@ -270,18 +268,3 @@ def _first_end(values: Mapping[str, Sequence[str]], text: str, start: int, first
             if len(value) > len(text) - place and value.startswith(text[place:]):
                 return place
     return first
-
-
-def has_mark(value: Any) -> bool:
-    """Whether this JSON data has the mark of a redacted secret."""
-    if isinstance(value, str):
-        return MARKS.search(value) is not None
-    if isinstance(value, dict):
-        return any(has_mark(key) or has_mark(item) for key, item in value.items())
-    return isinstance(value, list) and any(map(has_mark, value))
-
-
-def added_mark(before: str, after: str) -> str | None:
-    """A mark that a text has more often than it had before, if any."""
-    added = Counter(MARKS.findall(after)) - Counter(MARKS.findall(before))
-    return next(iter(added), None)

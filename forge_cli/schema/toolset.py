@@ -65,7 +65,7 @@ PolicyConfig = Config
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ToolsetEnv:
     """The facts that a toolset may know of the worker it serves."""
 

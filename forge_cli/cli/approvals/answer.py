@@ -13,10 +13,10 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
+from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import visible
 from forge_cli.record.log import Log, find_session
 from forge_cli.record.pending import Waiting, answer_request
-from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.transcript.terminal import LOST
 
 app = new_app()

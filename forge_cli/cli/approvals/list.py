@@ -8,10 +8,10 @@ from typing import Any
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.core.phrases import has_mark
 from forge_cli.core.wire import both_spellings
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.pending import Waiting, waiting_requests
-from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.terminal import draw_request

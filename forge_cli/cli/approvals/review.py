@@ -13,13 +13,13 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.log import Log
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
-from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft

@@ -16,13 +16,13 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, Mark
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
+from forge_cli.core.phrases import MARKS, has_mark
 from forge_cli.core.text import cut, nearest
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.window import History
 from forge_cli.files.home import forge_home
 from forge_cli.record.calls import PastVerdict
-from forge_cli.sandbox.secrets import MARKS, has_mark
 
 DriftKind = Literal["tools", "request", "verdict", "result", "turns"]
 WIDTH = 100

@@ -13,6 +13,7 @@ from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.events import ToolStarted
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
+from forge_cli.core.phrases import has_mark
 from forge_cli.core.results import Diff, shown_files
 from forge_cli.engine.gate.steps import Judged
 from forge_cli.engine.replay.drift import (
@@ -27,7 +28,6 @@ from forge_cli.engine.replay.drift import (
 )
 from forge_cli.engine.replay.recording import RecordedCall, RecordedPart, RecordedTurn, Track
 from forge_cli.record.line import Line
-from forge_cli.sandbox.secrets import has_mark
 from forge_cli.sandbox.zones.zones import DEFAULT_ZONE
 
 FROM_THE_LOG = ("denied", "interrupted", "timeout")

@@ -34,7 +34,7 @@ from forge_cli.core.messages import (
     Usage,
     paced_request,
 )
-from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user, has_mark
 from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner
 from forge_cli.core.wire import error_text
@@ -43,7 +43,7 @@ from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.window import Ask, Context, History, Keep
-from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
+from forge_cli.sandbox.secrets import RedactedStream, Redactor
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard

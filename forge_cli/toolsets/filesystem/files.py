@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import DisplayHints
+from forge_cli.core.phrases import added_mark, has_mark
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, FileContent, ResultValue, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted, cut
@@ -25,7 +26,6 @@ from forge_cli.sandbox.files.held import READ_MAX, HeldFile
 from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.protected import is_secret
-from forge_cli.sandbox.secrets import added_mark, has_mark
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.patches.model import Change

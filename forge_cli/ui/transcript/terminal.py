@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 from rich.console import Console
 
+from forge_cli.core.phrases import has_mark
 from forge_cli.core.results import FileContent
 from forge_cli.core.text import counted, cut, local_time, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.record.log import random_end
 from forge_cli.record.pending import Waiting
-from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.calls import format_args
 from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import DrawnMarkdown
