@@ -84,9 +84,9 @@ def test_ten_thousand_events_come_in_pieces_and_leave_the_page_usable(site: Site
     page = site.open()
     page.evaluate(
         """() => {
-            window.most = 0;
+            window.pieces = [];
             const drawn = (changes) => changes.reduce((sum, each) => sum + each.addedNodes.length, 0);
-            new MutationObserver((changes) => { window.most = Math.max(window.most, drawn(changes)); })
+            new MutationObserver((changes) => { window.pieces.push(drawn(changes)); })
                 .observe(document.getElementById("log"), { childList: true, subtree: true });
         }"""
     )
@@ -94,7 +94,8 @@ def test_ten_thousand_events_come_in_pieces_and_leave_the_page_usable(site: Site
     expect(page.locator("#log[data-ready]")).to_be_attached(timeout=60_000)
     expect(page.locator(".entry").last).to_be_in_viewport()
     assert page.locator("#log .entry.call").count() == 1667
-    assert 0 < page.evaluate("window.most") < 2000
+    pieces = page.evaluate("window.pieces")
+    assert 0 < max(pieces) < sum(pieces) / 3
     page.keyboard.press("Control+Home")
     expect(page.locator(".entry").first).to_be_in_viewport()
 
