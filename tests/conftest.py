@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forget what they have imported
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
-from forge_cli.inspection.inspector import Inspector
+from forge_cli.inspection.loading_child import LoadingChild
 from forge_cli.testing import Project
 
 from .warm import CONFINED_LOOKS, Warm, know_distributions, warm_looks
@@ -68,7 +68,7 @@ def warm() -> Iterator[Warm]:
 
 @pytest.fixture(autouse=True)
 def _warm_looks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(Inspector, "_start", warm_looks(lambda: request.getfixturevalue("warm").python))
+    monkeypatch.setattr(LoadingChild, "__init__", warm_looks(lambda: request.getfixturevalue("warm").python))
 
 
 @pytest.fixture

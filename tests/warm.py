@@ -121,13 +121,12 @@ class LookingChildren:
 
 
 def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
-    """What stands in for ``Inspector._start``; ``find`` gives the program that starts at once."""
-    start = importlib.import_module("forge_cli.inspection.inspector").Inspector._start
+    """What stands in for the making of a ``LoadingChild``; ``find`` gives the program that starts at once."""
+    start = importlib.import_module("forge_cli.inspection.loading_child").LoadingChild.__init__
 
-    def started(inspector: Any, *given: Any) -> Any:
-        if CONFINED_LOOKS not in os.environ:
-            inspector._children = LookingChildren(inspector._children, str(find()))
-        return start(inspector, *given)
+    def started(child: Any, children: Any, *given: Any, **options: Any) -> None:
+        confined = CONFINED_LOOKS in os.environ
+        start(child, children if confined else LookingChildren(children, str(find())), *given, **options)
 
     return started
 
@@ -170,8 +169,8 @@ def serve(address: str, *modules: str) -> None:
     for found in pkgutil.walk_packages(package.__path__, "forge_cli."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    inspector = importlib.import_module("forge_cli.inspection.inspector").Inspector
-    inspector._start = warm_looks(lambda: Path(address).with_name("python"))
+    child = importlib.import_module("forge_cli.inspection.loading_child").LoadingChild
+    child.__init__ = warm_looks(lambda: Path(address).with_name("python"))
     _complete(importlib.import_module("pydantic").BaseModel)
     know_distributions()
     importlib.import_module("forge_cli.engine.plugins.scan").installed(Path(address).parent / "scanned" / "cache")

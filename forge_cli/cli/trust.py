@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -41,9 +40,6 @@ def trust(
     Each is trusted as it is now: read it first. If one changes, trust it again.
     """
     store, place = TrustStore(forge_home()), Path(os.path.abspath(path or "."))
-    with suppress(OSError):  # what cannot be looked at is told where it is read
-        if not (revoke or list_all or place.exists()):
-            raise UsageError(f"{place}: no such file or folder")
     if as_json and not list_all:
         raise UsageError("--json goes with --list", hint="forge trust --list --json")
     if as_json:

@@ -6,12 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from forge_cli.core.errors import ExitCode, ForgeError
+
 LONGEST_ERROR = 2000
 """Characters of what third-party code says at its import that are passed on."""
 
 Watch = Callable[[str], None]
 
 _watch: ContextVar[Watch | None] = ContextVar("third_party", default=None)
+
+
+class ThirdPartyError(ForgeError):
+    """Third-party code kept the child that looked at it from answering."""
+
+    exit_code = ExitCode.INVALID
 
 
 class NeedsThirdParty(BaseException):

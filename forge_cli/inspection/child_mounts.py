@@ -24,15 +24,13 @@ from forge_cli.files.settings import POLICY_VARIABLE, has_policy, import_timeout
 from forge_cli.files.sources import imported_beside
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.inspection.worker_zones import declared_zones, sandbox_section
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
-from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import declared_zones as zones_of_file
 from forge_cli.sandbox.zones.declared import open_zone
-from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
-from forge_cli.schema.config import parse_config
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
@@ -148,19 +146,6 @@ def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
             yield from imported_beside(worker.folder / module)
     with suppress(ForgeError):
         yield from (zone.path for zone in declared_zones(worker, workspace))
-
-
-def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
-    """The zones of a worker by itself, opened without making any; none where no default one can be."""
-    config = sandbox_section(worker)
-    with suppress(NoDefaultZone):  # reported where the worker is opened, if its toolsets need one
-        return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
-    return ()
-
-
-def sandbox_section(worker: Worker) -> SandboxConfig:
-    section = worker.section("sandbox")
-    return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
 
 
 def _modules(section: Any) -> Iterator[str]:

@@ -17,6 +17,7 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
+from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.left_out import why_missing
 from forge_cli.schema.typed_args import OptionValue, args_from
 
@@ -42,8 +43,6 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
     except BaseException as error:
         if not needs_third_party(error):
             raise
-    from forge_cli.inspection.inspector import Inspector
-
     async with Inspector(worker, workspace) as inspector:
         await inspector.in_child(open_gate, worker, str(workspace), user_text)
         yield partial(inspector.in_child, judge_in_child, worker)

@@ -8,12 +8,13 @@ import anyio
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.messages import ListedModel, ModelFactory
+from forge_cli.core.thirdparty import ThirdPartyError
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.files.keys import find_key
 from forge_cli.inspection.defaults import MODELS
-from forge_cli.inspection.inspector import Inspector, ThirdPartyError
+from forge_cli.inspection.inspector import Inspector
 
 ProviderRow = dict[str, Any]
 PATIENCE = 5.0

@@ -26,7 +26,7 @@ from forge_cli.files.places import place_in
 from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
-from forge_cli.inspection.child_mounts import declared_zones, sandbox_section
+from forge_cli.inspection.worker_zones import declared_zones, sandbox_section
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import IsolationLevel

@@ -34,9 +34,9 @@ from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
-from forge_cli.inspection.child_mounts import declared_zones
 from forge_cli.inspection.defaults import default_worker, model_of
 from forge_cli.inspection.model_names import model_names
+from forge_cli.inspection.worker_zones import declared_zones
 from forge_cli.process.signals import interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.process.streams import erase_live_lines

@@ -16,6 +16,7 @@ from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.source import SourceKind, ToolMode
+from forge_cli.core.thirdparty import ThirdPartyError
 from forge_cli.files.home import forge_home
 from forge_cli.inspection.tool_row import Row, rows_of_all
 from forge_cli.ui.table import Column, print_json, print_table
@@ -136,7 +137,7 @@ def _rows_of_worker(path: str) -> list[Row]:
 
 
 def _rows_of_plugin(plugin: Plugin) -> list[Row]:
-    from forge_cli.inspection.inspector import ThirdPartyError, inspect
+    from forge_cli.inspection.inspector import inspect
     from forge_cli.inspection.tool_rows import rows_of_plugin
     from forge_cli.process.signals import in_loop
 

@@ -16,9 +16,10 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
+from forge_cli.core.thirdparty import ThirdPartyError
 from forge_cli.files.home import forge_home
 from forge_cli.inspection.conformance import ConformanceCheck, lines_of_checks
-from forge_cli.inspection.inspector import ThirdPartyError, inspect
+from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.subjects import LOADS, check_target, is_known, worker_names
 from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.executables.manage import ExecutableManager

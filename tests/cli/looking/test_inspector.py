@@ -1,6 +1,7 @@
 """Looking at third-party code: what comes back, what it can see, and when no child is started.
 
-Covers forge_cli.inspection.gate, forge_cli.inspection.inspector.
+Covers forge_cli.inspection.gate, forge_cli.inspection.inspector,
+forge_cli.inspection.loading_child.
 """
 
 import json
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.inspection import child_mounts, inspector
+from forge_cli.inspection import child_mounts, loading_child
 from forge_cli.testing import Project
 
 TOOLS = '''
@@ -41,7 +42,7 @@ def worker(project: Project) -> Project:
 
 @pytest.fixture
 def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspector, "_START", "raise SystemExit('no child may be started here')")
+    monkeypatch.setattr(loading_child, "_START", "raise SystemExit('no child may be started here')")
 
 
 COMMANDS = [

@@ -1,0 +1,27 @@
+"""The zones of a worker that is only looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from forge_cli.core.zones import Zone
+from forge_cli.files.home import user_home
+from forge_cli.files.worker import Worker
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
+from forge_cli.schema.config import parse_config
+
+
+def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
+    """The zones of a worker by itself, opened without making any; none where no default one can be."""
+    config = sandbox_section(worker)
+    with suppress(NoDefaultZone):  # reported where the worker is opened, if its toolsets need one
+        return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
+    return ()
+
+
+def sandbox_section(worker: Worker) -> SandboxConfig:
+    section = worker.section("sandbox")
+    return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
