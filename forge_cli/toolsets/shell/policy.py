@@ -220,6 +220,10 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     def _reads(self, placed: Sequence[_Placed]) -> Iterator[str]:
         """Files outside the zones, and those of secrets below a folder, that the commands of a rule set would read."""
         roots = [os.path.realpath(path) for path in self._folders()]
+
+        def may_read(real: str) -> bool:
+            return _is_in_any(real, roots) and not self._holds_secrets(real)
+
         for operand in self._operands(placed):
             path = self.workspace / operand
             if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
@@ -232,7 +236,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             found = reads.find_secret(folders) if reads else None
             found = found or (links.find_way_out(folders) if links else None)
             for listing in _listings(simple):
-                found = found or listing.find_odd(folders, lambda real: _is_in_any(real, roots))
+                found = found or listing.find_odd(folders, may_read)
             if found:
                 yield f"it would read {found}"
 

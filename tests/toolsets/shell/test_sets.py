@@ -71,6 +71,7 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, t
     (tmp_path / "outside.txt").write_text("x")
     os.symlink(tmp_path / "outside.txt", repository.folder / "link.txt")
     os.symlink(tmp_path, repository.folder / "linked")
+    os.symlink(".env", repository.folder / "settings.txt")
     repository.write("config/.env.local", "KEY=1\n")
     inside = str(repository.folder / "README.md")
     found = verdicts(
@@ -93,9 +94,14 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, t
             "head linked/out*",
             'for f in linked/*; do cat "$f"; done',
             "find linked/ -name '*.txt' | xargs cat",
+            "cat settings.txt",
+            "cat settings.*",
+            "grep . ?ettings.txt",
+            "find . -name 'set*' | xargs cat",
+            "wc -l $(find . -name '*.txt')",
         ],
     )
-    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 13, found
+    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 18, found
     assert found["cat link.txt"][1] == "link.txt leads out of the zones"
     assert found["grep -R x config"][1] == "it would read .env.local, which may hold secrets"
 

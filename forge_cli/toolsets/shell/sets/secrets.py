@@ -62,15 +62,15 @@ class FilesBelow(Struct, frozen=True):
         found = self._first(places, _leads_out)
         return f"what is behind {found}" if found else None
 
-    def find_odd(self, places: Sequence[Path], is_inside: Callable[[str], bool]) -> str | None:
+    def find_odd(self, places: Sequence[Path], may_read: Callable[[str], bool]) -> str | None:
         """One that is not a plain name of a file that may be read."""
 
         roots = [place / root for place in places for root in self.roots]
-        if outside := next((root for root in roots if not is_inside(os.path.realpath(root))), None):
+        if outside := next((root for root in roots if not may_read(os.path.realpath(root))), None):
             return f"{outside.name}, which leads out of the zones"
 
         def is_odd(entry: os.DirEntry[str], _: str) -> bool:
-            leads_out = entry.is_symlink() and not is_inside(os.path.realpath(entry.path))
+            leads_out = entry.is_symlink() and not may_read(os.path.realpath(entry.path))
             return leads_out or is_secret(entry.name) or _ODD_NAME.fullmatch(entry.name) is not None
 
         return self._first(places, is_odd, folders=True)
