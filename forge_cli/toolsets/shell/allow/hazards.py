@@ -20,6 +20,8 @@ from forge_cli.toolsets.shell.programs.table import names, program, program_name
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOOLS_AT_MOST = 8
+_CHOOSES_FILES = re.compile(r"--(?:in|ex)clude(?:-dir)?=[^?\[]*")
+"""Options that stay what they are, and choose no more files, whatever names a star in them finds."""
 _SCRIPT_OPTIONS = re.compile(r"-[exuvfn]+|--(?:posix|norc|noprofile|restricted)")
 
 _TOKEN = re.compile(r"[!-~]+")
@@ -39,7 +41,8 @@ def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
     """The objection to pre-approving these words by a pattern of ``reach`` tokens, or None."""
     if words[0].glob:
         return "the name of the program is a glob"
-    if option := next((word.text for word in words if word.glob and word.text.startswith("-")), None):
+    options = (word.text for word in words if word.glob and word.text.startswith("-"))
+    if option := next((text for text in options if not _CHOOSES_FILES.fullmatch(text)), None):
         return f"{option} can become another option"
     argv = Argv([word.text for word in words], frozenset(place for place, word in enumerate(words) if word.glob))
     for _ in range(_TOOLS_AT_MOST):

@@ -104,6 +104,8 @@ _IN_DOUBLE_QUOTES = re.compile(r"[^\"\\$`]+")
 _CONTINUED = re.compile(r"(?:\\\n)+(?=[&|;<>()-])")
 """Backslash-newline after an operator, and a character that bash may join to it: ``&`` and ``>`` become ``&>``."""
 _BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?!(?:\\\n)*[<>])")
+_BRACES_EXPAND = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
+"""Bash may pair a brace with a comma far behind it: ``{b}c,d}`` is two words."""
 _DELIMITER = re.compile(r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)")
 _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*[$`]|\\\Z")
 
@@ -205,7 +207,7 @@ class Lexer:
     def _word(self) -> ShellWord:
         start = self.pos
         parts: list[str | Expanded] = [""]
-        bare, glob, leading = True, False, False
+        bare, glob, leading, braced = True, False, False, False
         while self.pos < len(self.text):
             if plain := _PLAIN.match(self.text, self.pos):
                 parts.append(plain[0])
@@ -217,10 +219,12 @@ class Lexer:
             bare = bare and (char not in "'\"\\" or self.text.startswith("\\\n", self.pos))
             glob = glob or char in "*?["
             leading = leading or (char in "*?[" and not any(parts))
+            braced = braced or char == "{"
             last = parts[-1]
             parts.extend(self._piece(char, last[-1:] if isinstance(last, str) else "$"))
-        self._refuse_brace_expansion(start)
         raw = self.text[start : self.pos]
+        if (braced or "$(" in raw) and _BRACES_EXPAND.search(raw):
+            raise UnreadableLine(BRACES, start)
         if any(isinstance(part, Expanded) for part in parts):
             if "\\\n" in raw:
                 raise UnreadableLine("an expansion continues behind a backslash", start)
@@ -325,12 +329,6 @@ class Lexer:
             raise UnreadableLine(BRACES, self.pos)
         self.pos = braced.end()
         return braced[0]
-
-    def _refuse_brace_expansion(self, start: int) -> None:
-        """Bash may pair a brace with a comma far behind it: ``{b}c,d}`` is two words."""
-        raw = self.text[start : self.pos]
-        if "{" in raw and ("," in raw or ".." in raw) and _BRACED.search(raw):
-            raise UnreadableLine(BRACES, start)
 
     def _open_heredoc(self, *, tabs: bool) -> None:
         self._skip_blanks()

@@ -48,7 +48,8 @@ _SED_COMMAND = re.compile(
     r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
     r")\s*(?:;|\n|\Z)"
 )
-_AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
+_AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|print.*>|@|\bclose\b|\bfflush\b|\\\n", re.DOTALL)
+"""Behind ``print`` an angle bracket may open a file; before it, it compares."""
 _CURL_COOKIE = re.compile(r"-[A-Za-z#0-9]*b|--cook?i?e?")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
 _LAUNCHER_VERSION = re.compile(r"-[23][.0-9]*(?:-\d+)?")

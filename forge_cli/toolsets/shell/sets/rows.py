@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -15,18 +14,18 @@ from msgspec import Struct
 
 from forge_cli.files.parsing import LOADER
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.programs.options import KnownOptions
 from forge_cli.toolsets.shell.sets.listings import is_revision, listed
 
 DATA = Path(__file__).with_name("data")
 SetName = Literal["reading", "testing", "linting"]
 ANY_PROGRAM = "*"
-_GIVES_SCRIPT = re.compile(r"-[A-Za-z]*[ef].*|--(?:regexp|expression|file|files|from-file)(?:=.*)?")
-"""With one of these options, no operand is a script."""
 _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")
 _FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
 """A letter that takes a file, behind other letters: ``-nf/x``."""
-_SCRIPT_VALUE = re.compile(r"-[A-Za-z]*e|--(?:regexp|expression)")
+_SEPARATOR = re.compile(r"-[dtFs]/")
+"""``cut -d/``: a character that parts fields."""
 
 
 class SetRow(Struct, frozen=True):
@@ -37,6 +36,9 @@ class SetRow(Struct, frozen=True):
     takes: Literal["", "names", "text"] = ""
     known: int = 0
     options: str = ""
+    flags: str = ""
+    values: str = ""
+    scripts: str = ""
     never: str = ""
     programs: str = ""
     refuses: str = ""
@@ -72,7 +74,10 @@ class SetRow(Struct, frozen=True):
             if not option and (self.operands == "none" or (self.operands == "format" and not text.startswith("+"))):
                 return f"with {text} it may do more"
         if self.operands in ("files", "script"):
-            outside = (text for text in self._paths(texts) if is_outside(text, readable))
+            paths = self._paths(texts)
+            if words[0].text == "git":
+                paths = (f"HEAD{text[1:]}" if text.startswith("@") else text for text in paths)
+            outside = (text for text in paths if is_outside(text, readable))
             if (found := next(outside, None)) is not None:
                 return f"{found} may lie outside the zones"
         return None
@@ -96,24 +101,46 @@ class SetRow(Struct, frozen=True):
     def _awaits_script(self, words: Sequence[ShellWord]) -> bool:
         """Would the next operand be a script?"""
         texts = [word.text for word in words]
-        if self.operands != "script" or any(map(_GIVES_SCRIPT.fullmatch, texts)):
+        if self.operands != "script":
             return False
-        values = pairwise(["", *texts])
-        return all(text.startswith("-") or (text.isdigit() and before.startswith("-")) for before, text in values)
+        places = self._scripts([*texts, ""])
+        return not places or len(texts) in places
+
+    def _scripts(self, texts: Sequence[str]) -> Sequence[int]:
+        """The places of the scripts among the words; none where an option is not known."""
+        known = KnownOptions(frozenset(self.flags.split()), dict.fromkeys(self.values.split()))
+        found: list[int] = []
+        operands: list[int] = []
+        at = 0
+        while at < len(texts) and texts[at] != "--":
+            taken: int | None = 1
+            if not texts[at].startswith("-") or texts[at] == "-":
+                operands.append(at)
+            elif self._gives_script(texts[at]):
+                found.append(at + 1)
+                taken = 2
+            else:
+                taken = known.taken(texts[at])
+            if taken is None:
+                return ()
+            at += taken
+        return found or [*operands, *range(at + 1, len(texts))][:1]
+
+    def _gives_script(self, option: str) -> bool:
+        """Is the next word a script, by this option or by the last one of a cluster?"""
+        scripts, flags = self.scripts.split(), self.flags.split()
+        return option in scripts or (f"-{option[-1]}" in scripts and all(f"-{each}" in flags for each in option[1:-1]))
 
     def _paths(self, texts: Sequence[str]) -> Iterator[str]:
         """The words, and parts of options, that may name files."""
-        scripts = self.operands == "script"
-        script = scripts and not any(map(_GIVES_SCRIPT.fullmatch, texts))
+        scripts = self._scripts(texts) if self.operands == "script" else ()
         behind = False
-        for before, text in pairwise(["", *texts]):
+        for at, text in enumerate(texts):
+            if at in scripts:
+                continue
             if text.startswith("-") and text != "-" and not behind:
                 behind = text == "--"
                 yield from _in_option(text)
-            elif scripts and _SCRIPT_VALUE.fullmatch(before):
-                continue
-            elif script:
-                script = text.isdigit() and before.startswith("-")
             else:
                 yield text
 
@@ -148,6 +175,8 @@ def _test_misfit(words: Sequence[ShellWord]) -> str | None:
 def _in_option(text: str) -> Iterator[str]:
     """``--file=/x`` and ``-f/x`` name files behind the option; ``-f /x`` does so in the next word."""
     name, equals, value = text.partition("=")
+    if _SEPARATOR.fullmatch(text):
+        return
     if cluster := _FILE_IN_CLUSTER.fullmatch(text):
         yield cluster[1]
     if equals:
