@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import cut, visible
-from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
+from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders, folder_hazard, links_beside, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
@@ -92,9 +92,11 @@ def judge_line(
 class LineJudge:
     """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match counts."""
 
-    def __init__(self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = ()) -> None:
-        """``readable`` are the real paths of zones, in which rule sets let files be read."""
-        self._default, self._readable = default, readable
+    def __init__(
+        self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = (), root: str = ""
+    ) -> None:
+        """``readable`` are the real paths of zones, in which rule sets let files be read; in ``root`` a line runs."""
+        self._default, self._readable, self._folders = default, readable, Folders(root=root)
         self._unsure = Approval.strictest(Approval.ASK, default)
         self._blocked_rules: list[Match] = []
         self._by_name: list[dict[str, list[Match]]] = []
@@ -142,7 +144,7 @@ class LineJudge:
         hit = search.hit() if self._blocked_rules else None
         if any_grammar and self._blocked_rules:
             hit = hit or search.bare_hit()
-        verdict = self._read(command, search, CommandPlace(writable, is_link=is_link), before)
+        verdict = self._read(command, search, CommandPlace(writable, self._folders, is_link), before)
         return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
 
     def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
@@ -249,7 +251,7 @@ class LineJudge:
         words = command.texts
         if row and row.operands in ("files", "script") and place.unsure in _LINKERS:
             why = why or f"{place.unsure} may have made links, so that it may read elsewhere"
-        why = why or (CD_LEAVES if place.leaves(words) else None)
+        why = why or (CD_LEAVES if place.leaves(command) else None)
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 
     def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:

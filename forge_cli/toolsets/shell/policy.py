@@ -25,7 +25,7 @@ from forge_cli.sandbox.protected import DOT_ENV, protected_among
 from forge_cli.schema.config import Config
 from forge_cli.schema.paths import PathUse
 from forge_cli.schema.toolset import ToolsetConfig
-from forge_cli.toolsets.shell.allow.folders import CommandPlace
+from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret
@@ -168,7 +168,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     @cached_property
     def _judge(self) -> LineJudge:
         lists = [RuleList(name, section.rules) for name, section in self._sections()]
-        return LineJudge(lists, self.worker.default, readable=[str(zone.path) for zone in self.sandbox.zones])
+        readable = [str(zone.path) for zone in self.sandbox.zones]
+        return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace))
 
     @property
     def try_first(self) -> TrySetting:
@@ -259,7 +260,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
     def _placed(self, command: str, moved: str) -> Iterator[_Placed]:
         """The commands of a plain line, with the folders in which each may run."""
-        place = CommandPlace(is_link=self._is_link).after_lines(read_line(moved))
+        place = CommandPlace(folders=Folders(root=str(self.workspace)), is_link=self._is_link)
+        place = place.after_lines(read_line(moved))
         for simple in read_line(command):
             yield simple, sorted(folder for folder in place.folders.possible if folder is not None)
             place = place.after(simple)

@@ -60,6 +60,15 @@ toolsets:
         ("git -C link status", "ask"),
         ("git -C scratch status", "ask"),
         ("git -C src status", "preApproved"),
+        ("cd {here} && ./run.sh", "preApproved"),
+        ("cd {here}/src && cat a.txt", "preApproved"),
+        ("cd src; cd {here}; ./run.sh", "preApproved"),
+        ("git -C {here} status", "preApproved"),
+        ("cd {here}/src && ./run.sh", "ask"),
+        ("cd {here}/link && cat a.txt", "ask"),
+        ("cd {here}/.. && cat a.txt", "ask"),
+        ("cd {here}x && cat a.txt", "ask"),
+        ("cd src -- && cat a.txt", "ask"),
     ],
 )
 def test_what_is_preapproved_in_another_folder(project: Project, command: str, approval: str) -> None:
@@ -68,7 +77,7 @@ def test_what_is_preapproved_in_another_folder(project: Project, command: str, a
         project.write(name, "text")
     for name, target in (("link", "src"), ("src/link", "deep"), ("away", "/")):
         (project.folder / name).symlink_to(target)
-    seen = project.run(calls(call("shell", command=command)), "done")
+    seen = project.run(calls(call("shell", command=command.replace("{here}", str(project.folder)))), "done")
     assert [event.verdict for event in seen.of(ApprovalDecided)] == [approval]
 
 

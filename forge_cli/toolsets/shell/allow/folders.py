@@ -28,6 +28,8 @@ class Folders(Struct, frozen=True):
     """The folders in which a command may run: several, because a ``cd`` can fail; None for one that is not known."""
 
     possible: frozenset[str | None] = frozenset({"."})
+    root: str = ""
+    """The absolute path of the working directory, where it is known."""
 
     @property
     def moved(self) -> bool:
@@ -35,10 +37,15 @@ class Folders(Struct, frozen=True):
 
     def joined(self, target: str | None) -> Folders:
         """The folders that ``target`` names in these; None for one outside the working directory."""
-        if not target or target.startswith(("/", "-", "~")) or len(self.possible) > _FOLDERS_AT_MOST:
-            return Folders(frozenset({None}))
-        paths = (folder and posixpath.normpath(f"{folder}/{target}") for folder in self.possible)
-        return Folders(frozenset(None if path is None or path.startswith("..") else path for path in paths))
+        from_here = self.possible
+        if target and self.root and f"{target}/".startswith(f"{self.root}/"):
+            from_here, target = frozenset({"."}), f".{target.removeprefix(self.root)}"
+        if not target or target.startswith(("/", "-", "~")) or len(from_here) > _FOLDERS_AT_MOST:
+            return replace(self, possible=frozenset({None}))
+        paths = (folder and posixpath.normpath(f"{folder}/{target}") for folder in from_here)
+        return replace(
+            self, possible=frozenset(None if path is None or path.startswith("..") else path for path in paths)
+        )
 
     def after(self, command: Simple, is_link: Callable[[str], bool] = no_links) -> Folders:
         """The folders in which the next command may run; a ``cd`` that surely runs does not fail in a real folder."""
@@ -46,12 +53,10 @@ class Folders(Struct, frozen=True):
         start, _ = innermost(words, len(words)) if "cd" in words else (0, None)
         if words[start : start + 1] != ["cd"]:
             return self
-        operands = [word for word in words[start + 1 :] if word != "--"]
-        known = len(operands) == 1 and not any(word.glob or word.unknown for word in command.words)
-        there = self.joined(operands[0] if known else None)
+        there = self.joined(_target(command, start))
         looked = is_link is not no_links and not any(folder is None or is_link(folder) for folder in there.possible)
         sure = command.sure and not command.background and not command.redirects and start == 0 and looked
-        return there if sure else Folders(self.possible | there.possible)
+        return there if sure else replace(self, possible=self.possible | there.possible)
 
 
 class CommandPlace(Struct, frozen=True):
@@ -80,11 +85,18 @@ class CommandPlace(Struct, frozen=True):
         unchanged = (folders, unsure, steady) == (self.folders, self.unsure, self.steady)
         return self if unchanged else replace(self, folders=folders, unsure=unsure, steady=steady)
 
-    def leaves(self, words: Sequence[str]) -> bool:
-        """May ``cd`` with these words, one of which goes up, lead out of the working directory?"""
-        start, _ = innermost(list(words), len(words))
-        target = "".join(word for word in words[start + 1 :] if word != "--")
-        return words[start] == "cd" and ".." in target.split("/") and None in self.folders.joined(target).possible
+    def leaves(self, command: Simple) -> bool:
+        """May the command be a ``cd`` that leads out of the working directory?"""
+        start, _ = innermost(command.texts, len(command.texts))
+        return command.texts[start] == "cd" and None in self.folders.joined(_target(command, start)).possible
+
+
+def _target(command: Simple, start: int) -> str | None:
+    """The folder that a ``cd`` at the word ``start`` names, where that is known."""
+    operands = command.texts[start + 1 :]
+    operands = operands[1:] if operands[:1] == ["--"] else operands
+    known = len(operands) == 1 and not any(word.glob or word.unknown for word in command.words)
+    return operands[0] if known else None
 
 
 def _leaves_folders(command: Simple) -> bool:

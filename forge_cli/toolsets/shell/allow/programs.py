@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from forge_cli.toolsets.shell.allow.redirects import directory_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard
 from forge_cli.toolsets.shell.programs.options import known_options, options_of
 from forge_cli.toolsets.shell.programs.subcommands import runner_named, starts_commands, subcommand_hazard
@@ -113,10 +112,6 @@ def is_known(word: str) -> bool:
 
 def _git(argv: Argv) -> str | None:
     return git_hazard(argv.words, globs=bool(argv.globs))
-
-
-def _cd(argv: Argv) -> str | None:
-    return "cd may go anywhere" if argv.globs else directory_hazard(argv.words)
 
 
 def _python(argv: Argv) -> str | None:
@@ -262,7 +257,6 @@ CHECKS: dict[str, HazardCheck] = {
     "tar": _tar,
     "git": _git,
     "gh": _gh,
-    "cd": _cd,
     "curl": _curl,
 }
 """Checks that rows ask for by name, because data cannot express them."""

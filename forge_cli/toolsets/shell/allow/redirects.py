@@ -19,14 +19,6 @@ _PIECES = re.compile(r"[/=:,@]")
 _GLOB = re.compile(r"[*?\[]")
 
 
-def directory_hazard(words: Sequence[str]) -> str | None:
-    """Why ``cd`` with these words may leave the working directory, but for ``..``, which depends on where it runs."""
-    operands = words[2:] if words[1:2] == ["--"] else words[1:]
-    if len(operands) == 1 and operands[0] and not operands[0].startswith(("/", "-", "~")):
-        return None
-    return CD_LEAVES
-
-
 def redirect_hazard(
     redirect: Redirect, writable: Sequence[str], *, moved: bool, unsure: str | None = None
 ) -> str | None:
