@@ -123,6 +123,8 @@ class _Unwrapper:
         match name:
             case "find" | "gfind":
                 self._once("find", self._after, *FIND_ACTIONS)
+            case "fd" | "fdfind":
+                self._once("fd", self._after_options, name)
             case "git":
                 self._once("git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start)))
             case "make" | "gmake" | "bmake":
@@ -195,6 +197,10 @@ class _Unwrapper:
 
     def _after(self, *marks: str) -> None:
         self._todo.extend(pos + 1 for pos, word in enumerate(self._words) if word in marks)
+
+    def _after_options(self, name: str) -> None:
+        starts = options_of(name).starts
+        self._todo.extend(pos + 1 for pos, word in enumerate(self._words) if starts.has(word))
 
     def _wrapper(self, start: int, name: str, wrapper: Wrapper) -> None:
         if name == "env":
