@@ -121,7 +121,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             details=_details(found),
             parts=parts,
             risk="low" if self._only_reads(found.parts) and not writes else None,
-            grants=self._grants(files, found),
+            grants=self._grants(files, found, placed),
             unruled=self._is_unruled(command, found),
         )
         if found.approval is not Approval.PRE_APPROVED:
@@ -284,13 +284,23 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         inside = os.path.realpath(self.workspace) + os.sep
         return names_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
 
-    def _grants(self, files: Iterable[PathUse], found: LineVerdict) -> Needs:
+    def _grants(self, files: Iterable[PathUse], found: LineVerdict, placed: Iterable[_Placed]) -> Needs:
         """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""
         if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
+            return ()
+        if any(map(self._always_asks, self._operands(placed))):
             return ()
         if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in files):
             return ()
         return [[_pattern_rule(pattern)] for pattern in found.grantable]
+
+    def _always_asks(self, path: str) -> bool:
+        """Whether more than its zone asks before a file is written: it is protected, or one of the worker's own."""
+        try:
+            verdict = self.sandbox.judge(path, Access.WRITE)
+        except ToolError:
+            return False
+        return verdict.approval is Approval.ASK and not verdict.grants
 
     def _zone_verdict(self, file: PathUse) -> Verdict:
         """A relative target stays one: a real path could begin like that of another zone."""

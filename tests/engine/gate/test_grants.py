@@ -268,6 +268,14 @@ def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
     assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 4
 
 
+def test_a_command_that_names_the_files_of_the_worker_asks(coder: Project) -> None:
+    (coder.folder / "worker.yaml").rename(coder.folder / "mine.yaml")
+    (coder.folder / "linked").symlink_to("mine.yaml")
+    made = [shell("ls a.txt"), shell("ls mine.yaml"), shell("ls ./linked"), shell("ls .git/../mine.yaml")]
+    seen = run(coder, *made, choose=[1, None, None, None], worker="mine.yaml")
+    assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 3
+
+
 def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None:
     coder.write("other/b.txt", "")
     elsewhere = call("exec_command", command="ls -l", workdir="/other")

@@ -51,6 +51,8 @@ OFFERED = {
     "ls > scratch/out": ("ls",),
     "python3 -m unittest -v": ("python3 -m unittest",),
     "python x.py --all": ("python x.py",),
+    "python -W error x.py --all": ("python -W error x.py",),
+    "python -W error -m pytest -q": ("python -W error -m pytest",),
     "uv run pytest -x": ("uv run pytest",),
     "node x.js": ("node x.js",),
     "if true; then ls; fi": ("true", "ls"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import Argv, program_hazard
@@ -130,9 +131,12 @@ def _own_words(words: Sequence[str]) -> int:
     if known:
         return known.end(words)
     if not found.kind.isdisjoint({"shell", "runs_file"}):
-        operand = next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
-        module = "modules" in found.kind and rest[operand - 2 : operand - 1] == ["-m"]
-        return operand + (_own_words(rest[operand - 1 :]) if module else 0)
+        for operand, (before, word) in enumerate(pairwise(words), 1):
+            if "modules" in found.kind and before == "-m":
+                return operand + _own_words(rest[operand - 1 :])
+            if not before.startswith("-") and not word.startswith("-"):  # behind an option it may be its value
+                return operand
+        return len(rest)
     return 0 if found.rows else _subcommands(rest, ("*",))
 
 
