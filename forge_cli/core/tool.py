@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from forge_cli.core.trial import CommandTried
 
 Args = dict[str, Any]
-OwnVerdict = bool | Approval | Verdict
+OwnVerdict = bool | str | Approval | Verdict
 NeedsApproval = (
     OwnVerdict
     | Callable[[Args], OwnVerdict | Awaitable[OwnVerdict]]

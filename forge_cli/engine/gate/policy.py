@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from forge_cli.core.approval import PRE_APPROVED, Approval, GrantRule, Needs, Verdict
 from forge_cli.core.errors import Mark
 from forge_cli.core.tool import RefusesOnly
+from forge_cli.schema.tool_fields import approval_named
 
 if TYPE_CHECKING:
     from forge_cli.schema.tool import Tool
@@ -121,6 +122,8 @@ def as_verdict(said: Any) -> Verdict:
             return said
         case Approval():
             return Verdict(said, f"the tool says {said.value}")
+        case str() if named := approval_named(said):
+            return as_verdict(named)
         case True:
             return Verdict(Approval.ASK, "the tool wants this call approved")
         case False:

@@ -87,9 +87,13 @@ WORDS: dict[str, tuple[NeedsApproval, Verdict | None]] = {
     "gives ask": (giving(ASK), ASK_SAID),
     "gives blocked": (giving(BLOCKED), BLOCKED_SAID),
     "gives a verdict": (giving(OWN_WORDS), OWN_WORDS),
+    "gives the name of preApproved": (giving("preApproved"), PRE_SAID),
+    "gives the name of ask": (giving("ask"), ASK_SAID),
+    "gives the name of blocked": (giving("blocked"), BLOCKED_SAID),
     "gives False later": (later(False), NO_APPROVAL),
     "gives True later": (later(True), WANTED),
     "gives blocked later": (later(BLOCKED), BLOCKED_SAID),
+    "gives the name of blocked later": (later("blocked"), BLOCKED_SAID),
     "gives a verdict later": (later(OWN_WORDS), OWN_WORDS),
     "raises": (raising(KeyError("force")), failed("KeyError: 'force'")),
     "raises later": (raising_later(ValueError("boom")), failed("ValueError: boom")),
@@ -99,7 +103,7 @@ WORDS: dict[str, tuple[NeedsApproval, Verdict | None]] = {
     "gives None later": (later(None), nonsense("None")),
     "gives 0": (giving(0), nonsense("0")),
     "gives 1": (giving(1), nonsense("1")),
-    "gives text": (giving("preApproved"), nonsense("'preApproved'")),
+    "gives text": (giving("maybe"), nonsense("'maybe'")),
     "gives a list": (giving([]), nonsense("[]")),
 }
 
