@@ -19,7 +19,7 @@ from forge_cli.core.notify import NOT_THERE, Notify
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.files.mcp import McpServer
 from forge_cli.toolsets.mcp.offer import ServerOffer, ServerTool
-from forge_cli.toolsets.mcp.transports import noticing
+from forge_cli.toolsets.mcp.transports import mended, noticing
 
 if TYPE_CHECKING:
     import mcp_types
@@ -329,7 +329,7 @@ class Connection:
             self._log(f"{params.level}: {_one_line(str(params.data))}")
 
         client = Client(
-            self._transport(),
+            mended(self._transport(), lambda: client.protocol_version),
             list_roots_callback=list_roots,
             sampling_callback=self._untimed(self._sample),
             elicitation_callback=self._untimed(self._elicit),

@@ -31,6 +31,7 @@ from forge_cli.files.trust import TrustStore
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetEnv
+from forge_cli.toolsets.mcp.transports import MALFORMED
 
 if TYPE_CHECKING:
     import mcp_types
@@ -53,6 +54,8 @@ class ServerTool(Struct, frozen=True):
     open_world: bool = False
     definition: str = ""
     """The hash of all that the server says of it but its name, annotations included; for a lock."""
+    malformed: str = ""
+    """Why it is not a tool at all."""
 
     @classmethod
     def of(cls, tool: mcp_types.Tool, identity: str) -> ServerTool:
@@ -66,6 +69,7 @@ class ServerTool(Struct, frozen=True):
             hints is not None and hints.read_only_hint is True,
             hints is not None and hints.open_world_hint is True,
             hash_of(tool.model_dump(mode="json", by_alias=True, exclude={"name", "meta"}, exclude_none=True)),
+            str((tool.meta or {}).get(MALFORMED, "")),
         )
 
 
@@ -200,6 +204,8 @@ def offered_tool(
     believe_hints: bool = False,
 ) -> Tool:
     """A tool of a server; ``Quarantined`` where what it says of itself could not be judged."""
+    if tool.malformed:
+        raise Quarantined(f"it is not valid: {visible(cut(tool.malformed, 300, 'end'))}")
     description = (tool.description or tool.name).strip()
     if visible(description, keep="\n\t") != description:
         raise Quarantined("its description has invisible or control characters")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import ObjectSendStream
 from msgspec import Struct
+from pydantic import ValidationError
 
 from forge_cli.core.errors import ToolError
 from forge_cli.files.mcp import McpServer
@@ -19,10 +20,12 @@ from forge_cli.sandbox.processes.child import Child
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp.client._transport import TransportStreams
+    from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
 
 UNAUTHORIZED = 401
+MALFORMED = "forge/malformed"
+"""The problem of a tool, among its ``_meta``."""
 _ON_SENT: ContextVar[Callable[[], None] | None] = ContextVar("on_sent", default=None)
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
@@ -159,12 +162,65 @@ async def child_transport(start: Callable[[], Child], told: ServerStreams) -> As
         try:
             yield incoming, outgoing
         finally:
+            tasks.cancel_scope.cancel()  # an end that comes now is not the server's own
             with anyio.CancelScope(shield=True):
                 await _stop(child)
                 told.stderr(child.stderr.take())
                 for stream in (incoming, outgoing):
                     await stream.aclose()
-            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def mended(
+    transport: AbstractAsyncContextManager[TransportStreams], version: Callable[[], str]
+) -> AsyncIterator[TransportStreams]:
+    """The streams of a transport; a tool for which the SDK would refuse the whole list says what is wrong with it."""
+    async with transport as (incoming, outgoing):
+        yield _Incoming(incoming, version), outgoing
+
+
+class _Incoming:
+    """The messages of a server that speaks a version of the protocol, with its lists of tools mended."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], version: Callable[[], str]) -> None:
+        self._inner = inner
+        self._version = version
+
+    async def receive(self) -> SessionMessage | Exception:
+        return self._mend(await self._inner.receive())
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._mend(await self._inner.__anext__())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+    def _mend(self, arrived: SessionMessage | Exception) -> SessionMessage | Exception:
+        result = getattr(getattr(arrived, "message", None), "result", None)
+        if isinstance(result, dict) and isinstance(result.get("tools"), list):
+            result["tools"] = [self._told(tool, result) for tool in result["tools"]]
+        return arrived
+
+    def _told(self, tool: Any, result: Mapping[str, Any]) -> Any:
+        from mcp_types.methods import validate_server_result
+
+        try:
+            validate_server_result("tools/list", self._version(), {**result, "tools": [tool]})
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            name = tool.get("name") if isinstance(tool, dict) else None
+            problem = f"{'.'.join(map(str, wrong['loc'][2:])) or 'the tool'}: {wrong['msg']}"
+            return {"name": str(name or "?"), "inputSchema": {"type": "object"}, "_meta": {MALFORMED: problem}}
+        return tool
 
 
 class _Outgoing:

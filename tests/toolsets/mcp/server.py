@@ -43,6 +43,9 @@ def tools() -> list[dict]:
             return [TOOL, TOOL]
         case "unsound":
             return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
+        case "malformed":
+            bad = [{"type": "objct"}, {}, True, None]
+            return [TOOL, *({**TOOL, "name": f"bad{at}", "inputSchema": each} for at, each in enumerate(bad)), "what"]
         case "many" | "hundreds":
             return [{**TOOL, "name": f"tool {number}"} for number in range(2000 if MODE == "many" else 300)]
         case "described":
@@ -70,6 +73,15 @@ def send(message: dict) -> None:
 
 def answer(request: dict) -> None:
     match request["method"]:
+        case "initialize" if MODE == "refuses":
+            send({"id": request["id"], "error": {"code": -32600, "message": "no licence"}})
+        case "initialize" if MODE == "newer":
+            found = {
+                "protocolVersion": "2199-01-01",
+                "capabilities": {},
+                "serverInfo": {"name": "test", "version": "1"},
+            }
+            send({"id": request["id"], "result": found})
         case "initialize":
             found = {
                 "protocolVersion": "2025-11-25",

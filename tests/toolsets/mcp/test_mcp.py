@@ -109,11 +109,13 @@ def test_calls_that_fail(project: Project, mode: str, more: str, status: str, se
     assert sentence in (seen.outcomes[0].error or "")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("mode", "more", "sentence"),
     [
         ("absent", "", "no such database"),
+        ("refuses", "", "is not there: no licence"),
+        ("newer", "", "is not there: Unsupported protocol version from the server: 2199-01-01"),
         ("mute", ", connect_timeout: 1", "it did not answer within 1 s"),
         ("listless", ", connect_timeout: 1", "it did not answer within 1 s"),
     ],
@@ -156,10 +158,13 @@ def test_what_is_not_a_message_is_told_once(project: Project) -> None:
     ]
 
 
-@pytest.mark.parametrize(("mode", "left_out"), [("invisible", "hidden"), ("unsound", "bad")])
+@pytest.mark.parametrize(
+    ("mode", "left_out"),
+    [("invisible", "hidden"), ("unsound", "bad"), *(("malformed", f"bad{at}") for at in range(2)), ("malformed", "?")],
+)
 def test_a_bad_tool_is_left_out_by_name_and_the_others_work(project: Project, mode: str, left_out: str) -> None:
     worker(project, mode)
-    seen = run(project, "s__echo", f"s__{left_out}")
+    seen = run(project, "s__echo", f"s__{left_out.replace('?', '_')}")
     assert seen.statuses == ["success", "not_found"]
     assert any(f"the tool {left_out} of the MCP server s is left out" in said for said in told(seen))
 
