@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -205,9 +204,16 @@ def as_result(value: Any) -> ResultValue:
             return Json(jsonable(value))
 
 
-def is_misfit(result: ResultValue) -> bool:
-    """Does it name a well-known kind without having what that kind needs?"""
-    return isinstance(result, Json) and isinstance(result.data, Mapping) and is_well_known_kind(result.data.get("kind"))
+def is_misfit(returned: Any, result: ResultValue) -> bool:
+    """Was it returned as a well-known kind without having what that kind needs, so that the result is JSON?"""
+    match returned:
+        case Json() | {"kind": "json", "data": _}:
+            return False
+        case {"kind": kind}:
+            claimed = is_well_known_kind(kind)
+        case _:
+            claimed = isinstance(returned, ResultValue)
+    return claimed and isinstance(result, Json)
 
 
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:

@@ -240,6 +240,8 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
             Text("# hi", DisplayHints("markdown")),
         ),
         ({"kind": "json", "data": (1, 2)}, Json([1, 2])),
+        ({"kind": "json", "data": {"kind": "text"}}, Json({"kind": "text"})),
+        (Json({"kind": "diff"}), Json({"kind": "diff"})),
         ({"kind": "diff", "path": "/a", "original": None, "modified": "y"}, Diff.of("/a", None, "y")),
         ({"kind": "diff", "path": "/a", "modified": "y"}, Diff.of("/a", None, "y")),
         ({"kind": "file_content", "path": "/a", "content": "é", "size": 99}, FileContent("/a", "é", 2)),
@@ -248,7 +250,7 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
 )
 def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: ResultValue) -> None:
     assert as_result(said) == result
-    assert not is_misfit(as_result(said))
+    assert not is_misfit(said, as_result(said))
 
 
 @each_row(
@@ -263,7 +265,7 @@ def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: Result
 )
 def test_one_that_lacks_what_its_kind_needs_is_json(said: Any) -> None:
     assert as_result(said) == Json(said)
-    assert is_misfit(as_result(said))
+    assert is_misfit(said, as_result(said))
 
 
 HUGE = "x" * (2 * VALUE_LIMIT)

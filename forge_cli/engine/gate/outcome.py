@@ -74,7 +74,7 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
         value = bounded(as_result(returned))
     except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
         return ToolOutcome.failed(call, "error", error_text(error))
-    if is_misfit(value):
+    if is_misfit(returned, value):
         warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
     if is_inspecting() and (part := gate.debugging.find_unwritable(returned)):
         warn(f"its result has {part} in it, which JSON cannot carry")

@@ -18,14 +18,7 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ToolResult
 from forge_cli.core.processes import Finished
-from forge_cli.core.results import (
-    OUTPUT_LIMIT,
-    Custom,
-    ResultValue,
-    Text,
-    as_result,
-    is_well_known_kind,
-)
+from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text, as_result, is_misfit, is_well_known_kind
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args
@@ -51,8 +44,11 @@ def failed(done: Finished) -> bool:
     return done.timed_out or done.exit_code != 0
 
 
-def own_result(stdout: str) -> ResultValue | None:
-    """The result that a program describes in its last line; what it said before is read with a text or a custom one."""
+def own_result(stdout: str) -> Any:
+    """The result that a program describes in its last line, or the mapping that should be one; else None.
+
+    What it said before is read with a text or a custom one.
+    """
     before, _, last = stdout.rstrip("\n").rpartition("\n")
     if not last.startswith("{"):
         return None
@@ -69,9 +65,11 @@ def own_result(stdout: str) -> ResultValue | None:
             return value
 
 
-def _read_result(said: Any) -> ResultValue | None:
+def _read_result(said: Any) -> Any:
     """A well-known kind, or one of the program's own with ``data``; anything else is only what it said."""
     value = as_result(said)
+    if is_misfit(said, value):
+        return said
     own = isinstance(value, Custom) and value.kind != KIND
     return value if own or is_well_known_kind(said.get("kind")) else None
 
@@ -85,7 +83,7 @@ class ProgramRun(Struct, frozen=True):
     hint: str | None = None
     """The likely mistake, where it failed."""
 
-    def result(self) -> ResultValue:
+    def result(self) -> Any:
         """The result for the model; one that failed is an error with the same result in it."""
         state = outcome.describe_end(self.done, self.seconds)
         hinted = f"{state} (hint: {self.hint})" if self.hint else state

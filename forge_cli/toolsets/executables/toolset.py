@@ -19,7 +19,7 @@ from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.processes import Finished
-from forge_cli.core.results import ResultValue, Text
+from forge_cli.core.results import Text
 from forge_cli.core.source import Source
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview
@@ -212,10 +212,10 @@ class ExecutablesToolset(Toolset):
             source=Source("executable", str(program.folder)),
         )
 
-    async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
+    async def _call(self, program: Program, args: Args, context: ToolContext) -> Any:
         return self._result(await self._runner.run(await self._current(program), args, context))
 
-    def _result(self, run: ProgramRun) -> ResultValue:
+    def _result(self, run: ProgramRun) -> Any:
         if self._ended is not None:
             self._ended.append(run.done)
         return run.result()
@@ -266,7 +266,7 @@ class ExecutablesToolset(Toolset):
         program, tool = self._known[name]
         return program, tool.schema.validate(given)
 
-    async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
+    async def _execute_run(self, args: Args, context: ToolContext) -> Any:
         program, given = self._target_program(args)
         timeout = args.get("timeout")
         return self._result(await self._runner.run(await self._current(program), given, context, timeout=timeout))

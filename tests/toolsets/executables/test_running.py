@@ -155,10 +155,13 @@ def test_a_program_reads_its_own_folder_and_cannot_change_it(worker: Project, wr
 def test_a_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:
     write_tool("rich", """echo thinking; echo '{"kind": "weather.now", "data": {"c": 21}, "summary": "Warm"}'""")
     write_tool("wrong", """echo '{"kind": "weather.now", "data": 1}'; exit 1""")
-    seen = worker.run(calls(call("rich"), call("wrong")), "done")
+    write_tool("unfit", """echo '{"kind": "text", "contents": "hi"}'""")
+    seen = worker.run(calls(call("rich"), call("wrong"), call("unfit")), "done")
     assert (value(seen, 0).kind, value(seen, 0).data, value(seen, 0).summary) == ("weather.now", {"c": 21}, "Warm")
     assert value(seen, 0).text() == 'thinking\nWarm\n{"c": 21}'
     assert value(seen, 1).kind == "executable.run"
+    assert seen.outcomes[2].value == Json({"kind": "text", "contents": "hi"})
+    assert "unfit: its result" in [said.partition(" names")[0] for said in warnings(seen)]
 
 
 @each_row(
