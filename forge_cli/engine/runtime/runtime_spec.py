@@ -70,8 +70,8 @@ class RuntimeOptions(TypedDict, total=False):
     interrupt_signal: InterruptSignal | None
     depth: int
     bus: EventBus | None
-    workspace: Path | None
-    on_ask: OnAsk
+    workspace: Path | str | None
+    on_ask: OnAsk | str
     limits: Limits | None
     output_schema: OutputSchema | Mapping[str, Any] | None
     session: OpenSession | None
@@ -108,6 +108,7 @@ class RuntimeSpec(Wiring):
             raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}")
         given = {each.name: getattr(wiring, each.name) for each in fields(Wiring)}
         given |= {name: value for name, value in options.items() if value is not None}
+        given |= {name: read(given[name]) for name, read in (("workspace", Path), ("on_ask", OnAsk)) if name in given}
         given["host"] = wiring.host.beside(worker)
         if session := options.get("session"):
             resume = session.resumed

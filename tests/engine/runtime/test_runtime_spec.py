@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.core.events import SessionStart
 from forge_cli.engine.runtime import runtime_spec
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.record.resume import Resumed, read_past
-from forge_cli.testing import Project, calls
+from forge_cli.testing import Project, call, calls
 
 NUMBER, TEXT = OutputSchema({"type": "number"}), OutputSchema({"type": "string"})
 
@@ -45,3 +46,12 @@ def test_nothing_that_a_runtime_is_made_of_imports_the_runtime() -> None:
     modules = Path(runtime_spec.__file__).parent.glob("*.py")
     own = "\nfrom forge_cli.engine.runtime.runtime import"
     assert [path.name for path in modules if own in path.read_text()] == []
+
+
+def test_names_and_paths_may_be_text(project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
+    asking = calls(call("save_memory", memory_id="a", content="b"))
+    seen = project.run(asking, "done", on_ask="fail", workspace=str(project.folder))
+    assert (seen.result.status, seen.of(SessionStart)[0].workspace) == ("denied", str(project.folder))
+    with pytest.raises(ValueError, match="'perhaps' is not a valid OnAsk"):
+        project.run("done", on_ask="perhaps")
