@@ -37,7 +37,10 @@ class Offering(Toolset):
         if isinstance(thing, Tool):
             return [thing]
         if is_toolset(thing):
-            return list(await (await self.open(thing(_no_settings(thing, name), self.env))).tools())
+            tools = list(await (await self.open(thing(_no_settings(thing, name), self.env))).tools())
+            if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
+                raise SchemaError(f"tools() of '{name}' gave {wrong!r}, which is not a Tool")
+            return tools
         if inspect.isroutine(thing):
             return [_from_function(thing, name, schema)]
         if isinstance(thing, dict):
@@ -113,6 +116,9 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
     required = [field.alias or key for key, field in cls.Config.model_fields.items() if field.is_required()]
     if required:
         raise SchemaError(f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here")
+    if any(getattr(cls, hook).__func__ is not getattr(Toolset, hook).__func__ for hook in ("zones", "zones_for")):
+        remedy = "give it one, by 'plugins' of the worker or a package"
+        raise SchemaError(f"'{name}' is a toolset that adds zones, which takes a section of its own; {remedy}")
     return cls.Config()
 
 

@@ -287,6 +287,8 @@ def tool(
     later = {key: options[key] for key in BY_NAME if key in options}
 
     def mark(function: Function) -> Function:
+        if isinstance(function, staticmethod | classmethod):
+            raise TypeError(f"@tool belongs below @{type(function).__name__}, next to the function")
         owner = str(options.get("name") or getattr(function, "__name__", "tool"))
         setattr(function, OPTIONS, {**read_fields(owner, now), **later})
         return function

@@ -433,6 +433,23 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "before Python 3.12, import it from typing_extensions",
             marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes either"),
         ),
+        (
+            "from forge_cli import Toolset, tool\n\n"
+            "class Own(Toolset):\n    @tool\n    @staticmethod\n    def f(): ...\n",
+            ["Own"],
+            "TOOLS:4:1: cannot be imported: TypeError: @tool belongs below @staticmethod, next to the function",
+        ),
+        (
+            "from forge_cli import Toolset\n\nclass Own(Toolset):\n    async def tools(self): return [7]\n",
+            ["Own"],
+            "WORKER:5:13: tools.py: tools() of 'Own' gave 7, which is not a Tool",
+        ),
+        (
+            "from forge_cli import Toolset\n\n"
+            "class Own(Toolset):\n    @classmethod\n    def zones(cls, home): return []\n",
+            ["Own"],
+            "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones, which takes a section of its own",
+        ),
         ("def f() -> int: return 1\n", ["f", "f"], "WORKER:5:5: toolsets.custom.tools: 'f' is listed twice; keep one"),
     ],
 )
