@@ -122,9 +122,10 @@ async def wait_within(seconds: float, what: str, function: Callable[..., Awaitab
     it is, where it may have to be blamed without its caller.
     """
     section, limit = begin(f"{what} of {of}" if of else what, seconds, grace=CANCEL_GRACE), asyncio.timeout(seconds)
+    before = count_cancellations()
     try:
         async with limit:
-            return await function(*args)
+            found = await function(*args)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -135,6 +136,21 @@ async def wait_within(seconds: float, what: str, function: Callable[..., Awaitab
         raise
     finally:
         end(section)
+    await check_cancelled(before)
+    return found
+
+
+def count_cancellations() -> int:
+    """The cancellations of this very task that are under way."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+async def check_cancelled(before: int) -> None:
+    """End this very task where third-party code has swallowed its cancellation, which were ``before`` it was called."""
+    if count_cancellations() > before:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # a cancel scope wants an error of its own
+        raise asyncio.CancelledError
 
 
 def is_own_exit(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -59,6 +60,18 @@ async def test_an_end_that_nobody_asked_for_is_an_error(error: BaseException) ->
     assert fault_text(caught.value).startswith(type(error).__name__)
     with pytest.raises(OwnExit, match=type(error).__name__):
         await wait_within(5, "it", fail_later)
+
+
+async def test_a_cancellation_that_is_swallowed_counts_all_the_same() -> None:
+    async def swallow() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await wait_within(5, "it", swallow)
+    with pytest.raises(TimeoutError), anyio.fail_after(0.01):
+        await wait_within(5, "it", swallow)
 
 
 def test_code_that_is_late_is_named_with_its_limit() -> None:

@@ -284,21 +284,23 @@ class WorkerTask(Struct, frozen=True):
 
     async def _carry_out(self, args: Args, context: ToolContext) -> ResultValue:
         call = self.find_call(context.call_id)
-        with context.interrupt.child() as signal:
+        asked, worker = self.opened.options, self.opened.worker
+        with (
+            context.interrupt.child() as signal,
+            asked.open(lambda sentence: None, worker=worker, task=args["task"]) as opened,
+        ):
+            context.report(f"session {opened.session.id}", None)
+            runtime = opened.make_runtime(
+                approval_callback=call.ask if call and call.can_ask else None,
+                on_event=lambda event: _tell(event, context),
+                interrupt_signal=signal,
+            )
 
             async def work() -> WorkerResult:
-                asked, worker = self.opened.options, self.opened.worker
-                with asked.open(lambda sentence: None, worker=worker, task=args["task"]) as opened:
-                    context.report(f"session {opened.session.id}", None)
-                    runtime = opened.make_runtime(
-                        approval_callback=call.ask if call and call.can_ask else None,
-                        on_event=lambda event: _tell(event, context),
-                        interrupt_signal=signal,
-                    )
-                    async with runtime:
-                        return await runtime.run(args["task"])
+                async with runtime:
+                    return await runtime.run(args["task"])
 
-            result = await run_to_end(work, signal)
+            result = await run_to_end(work, signal, runtime)
         answer = answer_or_raise(result)
         return Text(answer) if result.output is None else Json(result.output)
 

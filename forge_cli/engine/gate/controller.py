@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, GrantOffer, SessionMode
 from forge_cli.core.approval import fingerprint as fingerprint_of
+from forge_cli.core.bounds import check_cancelled, count_cancellations
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalRequired, GrantsEvent, ModeChanged, SessionGrant
 from forge_cli.core.interrupt import Parked
@@ -141,7 +142,9 @@ class ApprovalController:
     async def _ask(self, request: ApprovalRequest, *, parks: bool) -> ApprovalDecision:
         if self.callback is not None:
             self.bus.emit(ApprovalRequired(request))
+            before = count_cancellations()
             decision = await _ask_callback(self.callback, request)
+            await check_cancelled(before)
             self.bus.emit(ApprovalResponse(request.request_id, decision))
             return decision
         if self.bus.attended:

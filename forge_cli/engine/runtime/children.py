@@ -65,8 +65,11 @@ def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) 
         own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 
-async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) -> T:
-    """Do work that ends by its own means: who cancels it sets its signal, and waits for the end."""
+async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, runtime: WorkerRuntime) -> T:
+    """Do the work of a runtime, which ends by its own means: who cancels it sets its signal, and waits for the end.
+
+    One that is still being opened does not look at its signal, and is cancelled.
+    """
 
     async def contain() -> None:
         try:
@@ -82,6 +85,8 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) 
             with anyio.CancelScope(shield=cancelled is not None):
                 await asyncio.wait({task})
         except asyncio.CancelledError as error:
+            if not cancelled and not runtime.has_started:
+                task.cancel()
             cancelled = cancelled or error
             signal.interrupt("cancelled")
     if cancelled:
@@ -115,9 +120,23 @@ class Children:
         update = WorkerUpdate("started", spec.worker.name, call.id, within=spec.bus.delegation)
         bus.emit(replace(update, status="resumed") if begun else update)
 
-        async def work() -> WorkerResult:
+        async def work(child: WorkerRuntime) -> WorkerResult:
             """How the task ended; a worker that cannot even start has failed."""
-            replay = spec.replay.child(call, worker.name) if spec.replay else None
+            try:
+                async with child as runtime:
+                    result = await runtime.run("" if begun else said, task.attachments)
+            except ForgeError as error:
+                result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
+            except asyncio.CancelledError:
+                bus.emit(replace(update, status="interrupted"))
+                raise
+            self.results.append(result)
+            ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
+            bus.emit(ended)
+            return result
+
+        replay = spec.replay.child(call, worker.name) if spec.replay else None
+        with spec.interrupt_signal.child() as signal:
             child = self._make(
                 worker=worker,
                 approval_callback=spec.approval_callback,
@@ -129,18 +148,7 @@ class Children:
                 resume=Resumed(begun.past) if begun else None,
                 wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
             )
-            try:
-                async with child as runtime:
-                    result = await runtime.run("" if begun else said, task.attachments)
-            except ForgeError as error:
-                result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
-            self.results.append(result)
-            ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
-            bus.emit(ended)
-            return result
-
-        with spec.interrupt_signal.child() as signal:
-            return answer_or_raise(await run_to_end(work, signal))
+            return answer_or_raise(await run_to_end(lambda: work(child), signal, child))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
         """The child that was given this very task by this exact call, before the session was left."""

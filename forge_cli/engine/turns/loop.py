@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli import record
-from forge_cli.core.bounds import CALL_LIMIT, call_within
+from forge_cli.core.bounds import CALL_LIMIT, call_within, check_cancelled, count_cancellations
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
@@ -267,6 +267,7 @@ class Loop:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
         shown, told, joiner, renamed = RedactedStream(self.redactor), 0, TextJoiner(), False
+        before = count_cancellations()
         keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
         try:
             with self.interrupt.scope() as scope:
@@ -294,6 +295,7 @@ class Loop:
             if aloud:
                 self.bus.emit(Streaming(stream_id, "", done=True))
             raise
+        await check_cancelled(before)
         text += joiner.close()
         if aloud and self.bus.hears(Streaming):
             if rest := shown.add(text[told:]) + shown.close():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -22,6 +23,8 @@ OTHER_WAYS = "or take another model: -m openai:MODEL for any OpenAI-compatible s
 VERSION = "2026-10-21"
 """The value of ``anthropic-version``, as the SDK does."""
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
+_HEADER = re.compile(r"(?!(?:content-length|transfer-encoding)$)[\w!#$%&'*+.^`|~-]+", re.ASCII)
+"""The name of a header, but for those that say where a request ends."""
 _PATH = "/v1/messages"
 _STATUS_OF = {"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529}
 """The statuses that errors have which come in the middle of a stream, where the status was 200 long before."""
@@ -58,6 +61,7 @@ class Credentials:
             raise ModelError(f"{KEY} is not set, and {model} needs it", hint=f"{hint}, {OTHER_WAYS}")
         if not (key.value.isascii() and key.value.isprintable()) or " " in key.value:
             raise ModelError(f"{key.variable} holds characters that no key has", hint="copy it again, and nothing else")
+        _custom_headers()
         return cls(key.variable, key.value, _address(os.environ.get(ADDRESS, "").strip()), key.origin)
 
 
@@ -156,13 +160,22 @@ def messages_url(base: str) -> str:
 
 def _headers(access: Credentials) -> dict[str, str]:
     """As the SDK sends them, those that ANTHROPIC_CUSTOM_HEADERS adds line by line included."""
-    lines = [line.partition(":") for line in os.environ.get(CUSTOM_HEADERS, "").split("\n")]
     return {
         "accept": "application/json",
         "anthropic-version": VERSION,
         "authorization": f"Bearer {access.secret}",
-        **{name.strip().lower(): value.strip() for name, colon, value in lines if colon and name.strip()},
+        **_custom_headers(),
     }
+
+
+def _custom_headers() -> dict[str, str]:
+    """Those of the environment; one that no request can have would look like a server that breaks off."""
+    lines = [line.partition(":") for line in os.environ.get(CUSTOM_HEADERS, "").split("\n")]
+    found = {name.strip().lower(): value.strip() for name, colon, value in lines if colon and name.strip()}
+    for name, value in found.items():
+        if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+            raise ModelError(f"{CUSTOM_HEADERS} holds a line that is no header", hint="write each as Name: value")
+    return found
 
 
 def check_type(headers: Mapping[str, str], endpoint: Endpoint, expected: str = "text/event-stream") -> None:

@@ -109,6 +109,10 @@ class Connection:
         """Set as long as it is connected, with its tools listed."""
         self._wake = anyio.Event()
         self._closing = self._wanted = False
+        self._opening: asyncio.Timeout | None = None
+        """The time limit of a connection that is being made."""
+        self.ended = anyio.Event()
+        """Set once it is closed for good."""
 
     @property
     def connected(self) -> bool:
@@ -132,6 +136,13 @@ class Connection:
 
     async def own(self) -> None:
         """Connect, and connect again whenever the connection is lost or cannot be made, until it is closed."""
+        try:
+            await self._stay_connected()
+        finally:
+            self._settled.set()
+            self.ended.set()
+
+    async def _stay_connected(self) -> None:
         starts: deque[float] = deque(maxlen=STARTS)
         failed, lost = 0, False
         while not self._closing:
@@ -159,7 +170,6 @@ class Connection:
             self._wake = anyio.Event()
             with anyio.move_on_after(pause):
                 await self._wake.wait()
-        self._settled.set()
 
     async def _connect(self, *, again: bool) -> bool:
         """Connect, and stay so until the connection is lost or closed; returns whether it was connected at all."""
@@ -195,22 +205,29 @@ class Connection:
         """Offer what is known from before, in the place of connecting to it; ``otherwise`` is why it offers nothing."""
         self.offer, self.failure = offer or self.offer, None if offer else otherwise
         self._settled.set()
+        self.ended.set()
 
     def close(self) -> None:
         self._closing = True
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        """End the connection, or the attempt to make one, which a server that says nothing would hold for long."""
         self._wake.set()
+        if self._opening and not self._opening.expired():
+            self._opening.reschedule(anyio.current_time())
 
     def turn_off(self) -> None:
         """Close it, and leave it closed until it is to be connected to again."""
         self.off, self.failure = True, None
         self._drop()
-        self._wake.set()
+        self._disconnect()
 
     async def reconnect(self) -> None:
         """Connect to it again, whether or not it is connected, and wait for the result."""
         self.off, self._wanted, self._settled = False, True, anyio.Event()
         self._drop()
-        self._wake.set()
+        self._disconnect()
         await self._settled.wait()
 
     def lost(self, why: str) -> None:
@@ -341,7 +358,7 @@ class Connection:
         started = time.monotonic()
         try:
             # not a cancel scope: what is opened in one cannot stay open
-            async with asyncio.timeout(self.server.connect_timeout):
+            async with asyncio.timeout(self.server.connect_timeout) as self._opening:
                 await stack.enter_async_context(client)
                 self.connecting = time.monotonic() - started
                 await self._look(client)
@@ -358,6 +375,8 @@ class Connection:
         except Exception as error:
             place = f"{visible(self.server.url)}: " if self.server.url else ""
             raise self._fail(f"{place}{self.failure or first_line(error)}{self._quote()}") from None
+        finally:
+            self._opening = None
 
     def _fail(self, why: str) -> Unreachable:
         """Keep why it could not be opened: what closing it brings, such as the end of its process, is not a reason."""

@@ -144,7 +144,11 @@ class McpToolset(Toolset):
     ) -> None:
         for connection in self.connections:
             connection.close()
-        await self._tasks.__aexit__(None, None, None)
+        try:
+            for connection in self.connections:  # a group of anyio that is cancelled while it waits forgets that it was
+                await connection.ended.wait()
+        finally:
+            await self._tasks.__aexit__(None, None, None)
         await super().__aexit__(kind, error, trace)
 
     def _check_required(self) -> None:

@@ -1,17 +1,19 @@
 """Cancelling the task that awaits ``run`` always cancels: the log is closed as interrupted, and resumes."""
 
 import asyncio
+import json
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
 import pytest
 
-from forge_cli import Event, WorkerRuntime, load_worker
-from forge_cli.core.events import TurnStart
-from forge_cli.core.messages import Delta, ModelProvider, ModelRequest
+from forge_cli import ApprovalRequest, Event, WorkerRuntime, load_worker
+from forge_cli.core.events import SessionEnd, TurnStart
+from forge_cli.core.messages import Delta, ModelProvider, ModelRequest, TextDelta, TurnEnd, Usage
 from forge_cli.embedding import open_session
 from forge_cli.events import ToolStarted
 from forge_cli.record.log import read_session
@@ -34,19 +36,27 @@ async def shield() -> str:
     with anyio.CancelScope(shield=True):
         await anyio.sleep(0.1)
     return "done all the same"
+
+async def asking() -> str:
+    raise AssertionError("called after the work was cancelled")
 """
 WORKER = """
 name: w
 toolsets:
-  custom: {module: ./tools.py, tools: [hold, block, shield], approval: {default: preApproved}}
+  custom:
+    module: ./tools.py
+    tools: [hold, block, shield, asking]
+    approval: {default: preApproved, tools: {asking: ask}}
   shell: {default: preApproved}
-  workers: {allowed: [child], approval: {default: preApproved}}
+  workers: {allowed: [child, mute], approval: {default: preApproved}}
 """
 CHILD = """
 name: child
 model: script:child.script.yaml
 toolsets: {custom: {module: ./tools.py, tools: [hold], approval: {default: preApproved}}}
 """
+MUTE = "toolsets: {mcp: {servers: {m: {command: sh, args: [-c, cat > /dev/null]}}}}\n"
+"""A server that never says anything."""
 
 Work = Callable[[], Awaitable[Any]]
 
@@ -63,6 +73,23 @@ class Stuck:
     async def aclose(self) -> None: ...
 
 
+class Stubborn(Stuck):
+    """A model that takes its cancellation for the end of its answer."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+        yield TextDelta("all the same")
+        yield TurnEnd("end", Usage())
+
+
+async def allow(request: ApprovalRequest) -> bool:
+    """Take a cancellation for a yes."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(30)
+    return True
+
+
 def script(tool: str, **args: Any) -> ModelProvider:
     return scripted_model(calls(call(tool, **args)), "never")
 
@@ -73,7 +100,10 @@ WAITS: dict[str, tuple[Callable[[], ModelProvider], str | None]] = {
     "tool that shields itself": (lambda: script("shield"), "shield"),
     "child process": (lambda: script("shell", command="sleep 30"), "shell"),
     "child worker": (lambda: script("child", input="go"), "hold"),
+    "child worker that is being opened": (lambda: script("mute", input="go"), "mute"),
+    "callback that swallows it": (lambda: script("asking"), "asking"),
     "model": (Stuck, None),
+    "model that swallows it": (Stubborn, None),
 }
 """The model, and the tool at whose start the work is cancelled."""
 
@@ -142,7 +172,14 @@ async def cancel(
                 asyncio.get_running_loop().call_later(0.02, now.set)
 
     with open_session(worker, workspace=project.folder) as session:
-        runtime = WorkerRuntime(worker=worker, model=make(), session=session, on_event=hear, workspace=project.folder)
+        runtime = WorkerRuntime(
+            worker=worker,
+            model=make(),
+            session=session,
+            on_event=hear,
+            workspace=project.folder,
+            approval_callback=allow,
+        )
 
         async def work() -> None:
             async with AsyncExitStack() as stack:
@@ -163,6 +200,7 @@ def held(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.write("tools.py", TOOLS)
     project.write("worker.yaml", WORKER)
     project.write("child.yaml", CHILD)
+    project.write("mute.yaml", f"name: mute\n{MUTE}")
     project.write("child.script.yaml", "turns: [{calls: [{tool: hold}]}]\n")
     monkeypatch.chdir(project.folder)
     return project
@@ -197,3 +235,35 @@ async def resume(project: Project, session: str) -> tuple[str, str]:
         async with WorkerRuntime(worker=worker, model=model, session=opened, workspace=project.folder) as runtime:
             result = await runtime.run("")
     return result.status, result.response
+
+
+SERVER = "from mcp.server import MCPServer; MCPServer('m').run()"
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_server_does_not_hold_or_swallow_a_cancellation(held: Project, *, closing: bool) -> None:
+    """One that says nothing while it is connected to, and one that is being closed."""
+    server = json.dumps({"command": sys.executable, "args": ["-c", SERVER]})
+    toolsets = f"toolsets: {{mcp: {{servers: {{m: {server}}}}}}}\n" if closing else MUTE
+    held.write("worker.yaml", f"name: w\n{toolsets}")
+    now = asyncio.Event()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, SessionEnd):
+            asyncio.get_running_loop().call_soon(now.set)
+
+    async def work() -> None:
+        worker = load_worker(held.folder / "worker.yaml")
+        model = scripted_model("done")
+        async with WorkerRuntime(worker=worker, model=model, on_event=hear, workspace=held.folder) as runtime:
+            await runtime.run("go")
+
+    async def story() -> None:
+        if not closing:
+            asyncio.get_running_loop().call_later(0.5, now.set)
+        await by_task(work, now)
+
+    started = time.monotonic()
+    with held.environment():
+        asyncio.run(story())
+    assert closing or time.monotonic() - started < 10

@@ -240,8 +240,9 @@ def test_an_unusable_environment_is_named(api: Api, monkeypatch: pytest.MonkeyPa
     for name, values, sentence in (
         ("ANTHROPIC_API_KEY", ["sk-\nabcdefghijklmnop", "schlüssel", "a b"], "holds characters that no key has"),
         ("ANTHROPIC_BASE_URL", ["localhost:8080", "http://", "http://a:b:c", "http://[::1"], "is not an address"),
+        ("ANTHROPIC_CUSTOM_HEADERS", ["A B: c", "A: ü", "Ü: a", "A: b\rc", "Content-Length: 5"], "holds a line that"),
     ):
-        usable = os.environ[name]
+        usable = os.environ.get(name, "")
         for value in values:
             monkeypatch.setenv(name, value)
             with pytest.raises(ModelError) as caught:
