@@ -25,8 +25,7 @@ from forge_cli.record.state import cut_off_text
 from forge_cli.sandbox import files
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.open_worker import OpenWorker
-    from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.runtime.runtime_spec import OpenWorker
 
 
 MAX_DEPTH = 5
@@ -94,9 +93,10 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) 
 class Children:
     """The child workers of one runtime; ``results`` are those of its task so far."""
 
-    def __init__(self, make: type[WorkerRuntime], past: Past | None) -> None:
+    def __init__(self, run: Callable[..., Awaitable[WorkerResult]], past: Past | None) -> None:
+        """``run`` gives a task to a WorkerRuntime with these options."""
         self.results: list[WorkerResult] = []
-        self._make = make
+        self._run = run
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
 
     async def delegate(self, parent: OpenWorker, call: ToolCall, task: Delegation) -> str:
@@ -118,20 +118,20 @@ class Children:
         async def work() -> WorkerResult:
             """How the task ended; a worker that cannot even start has failed."""
             replay = spec.replay.child(call, worker.name) if spec.replay else None
-            child = self._make(
-                worker=worker,
-                approval_callback=spec.approval_callback,
-                interrupt_signal=signal,
-                depth=spec.depth + 1,
-                bus=bus,
-                workspace=parent.folder.workspace,
-                on_ask=spec.on_ask,
-                resume=Resumed(begun.past) if begun else None,
-                wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
-            )
             try:
-                async with child as runtime:
-                    result = await runtime.run("" if begun else said, task.attachments)
+                result = await self._run(
+                    "" if begun else said,
+                    task.attachments,
+                    worker=worker,
+                    approval_callback=spec.approval_callback,
+                    interrupt_signal=signal,
+                    depth=spec.depth + 1,
+                    bus=bus,
+                    workspace=parent.folder.workspace,
+                    on_ask=spec.on_ask,
+                    resume=Resumed(begun.past) if begun else None,
+                    wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
+                )
             except ForgeError as error:
                 result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
             self.results.append(result)

@@ -26,8 +26,7 @@ from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.going_back import GoingBack
-from forge_cli.engine.runtime.open_worker import OpenWorker
-from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
+from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
@@ -56,8 +55,6 @@ class SessionCommands:
         spec = session.opened.spec
         self._stamps = _stamps(spec.worker)
         self._titled = bool(spec.resume and spec.resume.title)
-        self.next_session: str | None = None
-        """The session that is to be opened when this one has ended."""
         self._going_back = GoingBack(session)
         self._commands: Mapping[str, Command] = {
             "add-dir": self._add_dir,
@@ -256,7 +253,7 @@ class SessionCommands:
             raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
         if seen.pid is not None:
             raise UsageError(f"the session {path.stem} is open in another forge (pid {seen.pid})")
-        self.next_session = path.stem
+        self._session.next_session = path.stem
         self._leave()
 
 
