@@ -6,13 +6,13 @@ import asyncio
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import anyio
 from acp import schema
 from anyio.abc import TaskGroup, TaskStatus
 
 from forge_cli.apps.acp.asking import EditorQuestions
+from forge_cli.apps.acp.channel import EditorClient
 from forge_cli.apps.acp.convert import COMMANDS, Update, UpdateWriter, commands_of, options_of
 from forge_cli.apps.acp.given import Servers, with_servers
 from forge_cli.cli.notices import innermost, warn
@@ -32,10 +32,10 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, StopReason
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.engine.runtime.conversation import Said
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.runtime_spec import Said
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
@@ -44,16 +44,13 @@ from forge_cli.record.places import SessionLost
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
 
-if TYPE_CHECKING:
-    from forge_cli.apps.acp.requests import EditorRequests
-
 CANCELLED = "cancelled in the editor"
 
 
 class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
-    def __init__(self, asked: RunOptions, client: EditorRequests, tasks: TaskGroup, servers: Servers = ()) -> None:
+    def __init__(self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
         self.asked, self._client, self._servers = asked, client, servers
         self.id = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
