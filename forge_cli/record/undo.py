@@ -70,14 +70,10 @@ def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None =
     What was made goes before anything comes back, and a folder comes back before what lies in it.
     """
     last_first = log.changed(calls)[::-1]
-    last_first.sort(key=_depth_if_restored)
+    last_first.sort(key=lambda file: 0 if file.before is None else len(file.parts))
     done = [_undo_one(log, look(file), confirm) for file in last_first]
     log.forget((each.file.path for each in done if each.left is None), calls)
     return done
-
-
-def _depth_if_restored(file: ChangedFile) -> int:
-    return 0 if file.before is None else len(file.parts)
 
 
 def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:

@@ -121,7 +121,8 @@ class Facts:
     def note(self, event: Event) -> None:
         match event:
             case TurnEndEvent():
-                self._spend(event.usage, event.cost)
+                self.usage += event.usage
+                self.cost = None if self.cost is None or event.cost is None else self.cost + event.cost
             case _ if event.origin is not None:
                 pass
             case TurnStart():
@@ -166,7 +167,3 @@ class Facts:
         self.zones = self.zones if event.zones is None else event.zones
         if event.usage:
             self.usage += event.usage
-
-    def _spend(self, usage: Usage, cost: float | None) -> None:
-        self.usage += usage
-        self.cost = None if self.cost is None or cost is None else self.cost + cost

@@ -287,15 +287,15 @@ class EditorSession:
             self.bus.emit(change)
             return
         problems: list[str] = []
-        unsubscribe = self.bus.subscribe(lambda event: _note_problem(event, problems), only=(StatusEvent,))
+
+        def note(event: Event) -> None:
+            if isinstance(event, StatusEvent) and event.level == "error":
+                problems.append(event.message)
+
+        unsubscribe = self.bus.subscribe(note, only=(StatusEvent,))
         try:
             await self._do(change)
         finally:
             unsubscribe()
         if problems:
             raise UsageError(problems[0])
-
-
-def _note_problem(event: Event, problems: list[str]) -> None:
-    if isinstance(event, StatusEvent) and event.level == "error":
-        problems.append(event.message)

@@ -136,15 +136,13 @@ class WorkerRequests:
         with self._interrupt.scope():
             async with self._one_at_a_time:
                 question = f"{asker} asks: {visible(message)}"
-                if consent and not await self._wants_to_answer(question):
-                    return None
+                if consent:
+                    agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ", ("yes", "no"))
+                    if (agreed or "").strip().lower() not in ("y", "yes"):
+                        return None
                 lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
                 return await self._put_form("" if consent else lead, form, fitting)
         return None
-
-    async def _wants_to_answer(self, question: str) -> bool:
-        agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ", ("yes", "no"))
-        return (agreed or "").strip().lower() in ("y", "yes")
 
     async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
         given: JsonObject = {}

@@ -138,8 +138,13 @@ class Context(Struct, kw_only=True):
         self.bus.emit(ContextUsage(sum(map(tokens_in, kept)), self.window, cleared=line is None or None, rewound=line))
 
     async def make_room(self, system: str, tools: Sequence[ToolSpec], lasting: Collection[str], ask: Ask) -> None:
-        """Before a turn: when the window is nearly full, take out what is old."""
-        self._count_anew(system, tools)
+        """Before a turn: when the window is nearly full, take out what is old.
+
+        What has come since the provider counted is added; without its count everything is guessed.
+        """
+        specs = sum(text_tokens(_ascii_text(tool.wire())) for tool in tools)
+        used, messages = self.counted or (text_tokens(system) + specs, 0)
+        self.counted = used + sum(map(tokens_in, self.history[messages:])), len(self.history)
         if self.window is not None and self.used > CROWDED * self.window:
             await turns.room.RoomMaker(self, lasting, ask).reduce(self.window)
 
@@ -147,11 +152,6 @@ class Context(Struct, kw_only=True):
     def used(self) -> int:
         """How many tokens it holds, as far as that is known."""
         return self.counted[0] if self.counted else 0
-
-    def _count_anew(self, system: str, tools: Sequence[ToolSpec]) -> None:
-        """Add what has come since the provider counted; without its count everything is guessed."""
-        used, messages = self.counted or (text_tokens(system) + sum(map(_spec_tokens, tools)), 0)
-        self.counted = used + sum(map(tokens_in, self.history[messages:])), len(self.history)
 
 
 def tokens_in(message: Message) -> int:
@@ -168,10 +168,6 @@ def tokens_in(message: Message) -> int:
 def size_of_result(result: CallResult) -> int:
     """Bytes that a result counts as."""
     return size_of(result.text) + FILE * len(result.files)
-
-
-def _spec_tokens(tool: ToolSpec) -> int:
-    return text_tokens(_ascii_text(tool.wire()))
 
 
 FIND_TOOLS = "find_tools"

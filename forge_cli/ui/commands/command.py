@@ -76,10 +76,6 @@ class Completion(str):
         return made
 
 
-def _nothing(facts: Facts, text: str) -> Sequence[str]:
-    return ()
-
-
 def _read_texts() -> dict[str, tuple[str, str, str]]:
     """By name, the usage of each command, what it does, and what ``/help NAME`` says beside that."""
     found: dict[str, tuple[str, str, str]] = {}
@@ -107,7 +103,7 @@ class SlashCommand(Struct, frozen=True):
 
     name: str
     act: Act
-    complete: Callable[[Facts, str], Sequence[str]] = _nothing
+    complete: Callable[[Facts, str], Sequence[str]] = lambda facts, text: ()
     """Completions of an argument."""
     most: int = 0
     """How many plain arguments it takes."""

@@ -15,7 +15,7 @@ from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.undo import said_messages
-from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward
+from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, beginning, forward
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
@@ -144,8 +144,7 @@ async def resume(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
-    ids = [Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)]
-    return [each for each in ids if each.startswith(text)]
+    return beginning([Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)], text)
 
 
 async def save(chat: Chat, parsed: ParsedCommand) -> None:
