@@ -102,7 +102,9 @@ def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
         if file.before:
             _restore(file, *file.before, log)
         else:
-            _remove(file)
+            with _held(file, Access.DELETE) as held:
+                held.delete()
+            _remove_folders(file)
     except (ForgeError, ToolError, OSError) as error:
         return Undoing(file, plan.action, plan.newer, left=str(error))
     return plan
@@ -136,13 +138,6 @@ def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
             else:
                 os.mkdir(held.place.name, dir_fd=folder)
                 os.chmod(held.place.name, file.mode, dir_fd=folder)
-
-
-def _remove(file: ChangedFile) -> None:
-    """Delete a file that the session made, and the folders that it made for it."""
-    with _held(file, Access.DELETE) as held:
-        held.delete()
-    _remove_folders(file)
 
 
 def _remove_folders(file: ChangedFile) -> None:

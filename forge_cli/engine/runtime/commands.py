@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ class SessionCommands:
             "clear": self._clear,
             "compact": self._compact,
             "exit": self._exit,
-            "mcp": partial(self._tell_toolset, "mcp"),
+            "mcp": self._tell_mcp,
             "model": self._model,
             "name": self._name,
             "reload": self._reload,
@@ -234,11 +233,10 @@ class SessionCommands:
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
 
-    async def _tell_toolset(self, name: str, args: Sequence[str]) -> None:
-        """A command that a toolset of the worker obeys, if it has that toolset."""
-        opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == name), None)
+    async def _tell_mcp(self, args: Sequence[str]) -> None:
+        opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == "mcp"), None)
         if opened is None:
-            raise UsageError(f"this worker has no toolset '{name}'")
+            raise UsageError("this worker has no toolset 'mcp'")
         run = opened.toolset.handle_command
         for line in await opened.ask("its command failed", "handle_command()", run, args, seconds=LOAD_LIMIT):
             self._say(line)

@@ -16,7 +16,7 @@ from forge_cli.core.events import Event
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward
+from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward, in_two_columns
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed_args
@@ -76,12 +76,8 @@ async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
     if not chat.facts.manual_tools:
         chat.show("this worker has no tools that you may call; those of the model are not listed here")
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    table.add_column(overflow="fold")
-    for tool in sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)):
-        table.add_row(Text(f"/{visible(tool.name)}"), Text(visible(tool.summary)))
-    chat.show(table)
+    tools = sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name))
+    chat.show(in_two_columns((f"/{tool.name}", tool.summary) for tool in tools))
 
 
 async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
