@@ -19,7 +19,7 @@ from startup import start
 from table import Row, Sample, best, main, ratio, take_turns
 
 from forge_cli.apps.web.drawing import SessionDrawing
-from forge_cli.apps.web.view import SessionView, Tab, send_stream
+from forge_cli.apps.web.view import SessionView, TabStream
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.server import new_server
@@ -53,10 +53,11 @@ async def deliver(count: int) -> None:
     view = SessionView(SessionDrawing("bench"))
     view.drawing.set_live(True)
 
+    async def beside(view: SessionView) -> None:
+        """No other process adds to the session."""
+
     async def app(scope: object, receive: object, send: object) -> None:
-        tab = Tab()
-        await send_stream(view.follow(tab, 0), tab, receive, send)
-        view.leave(tab)
+        await TabStream(view, 0, beside)(scope, receive, send)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = new_server(app)

@@ -31,7 +31,6 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.model_names import defer_tools
-from forge_cli.sandbox.network.rules import Network
 from forge_cli.schema.tool import manual_tools
 from forge_cli.ui.warnings import warn_of_events
 
@@ -53,6 +52,8 @@ class Ruled(Protocol):
 def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
     """The identity and the parts of a worker; ``settings`` are the user's, which hold for the one that is started."""
     config, sandbox = worker.config, assembly.guard.judge.late_sandbox
+    network = sandbox.isolation.network
+    hosts = network if isinstance(network, bool) else network.names()
     limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
     return {
         "name": worker.name,
@@ -63,7 +64,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "approval_mode": _mode(worker, settings),  # the spelling of before
         "limits": both_spellings(limits.model_dump(exclude_none=True)),
         "zones": [_zone(zone) for zone in sandbox.zones],
-        "isolation": {"level": sandbox.isolation.level.value, "network": _network(sandbox.isolation.network)},
+        "isolation": {"level": sandbox.isolation.level.value, "network": hosts},
         "toolsets": _toolsets(assembly),
         "manual": _manual(assembly),
     }
@@ -74,10 +75,6 @@ def _mode(worker: Worker, settings: Settings | None) -> str | None:
     own = worker.config.approval.mode
     said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
     return said.value if said else None
-
-
-def _network(network: Network) -> bool | list[str]:
-    return network if isinstance(network, bool) else network.names()
 
 
 def _zone(zone: Zone) -> Facts:

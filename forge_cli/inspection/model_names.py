@@ -9,12 +9,12 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import did_you_mean, nearest
-from forge_cli.engine.gate.offer import OfferedTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import NamedModel, not_a_model
 from forge_cli.engine.runtime.prepared import user_policies
+from forge_cli.engine.turns.window import OfferedTools, ToolRoom
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker, load_worker

@@ -97,9 +97,9 @@ class PastCall(Struct, frozen=True):
     """A person's yes or no to it; None where no person said either."""
 
 
-def past_calls(lines: Iterable[Line], delegation: str | None = None) -> list[PastCall]:
-    """The calls of one worker in order, the root unless a task of a child worker is named."""
-    return calls_of(fold(lines), delegation)
+def past_calls(lines: Iterable[Line]) -> list[PastCall]:
+    """The calls of the root worker in order."""
+    return calls_of(fold(lines), None)
 
 
 def calls_of(state: SessionState, delegation: str | None) -> list[PastCall]:

@@ -13,19 +13,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from forge_cli.core import events
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.event_kinds import AnyEvent
-from forge_cli.core.events import (
-    CLIENTS,
-    OTHER_TOOLS,
-    MessageEvent,
-    SessionEnd,
-    SessionStart,
-    SessionUpdate,
-    ToolStarted,
-    TurnStart,
-)
 from forge_cli.core.wire import Unreadable, clean_text, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
@@ -37,12 +28,12 @@ from forge_cli.record.places import holder, sessions_folder
 if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
 
-_TURN, _CALL = beginning_at_root(TurnStart), beginning(ToolStarted)
-_START, _END = beginning_at_root(SessionStart), beginning_at_root(SessionEnd)
-_TITLE = beginning_at_root(SessionUpdate, ', "title": ')
-_MODEL = beginning_at_root(SessionUpdate, ', "model": ')
-_SAID = beginning_at_root(MessageEvent)
-_TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
+_TURN, _CALL = beginning_at_root(events.TurnStart), beginning(events.ToolStarted)
+_START, _END = beginning_at_root(events.SessionStart), beginning_at_root(events.SessionEnd)
+_TITLE = beginning_at_root(events.SessionUpdate, ', "title": ')
+_MODEL = beginning_at_root(events.SessionUpdate, ', "model": ')
+_SAID = beginning_at_root(events.MessageEvent)
+_TASK = beginning_at_root(events.MessageEvent, ', "message": {"role": "user"')
 INDEX = ".index.json"
 FORMAT = 3
 """Changes when the overview of the same log would be another one."""
@@ -95,13 +86,13 @@ def read_overview(path: Path) -> Overview:
         raise whole_file(path, "the session is empty")
     first = Line.read(data[: data.find(b"\n")], Mark(str(path)))
     started, said = _event(line_at(data, data.rfind(_START)) or first), _event(line_at(data, data.find(_TASK)))
-    start = started if isinstance(started, SessionStart) else SessionStart("", "", "")
+    start = started if isinstance(started, events.SessionStart) else events.SessionStart("", "", "")
     titled, changed = _update(data, _TITLE), _update(data, _MODEL, data.rfind(_START))
     result, last = _last(data, end)
     earlier = data.rfind(_END)
     if not result and earlier > max(data.rfind(_TURN), data.rfind(_SAID)):  # it was resumed, and nothing was said
         ended = _event(line_at(data, earlier))
-        result = ended.result if isinstance(ended, SessionEnd) and ended.result.get("status") != "parked" else {}
+        result = ended.result if isinstance(ended, events.SessionEnd) and ended.result.get("status") != "parked" else {}
     status = result.get("status")
     return Overview(
         session=path.stem,
@@ -111,7 +102,7 @@ def read_overview(path: Path) -> Overview:
         status=status if isinstance(status, str) and status else "interrupted",
         turns=data.count(_TURN),
         tool_calls=_count_calls(data),
-        task=said.message.text if isinstance(said, MessageEvent) else "",
+        task=said.message.text if isinstance(said, events.MessageEvent) else "",
         model=changed.model or start.model,
         workspace=start.workspace,
         worker_file=start.worker_file,
@@ -122,17 +113,17 @@ def read_overview(path: Path) -> Overview:
     )
 
 
-def _update(data: bytes, beginning: bytes, after: int = 0) -> SessionUpdate:
+def _update(data: bytes, beginning: bytes, after: int = 0) -> events.SessionUpdate:
     """The last line of this kind, if there is one after a place."""
     place = data.rfind(beginning, max(0, after))
     found = _event(line_at(data, place))
-    return found if isinstance(found, SessionUpdate) else SessionUpdate()
+    return found if isinstance(found, events.SessionUpdate) else events.SessionUpdate()
 
 
 def _count_calls(data: bytes) -> int:
     """As ``SessionState.tool_calls`` does."""
     started = (_event(line_at(data, found.start())) for found in re.finditer(re.escape(_CALL), data))
-    return sum(isinstance(event, ToolStarted) and event.parent_call_id is None for event in started)
+    return sum(isinstance(event, events.ToolStarted) and event.parent_call_id is None for event in started)
 
 
 def _event(line: Line | None) -> AnyEvent | None:
@@ -151,7 +142,7 @@ def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
         last = last or line
         if line is None or line.type != ApprovalResponse.type:
             ended = _event(line)
-            return ended.result if isinstance(ended, SessionEnd) else {}, last
+            return ended.result if isinstance(ended, events.SessionEnd) else {}, last
         end = data.rfind(b"\n", 0, end - 1) + 1
     return {}, last
 
@@ -214,7 +205,7 @@ def last_session(worker: Worker, workspace: Path, warn: Callable[[str], None] = 
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
     for path, seen in readable_sessions():
-        if seen.model in (CLIENTS, OTHER_TOOLS):  # nothing was said in it that could be resumed
+        if seen.model in (events.CLIENTS, events.OTHER_TOOLS):  # nothing was said in it that could be resumed
             continue
         if seen.worker == worker.name and seen.workspace == here:
             return path

@@ -195,12 +195,12 @@ class Recorder:
         finally:
             self._busy.release()
 
-    def take_over(self, events: Iterable[Event], wait: float = WAIT) -> bool:
+    def take_over(self, events: Iterable[Event]) -> bool:
         """Record these from another thread and let nothing be recorded after them, since the process is to end.
 
         False when the thread that works does not let go in time: then nothing was recorded.
         """
-        if not self._busy.acquire(timeout=wait):
+        if not self._busy.acquire(timeout=WAIT):
             return False
         for event in events:
             self._take(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -110,9 +110,9 @@ class Resumed(Struct, frozen=True):
         return self.last.session if self.last else None
 
 
-def read_past(lines: Iterable[Line], *, void: Container[int] = ()) -> Past:
-    """Read a session back; ``void`` are the numbers of lines whose yes does not count, so that the call asks again."""
-    return past_of(fold(lines, void))
+def read_past(lines: Iterable[Line]) -> Past:
+    """Read a session back."""
+    return past_of(fold(lines))
 
 
 def past_of(state: SessionState) -> Past:

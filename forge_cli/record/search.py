@@ -9,20 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from forge_cli.core import events
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, ManualToolInvoke, UserInput
 from forge_cli.core.event_kinds import AnyEvent
-from forge_cli.core.events import (
-    ApprovalRequired,
-    InputPrompt,
-    MessageEvent,
-    NetworkAccess,
-    SessionEnd,
-    SessionUpdate,
-    StatusEvent,
-    ToolResult,
-    ToolStarted,
-    WorkerUpdate,
-)
 from forge_cli.core.trial import CommandTried
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
@@ -65,40 +54,40 @@ def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
 def _texts(event: AnyEvent) -> Iterator[str]:
     """Texts that can be found in an event; what is said in two of them counts in one."""
     match event:
-        case MessageEvent(message=message):
+        case events.MessageEvent(message=message):
             yield message.text
             for file in message.attachments:
                 yield file.name
                 if file.media_type.startswith("text/"):
                     yield file.data.decode("utf-8", "replace")
-        case ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
+        case events.ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
             yield f"{tool} {json.dumps(args, ensure_ascii=False)}"
             yield from strings_in(args)
-        case ToolResult(value=value, error=error):
+        case events.ToolResult(value=value, error=error):
             yield error or ""
             yield value.text()
             yield from strings_in(value.wire())
-        case ApprovalRequired(request=request):
+        case events.ApprovalRequired(request=request):
             yield request.reason
         case ApprovalResponse(decision=decision):
             yield decision.note or ""
-        case StatusEvent(message=message):
+        case events.StatusEvent(message=message):
             yield message
-        case NetworkAccess(host=host):
+        case events.NetworkAccess(host=host):
             yield host
         case CommandTried(changed=changed):
             yield from (each.path for each in changed)
-        case InputPrompt(prompt=prompt):
+        case events.InputPrompt(prompt=prompt):
             yield prompt
         case UserInput(content=content):
             yield content
-        case WorkerUpdate(error=error):
+        case events.WorkerUpdate(error=error):
             yield error or ""
         case CommandEvent(name=name, args=words):
             yield " ".join((name, *words))
-        case SessionEnd(result=result):
+        case events.SessionEnd(result=result):
             yield str(result.get("error") or "")
-        case SessionUpdate(title=title):
+        case events.SessionUpdate(title=title):
             yield title or ""
         case _:
             pass

@@ -134,22 +134,20 @@ def find_repeated(runs: Iterable[tuple[str, Sequence[str]]]) -> list[RepeatedSeq
     for part in sorted(often, key=lambda part: (-len(part), -counts[part], part)):
         if (part, counts[part]) not in covered:
             found.append(RepeatedSequence(part, counts[part], len(sessions[part])))
-            covered |= {(inner, counts[part]) for inner in _parts(part)}
+            covered |= {(inner, counts[part]) for _, inner in _parts(part)}
     return found
 
 
-def _parts(run: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _parts(run: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
     for start in range(len(run)):
         for end in range(start + 1, min(start + LONGEST, len(run)) + 1):
-            yield tuple(run[start:end])
+            yield start, tuple(run[start:end])
 
 
 def _parts_without_overlap(run: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Every part of a run, as often as it fits in without sharing a call with itself."""
     ends: dict[tuple[str, ...], int] = {}
-    for start in range(len(run)):
-        for end in range(start + 1, min(start + LONGEST, len(run)) + 1):
-            part = tuple(run[start:end])
-            if ends.get(part, 0) <= start:
-                ends[part] = end
-                yield part
+    for start, part in _parts(run):
+        if ends.get(part, 0) <= start:
+            ends[part] = start + len(part)
+            yield part

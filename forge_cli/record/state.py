@@ -12,30 +12,16 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forge_cli.core import events
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolCall, call_identity
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ContextUsage,
-    Event,
-    MessageEvent,
-    SessionEnd,
-    SessionStart,
-    SessionUpdate,
-    ToolResult,
-    ToolStarted,
-    TurnEndEvent,
-    TurnStart,
-    WorkerUpdate,
-)
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL, has_mark
 from forge_cli.core.trial import CommandTried
 from forge_cli.record.line import Line
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=events.Event)
 
 
 class Recorded(Struct, Generic[E], frozen=True):
@@ -59,14 +45,14 @@ class CallState:
     number: int = 0
     """That of the call of the root worker in which it was made, or that it is itself."""
     tried: CommandTried | None = None
-    asked: Recorded[ApprovalRequired] | None = None
+    asked: Recorded[events.ApprovalRequired] | None = None
     """Its last request."""
     answer: ApprovalDecision | None = None
     """The last answer to that request, decided upon or not."""
-    decided: Recorded[ApprovalDecided] | None = None
+    decided: Recorded[events.ApprovalDecided] | None = None
     consented: bool = False
     """Was it approved by a line that counts?"""
-    result: ToolResult | None = None
+    result: events.ToolResult | None = None
     children: dict[str, WorkerState] = field(default_factory=dict)
     """By task: the workers that it started."""
 
@@ -95,7 +81,7 @@ class WorkerState:
 
     name: str
     delegation: str | None
-    update: WorkerUpdate | None = None
+    update: events.WorkerUpdate | None = None
     """The last that was told of its task; None for the root."""
     calls: dict[str, CallState] = field(default_factory=dict)
     """By id: the last call that had it."""
@@ -119,7 +105,7 @@ class WorkerState:
     _before: dict[int, tuple[list[Message], int]] = field(default_factory=dict)
     """By the number of its line: the history before a message of the person, and how long it was then."""
 
-    def hear(self, event: MessageEvent, seq: int) -> None:
+    def hear(self, event: events.MessageEvent, seq: int) -> None:
         self.close_turn()
         message = restored(event.message)
         if message.role == "user":
@@ -144,7 +130,7 @@ class WorkerState:
         self.messages += self.turn_results()
         self.turn, self.inner = {}, {}
 
-    def make_room(self, event: ContextUsage) -> None:
+    def make_room(self, event: events.ContextUsage) -> None:
         """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
         if all(call.result for call in self.turn.values()):
             self.close_turn()
@@ -158,7 +144,7 @@ class WorkerState:
         begins = event.cleared or event.rewound is not None
         self.counted = None if begins else (event.used, len(self.messages))
 
-    def settle(self, event: ToolResult) -> None:
+    def settle(self, event: events.ToolResult) -> None:
         """A call that came to an end settles every one with the same args."""
         identity = self.in_flight.get(event.tool_call_id)
         self.inner.pop(event.tool_call_id, None)
@@ -179,12 +165,12 @@ class SessionState:
         """Those of the root worker."""
         self.outer_calls = 0
         """Calls of the root worker that no tool made."""
-        self.start: SessionStart | None = None
+        self.start: events.SessionStart | None = None
         """How it was started last."""
         self.title: str | None = None
         self.chosen_model: str | None = None
         """The model that was chosen in the middle of it, if it has that one still."""
-        self.waiting: dict[str, Recorded[ApprovalRequired]] = {}
+        self.waiting: dict[str, Recorded[events.ApprovalRequired]] = {}
         """By id: the requests since the last start that have no answer."""
         self.requests: dict[str, CallState] = {}
         """By id: every request of a call."""
@@ -199,47 +185,47 @@ class SessionState:
         if worker is None:
             worker = self.workers[line.delegation] = WorkerState(line.worker, line.delegation)
         match event:
-            case MessageEvent():
+            case events.MessageEvent():
                 worker.hear(event, line.seq)
-            case ToolStarted():
+            case events.ToolStarted():
                 return self._start_call(event, line, worker)
-            case ApprovalRequired():
+            case events.ApprovalRequired():
                 return self._ask(Recorded(event, line), worker)
             case ApprovalResponse():
                 return self._answer(event, line)
-            case ApprovalDecided():
+            case events.ApprovalDecided():
                 return self._decide(Recorded(event, line), worker)
-            case ToolResult():
+            case events.ToolResult():
                 return self._end_call(event, worker)
             case CommandTried() if call := worker.calls.get(event.tool_call_id):
                 call.tried = event
                 return call
-            case WorkerUpdate():
+            case events.WorkerUpdate():
                 worker.update = event
                 caller = self.workers.get(event.within)
                 if caller and caller is not worker and (call := caller.calls.get(event.tool_call_id)):
                     call.children[line.delegation or ""] = worker
-            case TurnStart():
+            case events.TurnStart():
                 self.turns += worker.delegation is None
                 worker.environment = event.environment or worker.environment
                 worker.tools = event.tools or worker.tools
-            case TurnEndEvent():
+            case events.TurnEndEvent():
                 worker.stop = event.stop
-            case ContextUsage():
+            case events.ContextUsage():
                 worker.make_room(event)
-            case SessionStart():
+            case events.SessionStart():
                 self.start = event
                 self.chosen_model = self.chosen_model if self.chosen_model == event.model else None
                 self.waiting.clear()
-            case SessionUpdate():
+            case events.SessionUpdate():
                 self.title, self.chosen_model = event.title or self.title, event.model or self.chosen_model
-            case SessionEnd():
+            case events.SessionEnd():
                 worker.ended = True
             case _:
                 pass
         return None
 
-    def _start_call(self, event: ToolStarted, line: Line, worker: WorkerState) -> CallState:
+    def _start_call(self, event: events.ToolStarted, line: Line, worker: WorkerState) -> CallState:
         id, parent = event.tool_call_id, event.parent_call_id
         call = worker.calls.get(id)
         if call is None or call.result:
@@ -252,7 +238,7 @@ class SessionState:
             worker.inner[id] = call
         return call
 
-    def _ask(self, asked: Recorded[ApprovalRequired], worker: WorkerState) -> CallState | None:
+    def _ask(self, asked: Recorded[events.ApprovalRequired], worker: WorkerState) -> CallState | None:
         request = asked.event.request
         self.waiting[request.request_id] = asked
         if call := worker.calls.get(request.tool_call_id):
@@ -267,7 +253,7 @@ class SessionState:
             call.answer = ApprovalDecision(said.approved, note=said.note, via=said.via)
         return call
 
-    def _decide(self, decided: Recorded[ApprovalDecided], worker: WorkerState) -> CallState | None:
+    def _decide(self, decided: Recorded[events.ApprovalDecided], worker: WorkerState) -> CallState | None:
         event = decided.event
         self._stop_waiting(worker, event.tool_call_id, event.request_id)
         if (call := worker.calls.get(event.tool_call_id)) is None:
@@ -282,7 +268,7 @@ class SessionState:
                 self.in_flight_below[worker.delegation, call.call.id] = identity
         return call
 
-    def _end_call(self, event: ToolResult, worker: WorkerState) -> CallState:
+    def _end_call(self, event: events.ToolResult, worker: WorkerState) -> CallState:
         id = event.tool_call_id
         self._stop_waiting(worker, id)
         worker.settle(event)

@@ -70,14 +70,10 @@ def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None =
     What was made goes before anything comes back, and a folder comes back before what lies in it.
     """
     last_first = log.changed(calls)[::-1]
-    last_first.sort(key=_depth_if_restored)
+    last_first.sort(key=lambda file: 0 if file.before is None else len(file.parts))
     done = [_undo_one(log, look(file), confirm) for file in last_first]
     log.forget((each.file.path for each in done if each.left is None), calls)
     return done
-
-
-def _depth_if_restored(file: ChangedFile) -> int:
-    return 0 if file.before is None else len(file.parts)
 
 
 def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
@@ -106,7 +102,9 @@ def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
         if file.before:
             _restore(file, *file.before, log)
         else:
-            _remove(file)
+            with _held(file, Access.DELETE) as held:
+                held.delete()
+            _remove_folders(file)
     except (ForgeError, ToolError, OSError) as error:
         return Undoing(file, plan.action, plan.newer, left=str(error))
     return plan
@@ -140,13 +138,6 @@ def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
             else:
                 os.mkdir(held.place.name, dir_fd=folder)
                 os.chmod(held.place.name, file.mode, dir_fd=folder)
-
-
-def _remove(file: ChangedFile) -> None:
-    """Delete a file that the session made, and the folders that it made for it."""
-    with _held(file, Access.DELETE) as held:
-        held.delete()
-    _remove_folders(file)
 
 
 def _remove_folders(file: ChangedFile) -> None:

@@ -10,23 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
-from forge_cli.core.events import (
-    ContextUsage,
-    Event,
-    GrantsEvent,
-    ManualToolsAvailable,
-    MessageEvent,
-    ModeChanged,
-    Origin,
-    SessionGrant,
-    SessionStart,
-    SessionUpdate,
-    StatusEvent,
-    ToolResult,
-    TurnEndEvent,
-    TurnStart,
-)
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.results import Custom
@@ -95,7 +80,7 @@ class Facts:
     manual_tools: dict[str, ManualTool] = field(default_factory=dict)
     prompts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Messages that the person may send by a command of that name."""
-    grants: tuple[SessionGrant, ...] = ()
+    grants: tuple[events.SessionGrant, ...] = ()
     plan: tuple[Mapping[str, Any], ...] = ()
     last_answer: str = ""
 
@@ -115,49 +100,52 @@ class Facts:
     def take(self, line: Line) -> None:
         """Note a line of the record; one that somebody broke tells nothing."""
         with suppress(BadLine):
-            origin = Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
+            origin = events.Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
             self.note(replace(line.event, origin=origin))
 
-    def note(self, event: Event) -> None:
+    def note(self, event: events.Event) -> None:
         match event:
-            case TurnEndEvent():
-                self._spend(event.usage, event.cost)
+            case events.TurnEndEvent():
+                self.usage += event.usage
+                self.cost = None if self.cost is None or event.cost is None else self.cost + event.cost
             case _ if event.origin is not None:
                 pass
-            case TurnStart():
+            case events.TurnStart():
                 self.turns += 1
-            case SessionStart():
+            case events.SessionStart():
                 self._start(event)
-            case SessionUpdate():
+            case events.SessionUpdate():
                 self._update(event)
-            case ContextUsage():
+            case events.ContextUsage():
                 rewound = event.rewound is not None  # its words are counted, and not what is sent along with them
                 self.used, self.window = None if rewound else event.used, event.window or self.window
                 self.plan = () if event.cleared else self.plan
-            case ManualToolsAvailable():
+            case events.ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
                 self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
-            case StatusEvent(message=message) if message.startswith(COMMANDS):
+            case events.StatusEvent(message=message) if message.startswith(COMMANDS):
                 self.confinement = message.removeprefix(COMMANDS)
-            case ModeChanged():
+            case events.ModeChanged():
                 self.mode = event.mode
-            case GrantsEvent():
+            case events.GrantsEvent():
                 self.grants = event.grants
-            case MessageEvent(message=message) if message.role == "assistant" and message.text and not message.calls:
+            case events.MessageEvent(message=message) if (
+                message.role == "assistant" and message.text and not message.calls
+            ):
                 self.last_answer = message.text
-            case ToolResult(value=Custom(kind=kind, data={"plan": list() as plan})) if kind == PLAN:
+            case events.ToolResult(value=Custom(kind=kind, data={"plan": list() as plan})) if kind == PLAN:
                 self.plan = tuple(step for step in plan if isinstance(step, Mapping))
             case _:
                 pass
 
-    def _start(self, event: SessionStart) -> None:
+    def _start(self, event: events.SessionStart) -> None:
         self.model, self.workspace, self.approval_mode = event.model, event.workspace, event.approval_mode
         self.session, self.worker = event.session or self.session, event.worker or self.worker
         self.title, self.zones = event.title or self.title, event.zones or ()
         self.isolation, self.read_only = event.isolation or "", bool(event.read_only)
         self.grants, self.manual_tools, self.prompts, self.mode = (), {}, {}, "ask"
 
-    def _update(self, event: SessionUpdate) -> None:
+    def _update(self, event: events.SessionUpdate) -> None:
         if event.model and event.model != self.model:
             self.model, self.window = event.model, None
         self.title = event.title or self.title
@@ -166,7 +154,3 @@ class Facts:
         self.zones = self.zones if event.zones is None else event.zones
         if event.usage:
             self.usage += event.usage
-
-    def _spend(self, usage: Usage, cost: float | None) -> None:
-        self.usage += usage
-        self.cost = None if self.cost is None or cost is None else self.cost + cost

@@ -143,11 +143,8 @@ def view_of(
     if is_hidden(value) and not exact:
         return View("hidden", "")
     hints = value.display or DisplayHints()
-    return replace(_view(value, hints, find, distribution, exact).with_hints(hints), exact=exact or _is_exact(value))
-
-
-def _is_exact(value: ResultValue) -> bool:
-    return isinstance(value, Diff | FileList)
+    view = _view(value, hints, find, distribution, exact).with_hints(hints)
+    return replace(view, exact=exact or isinstance(value, Diff | FileList))
 
 
 def _view(value: ResultValue, hints: DisplayHints, find: FindRenderer, distribution: str | None, exact: bool) -> View:
@@ -160,8 +157,9 @@ def _view(value: ResultValue, hints: DisplayHints, find: FindRenderer, distribut
             return _diff(value, hints, exact)
         case FileList():
             return _files(value, hints, exact)
-        case Json(data=data):
-            return _formed(_structured(jsonable(data)), hints, exact)
+        case Json():
+            data = jsonable(value.data)
+            return _formed(View("text" if isinstance(data, str) else "json", data), hints, exact)
         case Image():
             return View("text", value.text())
         case Blob():
@@ -200,10 +198,6 @@ def _custom(value: Custom, hints: DisplayHints, find: FindRenderer, distribution
     return _formed(view, hints if hints.language else replace(hints, language=language), exact)
 
 
-def _structured(data: Any) -> View:
-    return View("text" if isinstance(data, str) else "json", data)
-
-
 def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
     """In the form that is preferred, or that its language has; where the data is not of that form, as text."""
     data = view.data
@@ -217,18 +211,14 @@ def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
         case "code" if language == "diff" and isinstance(data, str):
             return replace(view, form="diff")
         case "code":
-            return replace(view, form="code", data=_tidy(data, language), language=language)
+            tidy = _parsed(data, language) if language == "json" else data  # also JSON in a string is laid out
+            return replace(view, form="code", data=tidy, language=language)
         case "markdown" | "diff" | "checklist" as form if isinstance(data, str) and not (exact and form == "markdown"):
             return replace(view, form=form)
         case "text":
             return replace(view, form="text")
         case _:
             return view
-
-
-def _tidy(data: Any, language: str) -> Any:
-    """JSON in a string is laid out like JSON data."""
-    return _parsed(data, language) if language == "json" else data
 
 
 def _parsed(data: Any, language: str) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import anyio
 from acp import schema
 from anyio.abc import TaskGroup
 
+from forge_cli.apps.acp.channel import EditorClient
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, InputPrompt, ToolResult
@@ -18,9 +18,6 @@ from forge_cli.core.wire import error_text
 from forge_cli.record.places import SessionLost
 from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.terminal.calls import CallKey, call_key
-
-if TYPE_CHECKING:
-    from forge_cli.apps.acp.requests import EditorRequests
 
 PATIENCE = 3600.0
 """Seconds for the answer to a question; after that it is a no."""
@@ -33,9 +30,7 @@ LEFT = "the editor has left"
 class EditorQuestions:
     """Those of one session; ``cancel`` ends its turn."""
 
-    def __init__(
-        self, client: EditorRequests, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]
-    ) -> None:
+    def __init__(self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]) -> None:
         self.session = ""
         self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
         """By the ids of requests: the call as it is shown, and the request without secrets."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import anyio
-from acp import RequestError
+from acp import RequestError, schema
+from acp.connection import Connection
+from acp.utils import serialize_params
 from anyio import create_memory_object_stream
+from pydantic import BaseModel
 
+from forge_cli.apps.acp.convert import Update
 from forge_cli.core.wire import JsonObject
 from forge_cli.process.client_lines import ClientLines, is_lost, request_id
 
@@ -75,6 +80,29 @@ class EditorChannel:
         self._outgoing.close()
         with anyio.move_on_after(LAST_ANSWERS):
             await self._written.wait()
+
+
+class EditorClient:
+    """The editor at the other end, as sessions see it; ``handle`` answers its requests."""
+
+    def __init__(self, channel: EditorChannel, handle: Callable[[str, Any, bool], Awaitable[Any]]) -> None:
+        self._channel = channel
+        self.connection = Connection(handle, channel, listening=False)
+        self.capabilities = schema.ClientCapabilities()
+
+    @property
+    def can_fill_forms(self) -> bool:
+        """Can it ask its user for a line of text?"""
+        elicitation = self.capabilities.elicitation
+        return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+    def tell(self, session: str, update: Update) -> None:
+        params = serialize_params(schema.SessionNotification(session_id=session, update=update))
+        self._channel.post({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    async def ask(self, method: str, params: BaseModel) -> Any:
+        """Have it answer a request; it may never do so, and raises ConnectionError where it has left."""
+        return await self.connection.send_request(method, serialize_params(params))
 
 
 def read_message(line: bytes) -> JsonObject:

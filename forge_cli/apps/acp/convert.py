@@ -7,36 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from acp import schema
-from acp.helpers import (
-    ToolCallContentVariant,
-    embedded_blob_resource,
-    embedded_text_resource,
-    image_block,
-    resource_block,
-    text_block,
-    tool_content,
-    tool_diff_content,
-    update_agent_message_text,
-    update_plan,
-    update_user_message,
-    update_user_message_text,
-)
+from acp import helpers, schema
 from msgspec.structs import replace
 
+from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, Effect, SessionMode
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ContextUsage,
-    MessageEvent,
-    SessionUpdate,
-    StatusEvent,
-    Streaming,
-    ToolOutput,
-    ToolResult,
-    ToolStarted,
-)
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, Message
 from forge_cli.core.phrases import is_own
@@ -93,28 +68,31 @@ class UpdateWriter:
             return
         child = "delegation" in line.data
         match event:
-            case Streaming(request_id=said, delta=delta) if delta and not child:
+            case events.Streaming(request_id=said, delta=delta) if delta and not child:
                 self._streamed = True
                 yield schema.AgentMessageChunk(
-                    session_update="agent_message_chunk", content=text_block(delta), message_id=said
+                    session_update="agent_message_chunk", content=helpers.text_block(delta), message_id=said
                 )
-            case MessageEvent(message=message) if not child:
+            case events.MessageEvent(message=message) if not child:
                 yield from self._said(message, replayed)
-            case ToolStarted():
+            case events.ToolStarted():
                 yield self._start(event, line)
-            case ApprovalRequired(request=request):
+            case events.ApprovalRequired(request=request):
                 yield from self._asks(dict(self.question(line, request)))
-            case ApprovalDecided(tool_call_id=call, approved=approved) if call_id(line, call) in self._no_calls:
+            case events.ApprovalDecided(tool_call_id=call, approved=approved) if call_id(line, call) in self._no_calls:
                 yield _progress(call_id(line, call), status="completed" if approved else "failed")
-            case ApprovalDecided(approved=True, tool_call_id=call):
+            case events.ApprovalDecided(approved=True, tool_call_id=call):
                 yield _progress(call_id(line, call), status="in_progress")
-            case ToolOutput(tool_call_id=call, text=text) | StatusEvent(tool_call_id=str() as call, message=text):
+            case (
+                events.ToolOutput(tool_call_id=call, text=text)
+                | events.StatusEvent(tool_call_id=str() as call, message=text)
+            ):
                 yield _progress(call_id(line, call), content=[_text(fenced(cut(text, SHOWN_MAX), "text"))])
-            case ToolResult():
+            case events.ToolResult():
                 yield from self._result(event, call_id(line, event.tool_call_id))
-            case SessionUpdate(title=str() as title):
+            case events.SessionUpdate(title=str() as title):
                 yield schema.SessionInfoUpdate(session_update="session_info_update", title=title)
-            case ContextUsage(used=used) if not child and self._facts.window:
+            case events.ContextUsage(used=used) if not child and self._facts.window:
                 yield self._usage(used, self._facts.window)
             case _:
                 pass
@@ -153,14 +131,14 @@ class UpdateWriter:
 
     def _said(self, message: Message, replayed: bool) -> Iterator[Update]:
         if message.role == "user" and replayed and message.summary is None and not is_own(message.text):
-            yield update_user_message_text(message.text)
-            yield from (update_user_message(_attached(file)) for file in message.attachments)
+            yield helpers.update_user_message_text(message.text)
+            yield from (helpers.update_user_message(_attached(file)) for file in message.attachments)
         elif message.role == "assistant":
             if message.text and (replayed or not self._streamed):
-                yield update_agent_message_text(message.text)
+                yield helpers.update_agent_message_text(message.text)
             self._streamed = False
 
-    def _start(self, event: ToolStarted, line: Line) -> schema.ToolCallStart:
+    def _start(self, event: events.ToolStarted, line: Line) -> schema.ToolCallStart:
         known = () if "delegation" in line.data else self._tools()
         tool = next((each for each in known if each.name == event.tool_name), None)
         self._calls.add(call_id(line, event.tool_call_id))
@@ -174,7 +152,7 @@ class UpdateWriter:
             raw_input=jsonable(event.args),
         )
 
-    def _result(self, event: ToolResult, call: str) -> Iterator[Update]:
+    def _result(self, event: events.ToolResult, call: str) -> Iterator[Update]:
         value = event.value
         content = list(self._content(value, event.distribution)) if event.error is None else [_text(event.error)]
         paths = [value.path] if isinstance(value, Diff | FileContent) else []
@@ -186,15 +164,15 @@ class UpdateWriter:
             meta={"forge": {"status": event.status}},
         )
         if isinstance(value, Custom) and value.kind == PLAN and isinstance(value.data, Mapping):
-            yield update_plan(list(_steps(value.data.get("plan"))))
+            yield helpers.update_plan(list(_steps(value.data.get("plan"))))
 
-    def _content(self, value: ResultValue, distribution: str | None) -> Iterator[ToolCallContentVariant]:
+    def _content(self, value: ResultValue, distribution: str | None) -> Iterator[helpers.ToolCallContentVariant]:
         if isinstance(value, Diff) and (shown := _diff(value, self._file(value.path))):
             yield shown
             return
         for file in shown_files(value):
             if isinstance(file, Image):
-                yield tool_content(image_block(b64encode(file.data).decode(), file.media_type))
+                yield helpers.tool_content(helpers.image_block(b64encode(file.data).decode(), file.media_type))
         view = view_of(value, self._find, distribution)
         if text := render_text(view):
             yield _text(fenced(cut(text, SHOWN_MAX), "diff" if view.form == "diff" else "text"))
@@ -249,7 +227,7 @@ def _progress(
     call: str,
     *,
     status: schema.ToolCallStatus | None = None,
-    content: Sequence[ToolCallContentVariant] | None = None,
+    content: Sequence[helpers.ToolCallContentVariant] | None = None,
     locations: list[schema.ToolCallLocation] | None = None,
     meta: JsonObject | None = None,
 ) -> schema.ToolCallProgress:
@@ -267,22 +245,22 @@ def _attached(file: Attachment) -> schema.ImageContentBlock | schema.EmbeddedRes
     """A file that went along with a prompt, as the editor gave it; its name is that of tools."""
     if file.media_type.startswith("text/"):
         text = file.data.decode("utf-8", "replace")
-        return resource_block(embedded_text_resource(file.name, text, mime_type=file.media_type))
+        return helpers.resource_block(helpers.embedded_text_resource(file.name, text, mime_type=file.media_type))
     data = b64encode(file.data).decode()
     if file.media_type.startswith("image/"):
-        return image_block(data, file.media_type)
-    return resource_block(embedded_blob_resource(file.name, data, mime_type=file.media_type))
+        return helpers.image_block(data, file.media_type)
+    return helpers.resource_block(helpers.embedded_blob_resource(file.name, data, mime_type=file.media_type))
 
 
-def _text(text: str) -> ToolCallContentVariant:
-    return tool_content(text_block(readable(text)))
+def _text(text: str) -> helpers.ToolCallContentVariant:
+    return helpers.tool_content(helpers.text_block(readable(text)))
 
 
-def _diff(diff: Diff, path: str) -> ToolCallContentVariant | None:
+def _diff(diff: Diff, path: str) -> helpers.ToolCallContentVariant | None:
     """A change as editors draw it; None where what there was before is too long to be kept."""
     if diff.original is None and not diff.is_new:
         return None
-    return tool_diff_content(path, diff.modified, diff.original)
+    return helpers.tool_diff_content(path, diff.modified, diff.original)
 
 
 def _reasons(request: ApprovalRequest) -> JsonObject:

@@ -14,16 +14,14 @@ from typing import Any, TextIO
 import anyio
 from acp import PROTOCOL_VERSION, RequestError, schema
 from acp.agent.router import build_agent_router
-from acp.connection import Connection
-from acp.utils import serialize_params
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from forge_cli import __version__
 from forge_cli.apps.acp.asking import LEFT
-from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel
-from forge_cli.apps.acp.convert import Update, modes_of, options_of
+from forge_cli.apps.acp.channel import LAST_ANSWERS, EditorChannel, EditorClient
+from forge_cli.apps.acp.convert import modes_of, options_of
 from forge_cli.apps.acp.given import Block, Servers, read_prompt, takes_servers
 from forge_cli.apps.acp.session import EditorSession
 from forge_cli.core.approval import ApprovalMode
@@ -57,21 +55,20 @@ class EditorRequests:
         self._asked, self._channel, self._tasks = asked, channel, tasks
         self.live: dict[str, EditorSession] = {}
         self._starting: list[EditorSession] = []
-        self._capabilities = schema.ClientCapabilities()
         self._unanswered, self._answered = 0, anyio.Event()
         self._router = build_agent_router(self, use_unstable_protocol=True)  # type: ignore[arg-type]
-        self._connection = Connection(self._handle, channel, listening=False)
+        self._editor = EditorClient(channel, self._handle)
 
     async def serve(self) -> None:
         """Answer until the editor leaves; what it had open ends with it."""
-        await self._connection.main_loop()
+        await self._editor.connection.main_loop()
         self.stop(LEFT)
         for session in (*self.live.values(), *self._starting):
             await session.ended.wait()
         with anyio.move_on_after(LAST_ANSWERS):
             while self._unanswered:  # they have nothing to wait for any more
                 await self._answered.wait()
-        await self._connection.close()
+        await self._editor.connection.close()
 
     def stop(self, reason: str) -> None:
         """End every session, and read nothing more."""
@@ -99,28 +96,12 @@ class EditorRequests:
             self._answered = anyio.Event()
         return None
 
-    # --- the editor, as sessions see it
-
-    @property
-    def can_fill_forms(self) -> bool:
-        """Can it ask its user for a line of text?"""
-        elicitation = self._capabilities.elicitation
-        return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-    def tell(self, session: str, update: Update) -> None:
-        params = serialize_params(schema.SessionNotification(session_id=session, update=update))
-        self._channel.post({"jsonrpc": "2.0", "method": "session/update", "params": params})
-
-    async def ask(self, method: str, params: BaseModel) -> Any:
-        """Have it answer a request; it may never do so, and raises ConnectionError where it has left."""
-        return await self._connection.send_request(method, serialize_params(params))
-
     # --- the connection
 
     async def initialize(
         self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **more: Any
     ) -> schema.InitializeResponse:
-        self._capabilities = client_capabilities or self._capabilities
+        self._editor.capabilities = client_capabilities or self._editor.capabilities
         worker = load_worker(self._asked.worker)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
@@ -257,7 +238,7 @@ class EditorRequests:
         **more: Any,
     ) -> EditorSession:
         asked = replace(self._in_folder(cwd, additional_directories or ()), session=choice)
-        session = EditorSession(asked, self, self._tasks, mcp_servers or ())
+        session = EditorSession(asked, self._editor, self._tasks, mcp_servers or ())
         self._starting.append(session)
         try:
             await self._tasks.start(session.run)

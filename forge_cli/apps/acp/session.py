@@ -6,36 +6,28 @@ import asyncio
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import anyio
 from acp import schema
 from anyio.abc import TaskGroup, TaskStatus
 
 from forge_cli.apps.acp.asking import EditorQuestions
+from forge_cli.apps.acp.channel import EditorClient
 from forge_cli.apps.acp.convert import COMMANDS, Update, UpdateWriter, commands_of, options_of
 from forge_cli.apps.acp.given import Servers, with_servers
 from forge_cli.cli.notices import innermost, warn
+from forge_cli.core import events
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import (
-    ApprovalRequired,
-    Event,
-    ManualToolsAvailable,
-    ModeChanged,
-    SessionUpdate,
-    StatusEvent,
-    TurnEndEvent,
-)
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, StopReason
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.engine.runtime.conversation import Said
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.runtime_spec import Said
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
@@ -44,16 +36,13 @@ from forge_cli.record.places import SessionLost
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
 
-if TYPE_CHECKING:
-    from forge_cli.apps.acp.requests import EditorRequests
-
 CANCELLED = "cancelled in the editor"
 
 
 class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
-    def __init__(self, asked: RunOptions, client: EditorRequests, tasks: TaskGroup, servers: Servers = ()) -> None:
+    def __init__(self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
         self.asked, self._client, self._servers = asked, client, servers
         self.id = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
@@ -145,7 +134,7 @@ class EditorSession:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self._take, line)
             return
-        if line.type == ApprovalRequired.type and isinstance(line.event, ApprovalRequired):
+        if line.type == events.ApprovalRequired.type and isinstance(line.event, events.ApprovalRequired):
             request = line.event.request
             self._questions.shown[request.request_id] = self.updates.question(line, request), request
         for update in self.updates.updates_of(line):
@@ -161,22 +150,22 @@ class EditorSession:
 
     # --- what is heard
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: events.Event) -> None:
         self.facts.note(event)
         self._questions.hear(event)
         match event:
             case _ if event.origin is not None:
                 pass
-            case TurnEndEvent(stop=stop):
+            case events.TurnEndEvent(stop=stop):
                 self._last_stop = stop
-            case ManualToolsAvailable() if self._held is None:
+            case events.ManualToolsAvailable() if self._held is None:
                 self._tell(commands_of(self.facts))
-            case ModeChanged(mode=mode):
+            case events.ModeChanged(mode=mode):
                 self._tell(schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode))
                 self._tell_options()
-            case SessionUpdate() if event.model or event.approval_mode:
+            case events.SessionUpdate() if event.model or event.approval_mode:
                 self._tell_options()
-            case StatusEvent(level=level, message=text, tool_call_id=None):
+            case events.StatusEvent(level=level, message=text, tool_call_id=None):
                 if self._obeying:
                     self.say(text)
                 elif level in ("warning", "error"):
@@ -290,15 +279,15 @@ class EditorSession:
             self.bus.emit(change)
             return
         problems: list[str] = []
-        unsubscribe = self.bus.subscribe(lambda event: _note_problem(event, problems), only=(StatusEvent,))
+
+        def note(event: events.Event) -> None:
+            if isinstance(event, events.StatusEvent) and event.level == "error":
+                problems.append(event.message)
+
+        unsubscribe = self.bus.subscribe(note, only=(events.StatusEvent,))
         try:
             await self._do(change)
         finally:
             unsubscribe()
         if problems:
             raise UsageError(problems[0])
-
-
-def _note_problem(event: Event, problems: list[str]) -> None:
-    if isinstance(event, StatusEvent) and event.level == "error":
-        problems.append(event.message)

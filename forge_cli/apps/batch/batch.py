@@ -24,7 +24,6 @@ from forge_cli.apps.batch.store import (
     BatchEventType,
     BatchRecord,
     BatchStore,
-    ItemRecord,
     Spending,
     is_resumed,
     item_state,
@@ -92,7 +91,8 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
             changed.append(item.key)
         if known.digest == item.digest or known.state in _SETTLED:
             counts.add(known.state)
-    _check_keys(wanted, keys)
+    for key in wanted - keys:
+        raise UsageError(f"--restart {visible(key)}: there is no such item", hint=did_you_mean(key, keys, ""))
     if changed:
         hint = f"--restart {_named(changed)} does them again, --restart does everything again, -o starts a new file"
         raise UsageError(f"the input of {_named(changed)} has changed since it was done", hint=hint)
@@ -103,20 +103,9 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
         hint = f"--restart does everything again{rest}; -o starts a new file"
         raise UsageError(f"the worker has changed since it did {counted(settled, 'item')}", hint=hint)
     removed = [key for key in record.items if key not in keys]
-    return BatchPlan(inputs, _restarted(record, restart), counts, removed)
-
-
-def _restarted(record: BatchRecord, restart: RestartChoice | None) -> BatchRecord:
     if restart:
-        kept: dict[str, ItemRecord] = {key: item for key, item in record.items.items() if not restart.covers(key)}
-        record.items = kept
-    return record
-
-
-def _check_keys(wanted: Collection[str], known: Collection[str]) -> None:
-    for key in wanted:
-        if key not in known:
-            raise UsageError(f"--restart {visible(key)}: there is no such item", hint=did_you_mean(key, known, ""))
+        record.items = {key: item for key, item in record.items.items() if not restart.covers(key)}
+    return BatchPlan(inputs, record, counts, removed)
 
 
 def _named(keys: Collection[str]) -> str:

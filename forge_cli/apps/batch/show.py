@@ -165,15 +165,10 @@ class BatchScreen:
     def _facts(self, seconds: float) -> list[str]:
         counts, rate = self.counts, self._ended / seconds * 60 if seconds else 0.0
         left = (counts.waiting + counts.running) / rate * 60 if rate and counts.running else None
-        facts = [f"{compact(self.spending.tokens)} tokens", cost_text(self.spending)]
+        facts = [f"{compact(self.spending.tokens)} tokens", dollars(self.spending.cost) if self.spending.cost else ""]
         facts += [f"{rate:.0f} a minute" if rate >= 10 else f"{rate:.1f} a minute"] if rate else []
         facts += [f"about {duration(left)} left"] if left else []
         return [*filter(None, facts), duration(seconds)]
-
-
-def cost_text(spending: Spending) -> str:
-    """The money spent; empty where it is unknown."""
-    return dollars(spending.cost) if spending.cost else ""
 
 
 def _states(counts: BatchCounts) -> str:

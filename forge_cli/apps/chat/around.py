@@ -82,6 +82,27 @@ class TextAbove(io.TextIOBase):
         return lines + newline
 
 
+class TypedLine:
+    """The line that the person types, which may be edited and drawn again; one that is read whole is neither."""
+
+    async def run(self) -> None:
+        """Read until ``end`` is called, or nothing more can come."""
+
+    def end(self) -> None: ...
+
+    def hint(self, text: str) -> None:
+        """Show a word for a moment."""
+
+    def clear_input(self) -> bool:
+        """Drop what is typed so far; was there something?"""
+        return False
+
+    def edit(self, text: str) -> None:
+        """Put a text before what is being typed."""
+
+    def redraw(self) -> None: ...
+
+
 FOCUS_ON, FOCUS_OFF = "\x1b[?1004h", "\x1b[?1004l"
 """Have the terminal tell when it comes to the front, and when it leaves it."""
 LONG = 10.0

@@ -35,7 +35,7 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
-from forge_cli.apps.chat.around import FOCUS_OFF, FOCUS_ON, Notice, TextAbove, status_line
+from forge_cli.apps.chat.around import FOCUS_OFF, FOCUS_ON, Notice, TextAbove, TypedLine, status_line
 from forge_cli.apps.chat.drawing import BATCH
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.apps.chat.toolkit import (
@@ -71,7 +71,7 @@ FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
 STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibrightblack", "hint": "ansiyellow"}
 
 
-class ChatScreen:
+class ChatScreen(TypedLine):
     """Owns the bottom of a terminal while ``run`` is awaited; ``above`` is where everybody else writes."""
 
     def __init__(self, talk: Talk, above: TextAbove, *, completion: InputCompletion, notice: Notice) -> None:
@@ -147,7 +147,6 @@ class ChatScreen:
         return Size(rows=rows or ROWS, columns=columns or COLUMNS)
 
     async def run(self) -> None:
-        """Read what is typed until ``end`` is called, or the terminal is gone."""
         loop = asyncio.get_running_loop()
         self._above.on_text = lambda: loop.call_soon_threadsafe(self._wake)
         self._above.hold()
@@ -226,7 +225,6 @@ class ChatScreen:
         self._output.flush()
 
     def hint(self, text: str) -> None:
-        """Show a word for a moment."""
         self._hint = text
         self._later("hint", HINT, self._forget_hint)
         self.redraw()
@@ -242,7 +240,6 @@ class ChatScreen:
         return had
 
     def edit(self, text: str) -> None:
-        """Put a text before what is being typed."""
         typed = self._buffer.document
         whole = f"{text}\n{typed.text}" if typed.text else text
         self._buffer.document = Document(whole, len(whole) - len(typed.text) + typed.cursor_position)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
-from forge_cli.apps.chat.around import InputHistory
+from forge_cli.apps.chat.around import InputHistory, TypedLine
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.approval import SessionMode
@@ -28,9 +28,6 @@ from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.terminal.input import PlainInput
 from forge_cli.ui.typed import TypedLines, is_message
-
-if TYPE_CHECKING:
-    from forge_cli.apps.chat.screen import ChatScreen
 
 TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
@@ -53,7 +50,7 @@ class Talk(MessageQueue):
     """The ``Chat`` that commands are run in."""
 
     display: ChatUI
-    line: ChatScreen | PlainLines
+    line: TypedLine
 
     def __init__(
         self,
@@ -212,7 +209,7 @@ class Talk(MessageQueue):
         self.display.show(f"{error}")
 
 
-class PlainLines:
+class PlainLines(TypedLine):
     """Reads a line when everything before it is done."""
 
     def __init__(self, talk: Talk, ui: ChatUI, *, interactive: bool) -> None:
@@ -221,7 +218,6 @@ class PlainLines:
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Read until the end of input, or until ``end`` is called."""
         with self._scope:
             await self._talk.wait_until_idle()
             while (line := await self._read()) is not None:
@@ -236,15 +232,6 @@ class PlainLines:
     def hint(self, text: str) -> None:
         if self._interactive:
             self._ui.show(text)
-
-    def clear_input(self) -> bool:
-        return False
-
-    def edit(self, text: str) -> None:
-        """A line that is read whole cannot be changed."""
-
-    def redraw(self) -> None:
-        """Nothing stands below the text."""
 
     def end(self) -> None:
         self._scope.cancel()

@@ -14,23 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.apps.serve.calls import ServedCall
+from forge_cli.core import events
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import ToolContext, current_call
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.events import (
-    CLIENTS,
-    Event,
-    SessionEnd,
-    SessionStart,
-    StatusEvent,
-    ToolOutput,
-    ToolStarted,
-    TurnStart,
-    WorkerUpdate,
-)
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.results import Json, ResultValue, Text
@@ -119,7 +109,7 @@ class ServedWorker:
                 await hooks.session_ends()
         finally:
             with suppress(SessionLost):  # which is what ended it
-                for event in (*self._open_calls.ends(), SessionEnd(self._result().wire())):
+                for event in (*self._open_calls.ends(), events.SessionEnd(self._result().wire())):
                     self.bus.emit(event)
             self._announcer.stop()
             await self._stack.aclose()
@@ -134,7 +124,7 @@ class ServedWorker:
         """Record the end from another thread, because third-party code holds the event loop."""
         self._ending = self._ending or end.why or "out of time"
         late = None if end.why or not end.late else end.late.removeprefix(TOOL)
-        self._open_calls.close(SessionEnd(self._result().wire()), late)
+        self._open_calls.close(events.SessionEnd(self._result().wire()), late)
 
     @property
     def offers(self) -> dict[str, Offer]:
@@ -191,11 +181,13 @@ class ServedWorker:
         finally:
             del self._calls[call.call.id]
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: events.Event) -> None:
         match event:
-            case StatusEvent(tool_call_id=str() as call, message=message, progress=fraction) if call in self._calls:
+            case events.StatusEvent(tool_call_id=str() as call, message=message, progress=fraction) if (
+                call in self._calls
+            ):
                 self._calls[call].report(message, fraction)
-            case ToolOutput(tool_call_id=call, text=text) if call in self._calls and text.strip():
+            case events.ToolOutput(tool_call_id=call, text=text) if call in self._calls and text.strip():
                 self._calls[call].report(text.strip().splitlines()[-1], None)
             case _:
                 pass
@@ -233,9 +225,9 @@ class ServedWorker:
     def _folder(self, worker: Worker) -> PreparedFolder:
         return PreparedWorker(worker, self._opened.host, locked=self._asked.locked).within(self._asked.workspace)
 
-    def _start(self) -> SessionStart:
-        return SessionStart(
-            CLIENTS,
+    def _start(self) -> events.SessionStart:
+        return events.SessionStart(
+            events.CLIENTS,
             str(self._asked.workspace),
             self._mode.value,
             worker_file=str(self.worker.path),
@@ -247,7 +239,7 @@ class ServedWorker:
         if self._ending is not None:
             stop = Interrupted(self._ending)
             ending = Ending("", "interrupted", stop.exit_code, self._ending)
-        result = WorkerResult.of(ending, session_id=self._session.id, worker=self.worker.name, model=CLIENTS)
+        result = WorkerResult.of(ending, session_id=self._session.id, worker=self.worker.name, model=events.CLIENTS)
         return replace(result, tool_calls=self.made)
 
 
@@ -300,19 +292,19 @@ class WorkerTask(Struct, frozen=True):
                 async with runtime:
                     return await runtime.run(args["task"])
 
-            result = await run_to_end(work, signal, runtime)
+            result = await run_to_end(work, signal, lambda: runtime.has_started)
         answer = answer_or_raise(result)
         return Text(answer) if result.output is None else Json(result.output)
 
 
-def _tell(event: Event, context: ToolContext) -> None:
+def _tell(event: events.Event, context: ToolContext) -> None:
     """Tell a client what the worker does."""
     match event:
-        case TurnStart(turn=turn):
+        case events.TurnStart(turn=turn):
             context.report(f"turn {turn}", None)
-        case ToolStarted(tool_name=name):
+        case events.ToolStarted(tool_name=name):
             context.report(f"calls {name}", None)
-        case WorkerUpdate(status=status) if event.origin:
+        case events.WorkerUpdate(status=status) if event.origin:
             context.report(f"{event.origin.worker}: {status}", None)
         case _:
             pass

@@ -128,9 +128,9 @@ class AccessGate:
             return
         headers, secret = read_headers(scope), _secret_in(scope)
         if refused := self._access.refuse(scope["method"], headers, secret):
-            await _refusal(refused, as_page=not scope["path"].startswith("/api/") and _takes_html(headers))(
-                scope, receive, send
-            )
+            is_page = any("text/html" in kinds.lower() for kinds in headers.get("accept", []))
+            response = _refusal(refused, as_page=is_page and not scope["path"].startswith("/api/"))
+            await response(scope, receive, send)
             return
         let_in(scope)
         await (self._pass_on if secret is None else self._welcome())(scope, receive, send)
@@ -176,10 +176,6 @@ def _refusal(refused: RefusedRequest, *, as_page: bool = False) -> Response:
         page = REFUSAL_PAGE.read_text("utf-8").format(sentence=html.escape(refused.sentence))
         return HTMLResponse(page, refused.status, HEADERS)
     return JSONResponse({"error": refused.sentence}, refused.status, HEADERS)
-
-
-def _takes_html(headers: Headers) -> bool:
-    return any("text/html" in kinds.lower() for kinds in headers.get("accept", []))
 
 
 def _secret_in(scope: Any) -> str | None:

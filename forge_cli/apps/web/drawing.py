@@ -16,28 +16,10 @@ from forge_cli.apps.web.objects import (
     is_again,
     settled_by,
 )
+from forge_cli.core import events
 from forge_cli.core.actions import Interrupt, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.event_kinds import AnyEvent
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ContextUsage,
-    InputPrompt,
-    ManualToolsAvailable,
-    MessageEvent,
-    ModeChanged,
-    SessionStart,
-    SessionUpdate,
-    StatusEvent,
-    Streaming,
-    ToolOutput,
-    ToolResult,
-    ToolStarted,
-    TurnEndEvent,
-    TurnStart,
-    WorkerUpdate,
-)
 from forge_cli.core.notify import RetryNotice
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject
@@ -77,13 +59,13 @@ class SessionDrawing:
         self._begun, self._stream = False, ""
         self._activity = ""
         self._running: dict[tuple[Delegation, str], str] = {}
-        self._questions: dict[str, InputPrompt] = {}
+        self._questions: dict[str, events.InputPrompt] = {}
         self._calls = 0
         self._since = time.time()
         self._pending = PendingChanges()
 
     @property
-    def requests(self) -> dict[str, Recorded[ApprovalRequired]]:
+    def requests(self) -> dict[str, Recorded[events.ApprovalRequired]]:
         """Those that wait for an answer; where no work is done on it, none does here."""
         return self._reader.state.waiting if self.live else {}
 
@@ -102,7 +84,7 @@ class SessionDrawing:
         except BadLine:
             event = None
         match event:
-            case ApprovalDecided(grant=GrantOffer(text=text), approved=True, cached=False):
+            case events.ApprovalDecided(grant=GrantOffer(text=text), approved=True, cached=False):
                 self._reader.add(Noted(f"allowed for the session: {text}"))
         for entry in touched:
             if id(entry) not in self._keys:
@@ -117,10 +99,10 @@ class SessionDrawing:
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
         """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
         key, kind, grown = f"e{len(self._placed)}", "call" if isinstance(entry, Called) else "note", False
-        if isinstance(event, SessionUpdate) and event.title:
+        if isinstance(event, events.SessionUpdate) and event.title:
             kind = "title"
         elif isinstance(entry, Said):
-            kind = "answer" if isinstance(event, MessageEvent) and event.message.role == "assistant" else "user"
+            kind = "answer" if isinstance(event, events.MessageEvent) and event.message.role == "assistant" else "user"
         if kind == "answer":
             key = self._answer_key(line.delegation)
             self._answers[line.delegation] += 1
@@ -132,9 +114,9 @@ class SessionDrawing:
         worker = self._reader.state.workers.get(line.delegation)
         update = worker.update if worker else None
         parent = self._key_of(update.within, update.tool_call_id) if update else None
-        if isinstance(event, ToolStarted) and event.parent_call_id:
+        if isinstance(event, events.ToolStarted) and event.parent_call_id:
             parent = self._key_of(line.delegation, event.parent_call_id) or parent
-        elif isinstance(event, CommandTried | ApprovalDecided):
+        elif isinstance(event, CommandTried | events.ApprovalDecided):
             parent = self._key_of(line.delegation, event.tool_call_id) or parent
         self._keys[id(entry)] = key
         of_command, before = bool(self._reader.command), self._key_after(entry)
@@ -159,7 +141,7 @@ class SessionDrawing:
 
     def _take_transient(self, line: Line) -> None:
         match line.event:
-            case Streaming() as event if line.delegation is None and not event.done:
+            case events.Streaming() as event if line.delegation is None and not event.done:
                 if self._stream != event.request_id:  # the one before it came to nothing
                     self._give_up_answer(line)
                 self._stream, self._begun = event.request_id, True
@@ -167,7 +149,7 @@ class SessionDrawing:
                 self._growing.add(event.delta)
                 self._pending.grown = True
                 self._set_activity("writing")
-            case ToolOutput(tool_call_id=call, text=text):
+            case events.ToolOutput(tool_call_id=call, text=text):
                 if place := self._key_of(line.delegation, call):
                     self._pending.outputs[place] = text
             case _:
@@ -185,33 +167,33 @@ class SessionDrawing:
     def _note(self, line: Line, event: AnyEvent) -> None:
         self.facts.take(line)
         match event:
-            case SessionStart():
+            case events.SessionStart():
                 self.facts.worker, self.started = line.worker, self.started or line.time
                 self._running.clear()
                 self._changed("session", "title", "tools", "usage", "tree")
-            case SessionUpdate():
+            case events.SessionUpdate():
                 self._changed("session", "title", "usage")
-            case ModeChanged():
+            case events.ModeChanged():
                 self._changed("session")
-            case ManualToolsAvailable():
+            case events.ManualToolsAvailable():
                 self._changed("tools")
-            case ContextUsage():
+            case events.ContextUsage():
                 self._changed("usage")
-            case WorkerUpdate():
+            case events.WorkerUpdate():
                 self._changed("tree")
-            case StatusEvent(level="warning", message=message) if RetryNotice.read(message):
+            case events.StatusEvent(level="warning", message=message) if RetryNotice.read(message):
                 self._give_up_answer(line)
                 self._set_activity("retrying")
-            case StatusEvent(level="error"):
+            case events.StatusEvent(level="error"):
                 self._give_up_answer(line)
-            case TurnStart():
+            case events.TurnStart():
                 self._set_activity("thinking")
-            case TurnEndEvent():
+            case events.TurnEndEvent():
                 self._changed("usage")
-            case ToolStarted():
+            case events.ToolStarted():
                 self._running[line.delegation, event.tool_call_id] = event.tool_name
                 self._changed("status")
-            case ToolResult():
+            case events.ToolResult():
                 self._calls += 1
                 self._running.pop((line.delegation, event.tool_call_id), None)
                 self._set_activity("thinking")
@@ -221,10 +203,10 @@ class SessionDrawing:
 
     def _note_question(self, line: Line, event: AnyEvent) -> None:
         match event:
-            case ApprovalRequired() if self.live:
+            case events.ApprovalRequired() if self.live:
                 self._pending.others.append(self._draw_request(Recorded(event, line)))
                 self._changed("status")
-            case InputPrompt() if self.live:
+            case events.InputPrompt() if self.live:
                 self._questions[event.request_id] = event
                 self._pending.others.append(draw_question(event))
                 self._changed("status")
@@ -345,7 +327,7 @@ class SessionDrawing:
             "retry": placed.level == "error" and not placed.of_command and self.live,
         }
 
-    def _draw_request(self, asked: Recorded[ApprovalRequired]) -> JsonObject:
+    def _draw_request(self, asked: Recorded[events.ApprovalRequired]) -> JsonObject:
         request, state, task = asked.event.request, self._reader.state, asked.line.delegation
         call = state.requests.get(request.request_id)
         tried, entry = call.tried if call else None, self._key_of(task, request.tool_call_id)

@@ -56,7 +56,7 @@ def draw_usage(facts: Facts, calls: int) -> JsonObject:
         "type": "usage",
         "turns": facts.turns,
         "calls": calls,
-        "input": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        "input": usage.sent_tokens,
         "cached": usage.cache_read_tokens,
         "output": usage.output_tokens,
         "cost": facts.cost,

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import anyio
-from starlette.responses import StreamingResponse
 
 from forge_cli.core.wire import JsonObject
-
-if TYPE_CHECKING:
-    from forge_cli.apps.web.view import SessionView
 
 QUEUED = 4 * 1024 * 1024
 """Bytes that wait for a tab; one that is further behind is closed, and comes back for what it has missed."""
@@ -71,30 +66,3 @@ def encode_message(objects: Sequence[JsonObject], seq: int | None = None) -> byt
     data = json.dumps(objects, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     number = b"" if seq is None else f"id: {seq}\n".encode()
     return b"%bdata: %b\n\n" % (number, data)
-
-
-class TabStream(StreamingResponse):
-    """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
-
-    def __init__(
-        self, view: SessionView, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
-    ) -> None:
-        self._view, self._tab, self._beside = view, Tab(), beside
-        kind, headers = "text/event-stream", {"X-Accel-Buffering": "no"}
-        super().__init__(self._messages(after), media_type=kind, headers=headers)
-
-    async def _messages(self, after: int) -> AsyncIterator[bytes]:
-        async for message in self._view.follow(self._tab, after):
-            yield message
-        while more := await self._tab.next():
-            yield more
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            with self._tab.scope:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._beside, self._view)
-                    await super().__call__(scope, receive, send)
-                    tasks.cancel_scope.cancel()
-        finally:
-            self._view.leave(self._tab)

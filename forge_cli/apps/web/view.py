@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 import anyio
 import anyio.lowlevel
+from starlette.responses import StreamingResponse
 
 from forge_cli.apps.web.drawing import SessionDrawing
 from forge_cli.apps.web.tabs import Tab, encode_message
@@ -109,3 +111,30 @@ class SessionView:
         self.flush()
         for tab in self.tabs:
             tab.close()
+
+
+class TabStream(StreamingResponse):
+    """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
+
+    def __init__(
+        self, view: SessionView, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._view, self._tab, self._beside = view, Tab(), beside
+        kind, headers = "text/event-stream", {"X-Accel-Buffering": "no"}
+        super().__init__(self._messages(after), media_type=kind, headers=headers)
+
+    async def _messages(self, after: int) -> AsyncIterator[bytes]:
+        async for message in self._view.follow(self._tab, after):
+            yield message
+        while more := await self._tab.next():
+            yield more
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            with self._tab.scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._beside, self._view)
+                    await super().__call__(scope, receive, send)
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._view.leave(self._tab)

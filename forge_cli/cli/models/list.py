@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def list_models(as_json: JsonOption = False) -> None:
     """
     settings = load_settings(forge_home(), Path.cwd())
     with data_output():
-        providers = in_loop(_listed_providers)
+        providers = in_loop(partial(provider_rows, with_models=True))
     offered = list(_offered(settings, providers))
     windows = {row["model"]: row["context"] for row in offered}
     rows = [*_aliases(settings, windows), *_configured(settings, windows), *offered]
@@ -51,10 +52,6 @@ def list_models(as_json: JsonOption = False) -> None:
     print_table(COLUMNS, list(map(_cells, rows)))
     for line in map(visible, _provider_notes(providers)):
         sys.stdout.write(f"{wrap_for(sys.stdout, line)}\n")
-
-
-async def _listed_providers() -> list[ProviderRow]:
-    return await provider_rows(with_models=True)
 
 
 def _aliases(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:

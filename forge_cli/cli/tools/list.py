@@ -55,7 +55,8 @@ def list_tools(
     warn_of_unknown_plugins()
     with data_output():
         rows = rows_of_all(_rows_of_plugin) if path is None else _rows_of_worker(path)
-    wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
+    modes = {row.mode for row in rows} if mode is None else {mode, "both"}  # what is broken has none
+    wanted = [row for row in rows if source in (None, row.source) and row.mode in modes]
     if stats:
         _print_stats(wanted, as_json=as_json)
     elif tokens:
@@ -67,11 +68,6 @@ def list_tools(
         some = [Column(name, drop=0) for name in ("version", "label", "category") if any(name in row for row in found)]
         known = [Column("toolset", drop=3), Column("source", drop=1), Column("mode", drop=2), Column("approval")]
         print_table([Column("name"), *known, *some, Column("description", room=40)], found)
-
-
-def _is_open_to(row: Row, mode: ToolMode | None) -> bool:
-    """Whether it can be called that way; ``both`` is open to the model and to people, and what is broken to neither."""
-    return mode is None or row.mode in (mode, "both")
 
 
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:

@@ -23,7 +23,6 @@ from msgspec import Struct
 from forge_cli import __version__
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.source import OWN
-from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.gate.toolbox import NamedToolset
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import LocalPlugin
@@ -86,10 +85,10 @@ class Parcel(Struct, frozen=True, kw_only=True):
         return replace(self.work, worker=str(folder / self.work.worker))
 
 
-def pack(performer: ItemPerformer, concurrency: int) -> bytes:
+def pack(work: RunOptions, worker: Worker, host: PluginHost, budget: Limits, concurrency: int) -> bytes:
     """The parcel of a batch; a ForgeError where a key would go along."""
-    worker, work, settings = performer.worker, performer.work, _settings()
-    files = {path: read_regular(path) for path in sorted(_files(worker, performer.host))}
+    settings = _settings()
+    files = {path: read_regular(path) for path in sorted(_files(worker, host))}
     _refuse_keys({**files, forge_home() / SETTINGS: settings or b""})
     root = Path(os.path.commonpath([path.parent for path in files]))
     model = work.model or (None if worker.config.model else os.environ.get("FORGE_MODEL"))
@@ -103,8 +102,8 @@ def pack(performer: ItemPerformer, concurrency: int) -> bytes:
         settings=settings,
         environ={name: os.environ[name] for name in PASSED_ON if name in os.environ},
         folder=os.getcwd(),
-        needs=_needs(worker, performer.host, model),
-        budget=performer.pool.limits.model_copy(update={"max_turns": None}),  # each item has its own
+        needs=_needs(worker, host, model),
+        budget=budget.model_copy(update={"max_turns": None}),  # each item has its own
         concurrency=concurrency,
     )
     return pickle.dumps(parcel)

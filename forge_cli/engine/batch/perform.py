@@ -161,7 +161,8 @@ class RemoteItems:
     def parcel(self) -> bytes:
         from forge_cli.engine.batch.parcel import pack
 
-        return pack(self._performer, self._concurrency)
+        batch = self._performer
+        return pack(batch.work, batch.worker, batch.host, batch.pool.limits, self._concurrency)
 
     def order(self, item: BatchItem) -> str:
         self._forget(item.key)

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import consent as consent
     from forge_cli.engine.gate import contexts as contexts
     from forge_cli.engine.gate import debugging as debugging
-    from forge_cli.engine.gate import deferred as deferred
     from forge_cli.engine.gate import grants as grants
     from forge_cli.engine.gate import judged_as as judged_as
     from forge_cli.engine.gate import network as network

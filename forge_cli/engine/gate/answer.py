@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from forge_cli.core.approval import Approval, GrantOffer
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import offers_for
 from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 
@@ -62,15 +61,11 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         by=verdict.by,
         risk=verdict.risk or judged.tool.risk,
         **({"details": list(verdict.details)} if verdict.details else {}),
-        **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
+        **({"grants": [{"text": each.text, "rules": [*map(str, each.rules)]} for each in offers]} if offers else {}),
         **({"hooks": before} if before else {}),
         **({"tries": TRIES[verdict.unruled]} if verdict.tried_first and verdict.approval is Approval.ASK else {}),
     )
     return Outlook(answer, offers, tuple(met))
-
-
-def _grant(offer: GrantOffer) -> JsonObject:
-    return {"text": offer.text, "rules": [str(rule) for rule in offer.rules]}
 
 
 def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> VerdictAnswer:

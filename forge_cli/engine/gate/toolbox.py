@@ -191,8 +191,8 @@ def toolset_title(name: str, source: Source) -> str:
 
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
-    """The sentence for what the code of a toolset raised."""
-    because = reason_of_look(error)
+    """The sentence for what the code of a toolset raised; in a look, that it is one, where that may be the reason."""
+    because = f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
     return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")
 
 
@@ -260,11 +260,6 @@ def _with_origin(source: Source, added: str | None) -> Source:
 
 
 A_LOOK = "a look is read-only, has no network and sees little of the home: do this when a tool is first called"
-
-
-def reason_of_look(error: BaseException) -> str:
-    """In a look, that it is one, where that may be the reason for what a toolset raised."""
-    return f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
 
 
 def _is_of_the_system(error: BaseException | None) -> bool:

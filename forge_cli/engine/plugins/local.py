@@ -57,9 +57,6 @@ class LocalPlugin(Plugin):
     def announce(self) -> None:
         announce_third_party(f"the plugin {self.distribution}")
 
-    def stamp(self, known: dict[str, str] | None = None) -> str:
-        return self.version
-
     def __str__(self) -> str:
         return self.distribution
 

@@ -34,13 +34,11 @@ class Drift(ForgeError):
 
     exit_code = ExitCode.DRIFT
 
-    def __init__(
-        self, kind: DriftKind, sentence: str, *, recorded: str | None = None, now: str | None = None, turn: int = 0
-    ) -> None:
+    def __init__(self, kind: DriftKind, sentence: str, *, recorded: str | None = None, now: str | None = None) -> None:
         shown = [(name, text) for name, text in (("recorded: ", recorded), ("now:      ", now)) if text is not None]
         hint = "\n  ".join(f"{name}{text}" for name, text in shown)
         super().__init__(sentence, hint=hint or None)
-        self.kind, self.recorded, self.now, self.turn = kind, recorded, now, turn
+        self.kind, self.recorded, self.now, self.turn = kind, recorded, now, 0
 
     def at(self, where: Mark, turn: int) -> Drift:
         """The same drift with its place in the record."""

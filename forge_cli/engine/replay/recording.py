@@ -9,21 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from forge_cli.core import events
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.events import (
-    VERSION,
-    ApprovalDecided,
-    ApprovalRequired,
-    ContextUsage,
-    MessageEvent,
-    SessionStart,
-    ToolResult,
-    ToolStarted,
-    TurnEndEvent,
-    TurnStart,
-    WorkerUpdate,
-)
 from forge_cli.core.messages import Message, TurnEnd
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED, SUMMARY_INSTRUCTIONS
 from forge_cli.core.wire import JsonObject
@@ -41,7 +29,7 @@ class RecordedCall:
     decided: Line | None = None
     """The line that settled it, or the request that was left open."""
     result: Line | None = None
-    started: ToolStarted | None = None
+    started: events.ToolStarted | None = None
 
     def settle(self, line: Line) -> None:
         """The first verdict counts; a call that asks again has another one, which could not be foreseen."""
@@ -51,12 +39,12 @@ class RecordedCall:
     @property
     def verdict(self) -> PastVerdict | None:
         event = self.decided.event if self.decided else None
-        return PastVerdict.of(event) if isinstance(event, ApprovalDecided | ApprovalRequired) else None
+        return PastVerdict.of(event) if isinstance(event, events.ApprovalDecided | events.ApprovalRequired) else None
 
     @property
-    def ended(self) -> ToolResult | None:
+    def ended(self) -> events.ToolResult | None:
         event = self.result.event if self.result else None
-        return event if isinstance(event, ToolResult) else None
+        return event if isinstance(event, events.ToolResult) else None
 
     def outcome(self, call: ToolCall) -> ToolOutcome | None:
         ended, verdict = self.ended, self.verdict
@@ -73,7 +61,7 @@ class RecordedTurn:
     """
 
     number: int = 0
-    request: TurnStart | None = None
+    request: events.TurnStart | None = None
     said: tuple[Message, ...] = ()
     """The messages to the model since the turn before."""
     seq: int = 1
@@ -170,21 +158,21 @@ def open_recording(name: str) -> Recording:
 
 def read_recording(log: Log) -> Recording:
     """Read a log to be repeated; one that is not whole, or in which no model was asked, is an error."""
-    first = next((line for line in log.lines if line.type == SessionStart.type), None)
+    first = next((line for line in log.lines if line.type == events.SessionStart.type), None)
     if first is None:
         raise WorkerError(Mark(str(log.path)), "this is not a record of a session", hint="forge run --record makes one")
-    if first.version != VERSION:
+    if first.version != events.VERSION:
         problem = f"this record is of version {first.version}, which this forge cannot read"
         raise WorkerError(Mark(str(log.path)), problem)
     if missing := missing_line(log):
         hint = "what is missing cannot be repeated; forge sessions show shows what there is"
         raise WorkerError(Mark(str(log.path)), f"the record is not whole: {missing}", hint=hint)
-    start = next(event for event in [line.event for line in log.lines] if isinstance(event, SessionStart))
+    start = next(event for event in [line.event for line in log.lines] if isinstance(event, events.SessionStart))
     parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
     if not parts[0].past.messages and not any(
-        isinstance(line.event, MessageEvent) and _is_said(line.event) for line in log.lines
+        isinstance(line.event, events.MessageEvent) and _is_said(line.event) for line in log.lines
     ):
         raise WorkerError(Mark(str(log.path)), "the record is not whole: what the worker was told is missing")
     return Recording(
@@ -217,18 +205,18 @@ def _starts(lines: Sequence[Line]) -> Iterator[int]:
     said, fresh = None, False
     for index, line in enumerate(lines):
         match line.event if line.delegation is None else None:
-            case SessionStart():
+            case events.SessionStart():
                 yield index
                 said, fresh = None, True
-            case MessageEvent() as event if _is_said(event) and said is None:
+            case events.MessageEvent() as event if _is_said(event) and said is None:
                 said = index
-            case TurnStart(turn=turn):
+            case events.TurnStart(turn=turn):
                 if turn == 1 and not fresh:
                     yield index if said is None else said
                 said, fresh = None, False
 
 
-def _is_said(event: MessageEvent) -> bool:
+def _is_said(event: events.MessageEvent) -> bool:
     """Is it a message for the model, and not one that stands for others?"""
     return event.message.role == "user" and event.summary_of is None
 
@@ -237,14 +225,14 @@ def _track(lines: Sequence[Line], delegation: str | None) -> Track:
     track, said = Track(), list[Message]()
     for line in lines:
         match line.event:
-            case WorkerUpdate() as update if update.within == delegation:
+            case events.WorkerUpdate() as update if update.within == delegation:
                 _note_task(track, update, line)
             case _ if line.delegation == delegation:
                 _take(track, said, line)
     return track
 
 
-def _note_task(track: Track, update: WorkerUpdate, line: Line) -> None:
+def _note_task(track: Track, update: events.WorkerUpdate, line: Line) -> None:
     call = update.tool_call_id
     if update.status in ("started", "resumed"):
         track.given.setdefault(call, []).append((line.worker, line.delegation or ""))
@@ -255,31 +243,31 @@ def _note_task(track: Track, update: WorkerUpdate, line: Line) -> None:
 def _take(track: Track, said: list[Message], line: Line) -> None:
     turn = track.turns[-1]
     match line.event:
-        case TurnStart() as request:
+        case events.TurnStart() as request:
             track.environment = track.environment or request.environment
             track.turns.append(RecordedTurn(request.turn, request, tuple(said), line.seq))
             said.clear()
-        case MessageEvent(message=message) as event:
+        case events.MessageEvent(message=message) as event:
             track.environment = track.environment or event.environment
             _hear(turn, said, restored(message), event)
-        case ContextUsage(window=window):
+        case events.ContextUsage(window=window):
             track.window = window or track.window
-        case TurnEndEvent(stop=stop, usage=usage):
+        case events.TurnEndEvent(stop=stop, usage=usage):
             if turn.reply is None:
                 turn.reply = Message("assistant")
                 _was_apart(turn, said)
             turn.end = TurnEnd(stop, usage, turn.reply.native)
-        case ToolStarted(tool_call_id=call) as started:
+        case events.ToolStarted(tool_call_id=call) as started:
             turn.call(call).started = started
-        case ApprovalRequired(request=request):
+        case events.ApprovalRequired(request=request):
             turn.call(request.tool_call_id).settle(line)
-        case ApprovalDecided(tool_call_id=call):
+        case events.ApprovalDecided(tool_call_id=call):
             turn.call(call).settle(line)
-        case ToolResult(tool_call_id=call):
+        case events.ToolResult(tool_call_id=call):
             turn.call(call).result = line
 
 
-def _hear(turn: RecordedTurn, said: list[Message], message: Message, event: MessageEvent) -> None:
+def _hear(turn: RecordedTurn, said: list[Message], message: Message, event: events.MessageEvent) -> None:
     if _is_said(event):
         said.append(message)
     elif message.role == "assistant":

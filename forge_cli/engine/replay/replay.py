@@ -273,7 +273,9 @@ class Replay:
         if not self._came.isdisjoint([call.name, *map(str, call.args.values())]):
             return True
         looked = self._looked.get(call.id) or _places(call.args)
-        return any(_overlap(place, other) for place in looked for other in self._touched)
+        return any(
+            place.is_relative_to(other) or other.is_relative_to(place) for place in looked for other in self._touched
+        )
 
 
 def _is_same(call: ToolCall, started: ToolStarted | None) -> bool:
@@ -307,7 +309,3 @@ def _places(value: Any) -> set[PurePosixPath]:
             return set().union(*map(_places, value))
         case _:
             return set()
-
-
-def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)

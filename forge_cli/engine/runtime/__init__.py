@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.engine.runtime import background as background
     from forge_cli.engine.runtime import children as children
     from forge_cli.engine.runtime import commands as commands
     from forge_cli.engine.runtime import conversation as conversation

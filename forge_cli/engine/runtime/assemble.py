@@ -183,7 +183,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
 
         @cache
         def requests() -> WorkerRequests:
-            return engine.runtime.requests.WorkerRequests(guard, at_hand)
+            return engine.runtime.requests.WorkerRequests(guard, lambda: at_hand.work)
 
         def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
             network = engine.gate.network.NetworkConsent(guard)

@@ -25,8 +25,7 @@ from forge_cli.record.state import cut_off_text
 from forge_cli.sandbox import files
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.open_worker import OpenWorker
-    from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.runtime.runtime_spec import OpenWorker
 
 
 MAX_DEPTH = 5
@@ -65,10 +64,10 @@ def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) 
         own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 
-async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, runtime: WorkerRuntime) -> T:
-    """Do the work of a runtime, which ends by its own means: who cancels it sets its signal, and waits for the end.
+async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, has_started: Callable[[], bool]) -> T:
+    """Do work that ends by its own means: who cancels it sets its signal, and waits for the end.
 
-    One that is still being opened does not look at its signal, and is cancelled.
+    What has not started yet does not look at its signal, and is cancelled.
     """
 
     async def contain() -> None:
@@ -85,7 +84,7 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, 
             with anyio.CancelScope(shield=cancelled is not None):
                 await asyncio.wait({task})
         except asyncio.CancelledError as error:
-            if not cancelled and not runtime.has_started:
+            if not cancelled and not has_started():
                 task.cancel()
             cancelled = cancelled or error
             signal.interrupt("cancelled")
@@ -99,9 +98,10 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, 
 class Children:
     """The child workers of one runtime; ``results`` are those of its task so far."""
 
-    def __init__(self, make: type[WorkerRuntime], past: Past | None) -> None:
+    def __init__(self, run: Callable[..., Awaitable[WorkerResult]], past: Past | None) -> None:
+        """``run`` gives a task to a WorkerRuntime with these options, and says when that has started."""
         self.results: list[WorkerResult] = []
-        self._make = make
+        self._run = run
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
 
     async def delegate(self, parent: OpenWorker, call: ToolCall, task: Delegation) -> str:
@@ -120,11 +120,24 @@ class Children:
         update = WorkerUpdate("started", spec.worker.name, call.id, within=spec.bus.delegation)
         bus.emit(replace(update, status="resumed") if begun else update)
 
-        async def work(child: WorkerRuntime) -> WorkerResult:
+        async def work() -> WorkerResult:
             """How the task ended; a worker that cannot even start has failed."""
+            replay = spec.replay.child(call, worker.name) if spec.replay else None
             try:
-                async with child as runtime:
-                    result = await runtime.run("" if begun else said, task.attachments)
+                result = await self._run(
+                    "" if begun else said,
+                    task.attachments,
+                    started.set,
+                    worker=worker,
+                    approval_callback=spec.approval_callback,
+                    interrupt_signal=signal,
+                    depth=spec.depth + 1,
+                    bus=bus,
+                    workspace=parent.folder.workspace,
+                    on_ask=spec.on_ask,
+                    resume=Resumed(begun.past) if begun else None,
+                    wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
+                )
             except ForgeError as error:
                 result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
             except asyncio.CancelledError:
@@ -135,20 +148,9 @@ class Children:
             bus.emit(ended)
             return result
 
-        replay = spec.replay.child(call, worker.name) if spec.replay else None
+        started = anyio.Event()
         with spec.interrupt_signal.child() as signal:
-            child = self._make(
-                worker=worker,
-                approval_callback=spec.approval_callback,
-                interrupt_signal=signal,
-                depth=spec.depth + 1,
-                bus=bus,
-                workspace=parent.folder.workspace,
-                on_ask=spec.on_ask,
-                resume=Resumed(begun.past) if begun else None,
-                wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
-            )
-            return answer_or_raise(await run_to_end(lambda: work(child), signal, child))
+            return answer_or_raise(await run_to_end(work, signal, started.is_set))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
         """The child that was given this very task by this exact call, before the session was left."""

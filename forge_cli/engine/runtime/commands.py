@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,7 @@ from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.going_back import GoingBack
-from forge_cli.engine.runtime.open_worker import OpenWorker
-from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
+from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
@@ -56,15 +54,13 @@ class SessionCommands:
         spec = session.opened.spec
         self._stamps = _stamps(spec.worker)
         self._titled = bool(spec.resume and spec.resume.title)
-        self.next_session: str | None = None
-        """The session that is to be opened when this one has ended."""
         self._going_back = GoingBack(session)
         self._commands: Mapping[str, Command] = {
             "add-dir": self._add_dir,
             "clear": self._clear,
             "compact": self._compact,
             "exit": self._exit,
-            "mcp": partial(self._tell_toolset, "mcp"),
+            "mcp": self._tell_mcp,
             "model": self._model,
             "name": self._name,
             "reload": self._reload,
@@ -237,11 +233,10 @@ class SessionCommands:
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
 
-    async def _tell_toolset(self, name: str, args: Sequence[str]) -> None:
-        """A command that a toolset of the worker obeys, if it has that toolset."""
-        opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == name), None)
+    async def _tell_mcp(self, args: Sequence[str]) -> None:
+        opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == "mcp"), None)
         if opened is None:
-            raise UsageError(f"this worker has no toolset '{name}'")
+            raise UsageError("this worker has no toolset 'mcp'")
         run = opened.toolset.handle_command
         for line in await opened.ask("its command failed", "handle_command()", run, args, seconds=LOAD_LIMIT):
             self._say(line)
@@ -256,7 +251,7 @@ class SessionCommands:
             raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
         if seen.pid is not None:
             raise UsageError(f"the session {path.stem} is open in another forge (pid {seen.pid})")
-        self.next_session = path.stem
+        self._session.next_session = path.stem
         self._leave()
 
 

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Unpack
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from forge_cli.core.actions import CommandEvent, UserInput
-from forge_cli.core.bounds import SHUTDOWN_GRACE
-from forge_cli.core.bus import EventBus
-from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.messages import Attachment
-from forge_cli.core.wire import error_text
 from forge_cli.engine import runtime as parts
-from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.turns.loop import Loop
-from forge_cli.record.places import SessionLost
+from forge_cli.engine.runtime.runtime_spec import ConversationHooks, Said
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""
-Said = UserInput | CommandEvent
-
-
-class ConversationHooks(TypedDict, total=False):
-    """Functions that hear how a conversation goes."""
-
-    on_begin: Callable[[], object]
-    """A task is taken up."""
-    on_end: Callable[[WorkerResult | None], object]
-    """It has ended; without a result where it raised."""
-    on_done: Callable[[Said, WorkerResult | None], object]
-    """Gets what was dealt with, and how that ended where it was work for the model."""
 
 
 class Conversation:
@@ -129,102 +109,3 @@ class Conversation:
             if on_end := self._told.get("on_end"):
                 on_end(result)
         return result
-
-
-class CallsByHand:
-    """Those of one runtime, which ends them when it is closed."""
-
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
-        self._calls = set[asyncio.Task[object]]()
-        self._commands = set[asyncio.Task[object]]()
-        """Those of which the model is told."""
-
-    def start(self, call: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
-        task = asyncio.ensure_future(call)
-        self._calls.add(task)
-        task.add_done_callback(self._end)
-        return task
-
-    def start_command(self, call: ToolCall, loop: Callable[[], Loop]) -> None:
-        """Run a command line that the person typed; ``loop`` tells the model of it with the next message."""
-
-        async def run() -> None:
-            outcome = await loop().guard.call(call, Caller.PERSON, own_command=True)
-            if outcome.status in ("success", "error", "timeout", "interrupted"):
-                loop().commands.append(outcome)
-
-        self._commands.add(self.start(run()))
-
-    def _end(self, task: asyncio.Task[object]) -> None:
-        self._calls.discard(task)
-        self._commands.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            with suppress(SessionLost):
-                self._bus.emit(StatusEvent("error", error_text(error)))
-
-    async def wait(self) -> None:
-        """Wait until all have ended."""
-        if self._calls:
-            await asyncio.wait(self._calls)
-
-    async def wait_for_commands(self) -> None:
-        """Wait until those have ended that the next message tells of."""
-        if self._commands:
-            await asyncio.wait(self._commands)
-
-    async def aclose(self) -> None:
-        """Cancel what has not ended."""
-        for task in self._calls:
-            task.cancel()
-        with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
-            await self.wait()
-
-
-class EventStream:
-    """Starts the work with the first event that is asked for; ``aclose``, or closing the runtime, ends it."""
-
-    def __init__(
-        self, bus: EventBus, work: Callable[[], Coroutine[Any, Any, object]], interrupt: Callable[[str], None]
-    ) -> None:
-        self._bus = bus
-        self._work = work
-        self._interrupt = interrupt
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._task: asyncio.Task[object] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        if self._task is None:
-            self._task = self._start()
-        event = await self._events.get()
-        if event is not None:
-            return event
-        self._events.put_nowait(None)
-        await self._task
-        raise StopAsyncIteration
-
-    def _start(self) -> asyncio.Task[object]:
-        unsubscribe = self._bus.subscribe(self._events.put_nowait)
-
-        def end(task: asyncio.Task[object]) -> None:
-            unsubscribe()
-            self._events.put_nowait(None)
-
-        task = asyncio.ensure_future(self._work())
-        task.add_done_callback(end)
-        return task
-
-    async def aclose(self) -> None:
-        """End the work, if it is still running, as an interrupt does."""
-        task = self._task
-        if task is None or task.done():
-            return
-        self._interrupt("its events are no longer read")
-        with anyio.move_on_after(SHUTDOWN_GRACE, shield=True):
-            await asyncio.wait([task])
-        task.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])

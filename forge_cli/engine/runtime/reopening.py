@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from forge_cli.engine.runtime.model import choose_model
 from forge_cli.engine.runtime.open_worker import (
-    OpenWorker,
     approval_mode_of,
     assemble_worker,
+    choose_model,
     close_model,
     make_loop,
     price_of,
@@ -23,7 +22,7 @@ from forge_cli.engine.runtime.open_worker import (
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
-    from forge_cli.engine.runtime.runtime_spec import RuntimeSpec
+    from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
 
 T = TypeVar("T")
 

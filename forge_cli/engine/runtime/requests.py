@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,10 @@ from forge_cli.schema.problems import shown
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
     from forge_cli.engine.gate.guard import Guard
-    from forge_cli.engine.runtime.assemble import TaskAtHand
+    from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.turns.loop import Tally
+
+    Work = tuple[ModelProvider, Tally, Budget]
 
 SAMPLING = "sampling"
 """The name of such a request in place of a tool."""
@@ -38,7 +42,8 @@ SHOWN = 2000
 class WorkerRequests:
     """Serves one worker."""
 
-    def __init__(self, guard: Guard, at_hand: TaskAtHand) -> None:
+    def __init__(self, guard: Guard, at_hand: Callable[[], Work | None]) -> None:
+        """``at_hand`` gives the work that what servers ask counts in, once there is some."""
         self._guard, self._bus, self._interrupt, self._at_hand = guard, guard.bus, guard.interrupt, at_hand
         self._allowed: set[str] = set()
 
@@ -52,11 +57,11 @@ class WorkerRequests:
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
-        if self._at_hand.work is None:
+        if (work := self._at_hand()) is None:
             raise ToolError("no worker is at work whose model could answer")
         async with self._one_at_a_time:
-            await self._get_consent(request, self._at_hand.work[0].name)
-        model, tally, budget = self._at_hand.work
+            await self._get_consent(request, work[0].name)
+        model, tally, budget = self._at_hand() or work
         try:
             budget.start_turn()
             text, end = await self._listen(model, request)
@@ -131,15 +136,13 @@ class WorkerRequests:
         with self._interrupt.scope():
             async with self._one_at_a_time:
                 question = f"{asker} asks: {visible(message)}"
-                if consent and not await self._wants_to_answer(question):
-                    return None
+                if consent:
+                    agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ", ("yes", "no"))
+                    if (agreed or "").strip().lower() not in ("y", "yes"):
+                        return None
                 lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
                 return await self._put_form("" if consent else lead, form, fitting)
         return None
-
-    async def _wants_to_answer(self, question: str) -> bool:
-        agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ", ("yes", "no"))
-        return (agreed or "").strip().lower() in ("y", "yes")
 
     async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
         given: JsonObject = {}

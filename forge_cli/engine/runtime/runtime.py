@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -21,9 +21,9 @@ from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.announcements import Announcer
-from forge_cli.engine.runtime.open_worker import OpenWorker, open_worker
+from forge_cli.engine.runtime.open_worker import open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer
-from forge_cli.engine.runtime.runtime_spec import RuntimeOptions, RuntimeSpec, Wiring
+from forge_cli.engine.runtime.runtime_spec import ConversationHooks, OpenWorker, RuntimeOptions, RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.record.places import SessionLost
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
     from forge_cli.core.context import Delegation
     from forge_cli.core.messages import Attachment
+    from forge_cli.engine.runtime.background import CallsByHand, EventStream
     from forge_cli.engine.runtime.children import Children
-    from forge_cli.engine.runtime.conversation import CallsByHand, Conversation, ConversationHooks, EventStream
     from forge_cli.engine.runtime.reopening import Owner
     from forge_cli.files.worker import Worker
     from forge_cli.record.resume import Past, Resumed
@@ -72,7 +72,9 @@ class WorkerRuntime:
         self._started = self._ended = False
         self._tally, self._budget = Tally(), cast(Budget | None, None)
         self._result: WorkerResult | None = None
-        self._conversation: Conversation | None = None
+        self._close_conversation: Callable[[], None] = lambda: None
+        self.next_session: str | None = None
+        """The session that somebody wants to resume in the place of this one, by the command ``resume``."""
         self._owner: Owner[OpenWorker] | None = None
         """Of a worker that was opened again; the first one stays open in ``_stack``."""
         self._stream: EventStream | None = None
@@ -231,13 +233,13 @@ class WorkerRuntime:
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
     async def _delegate(self, call: ToolCall, task: Delegation) -> str:
-        self._children = self._children or parts.children.Children(WorkerRuntime, self._spec.past)
+        self._children = self._children or parts.children.Children(_run_child, self._spec.past)
         self._budget = self._budget or self.opened.new_budget()
         return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
-        self._stream = stream = parts.conversation.EventStream(
+        self._stream = stream = parts.background.EventStream(
             self.bus, lambda: self.run(task, attachments), self.interrupt
         )
         return stream
@@ -256,7 +258,8 @@ class WorkerRuntime:
         each task, ``on_done`` gets what was dealt with, and its result. It ends with the command ``exit`` or
         ``resume``, or with the runtime; returns the last task's result.
         """
-        self._conversation = conversation = parts.conversation.Conversation(self, **told)
+        conversation = parts.conversation.Conversation(self, **told)
+        self._close_conversation = conversation.close
         result = await conversation.go(resume=resume)
         if self._by_hand:
             await self._by_hand.wait()
@@ -266,7 +269,7 @@ class WorkerRuntime:
         """Call the tool that somebody has asked for on the bus; ``invoke`` tells of its calls, which have an id."""
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
-            self._by_hand = self._by_hand or parts.conversation.CallsByHand(self.bus)
+            self._by_hand = self._by_hand or parts.background.CallsByHand(self.bus)
             if event.own_command:
                 self._by_hand.start_command(call, lambda: self.opened.loop)
             else:
@@ -274,8 +277,7 @@ class WorkerRuntime:
 
     def stop_conversing(self) -> None:
         """Take nothing more that is said; ``converse`` ends with what is at hand."""
-        if self._conversation:
-            self._conversation.close()
+        self._close_conversation()
 
     async def offer_tools(self) -> None:
         """Say what people may call and send now, if that has changed."""
@@ -286,11 +288,6 @@ class WorkerRuntime:
         if all(type(opened.toolset).prompts is Toolset.prompts for opened in toolbox.toolsets):
             return ()
         return await parts.commands.Prompts(toolbox).announced()
-
-    @property
-    def next_session(self) -> str | None:
-        """The session that somebody wants to resume in the place of this one, by the command ``resume``."""
-        return self._conversation.commands.next_session if self._conversation else None
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
@@ -371,6 +368,14 @@ class WorkerRuntime:
                         self.bus.emit(event)
             self._announcer.stop()
         self._ended = True
+
+
+async def _run_child(
+    task: str, attachments: Sequence[Attachment], started: Callable[[], None], **options: Any
+) -> WorkerResult:
+    async with WorkerRuntime(**options) as child:
+        started()
+        return await child.run(task, attachments)
 
 
 def _task(task: str, past: Past | None) -> str:

@@ -1,4 +1,4 @@
-"""The parts of a runtime: those that programs give, and those that only forge itself gives."""
+"""The parts of a runtime: those that programs give, those that only forge itself gives, and what it opens of them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from msgspec import Struct
+
 from forge_cli import engine
+from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import Event
+from forge_cli.core.events import Event, SessionStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
+from forge_cli.engine.turns.environment import describe_zone
+from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.places import new_session_id
 
 if TYPE_CHECKING:
     from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.replay.replay import Replay
-    from forge_cli.engine.runtime.open_worker import OpenWorker
-    from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.runtime.announcements import OpenCalls
+    from forge_cli.engine.runtime.assemble import Assembly
+    from forge_cli.engine.runtime.model import ChosenModel
+    from forge_cli.engine.runtime.result import WorkerResult
+    from forge_cli.engine.turns.loop import Loop, Tally
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
@@ -77,6 +85,21 @@ class RuntimeOptions(TypedDict, total=False):
     session: OpenSession | None
     """Its files, and what it resumes; child workers have none of their own."""
     read_only: bool
+
+
+Said = UserInput | CommandEvent
+"""Input of a conversation."""
+
+
+class ConversationHooks(TypedDict, total=False):
+    """Functions that hear how a conversation goes."""
+
+    on_begin: Callable[[], object]
+    """A task is taken up."""
+    on_end: Callable[[WorkerResult | None], object]
+    """It has ended; without a result where it raised."""
+    on_done: Callable[[Said, WorkerResult | None], object]
+    """Gets what was dealt with, and how that ended where it was work for the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,3 +172,69 @@ class RuntimeSpec(Wiring):
             return self
         on_ask, read_only = organisation.required(self.on_ask, self.read_only)
         return replace(self, on_ask=on_ask, read_only=read_only)
+
+
+class OpenWorker(Struct, frozen=True, kw_only=True):
+    """A worker with everything open, ready for its tasks."""
+
+    spec: RuntimeSpec
+    folder: PreparedFolder
+    assembly: Assembly
+    model: ChosenModel
+    price: LatePrice
+    loop: Loop
+    open_calls: OpenCalls
+    budget: Budget | None = None
+    """Of the task at hand, which its children use as well."""
+
+    def start_task(self, tally: Tally, budget: Budget) -> None:
+        """Count what servers have the model answer from now on in this task."""
+        if self.spec.replay is None:  # the record has no such turns
+            self.assembly.at_hand.work = self.model.provider, tally, budget
+
+    def new_budget(self) -> Budget:
+        """The budget of the next task."""
+        spec, own = self.spec, self.spec.worker.config.limits
+        limits = own if spec.parent else stated(spec.limits, own, self.folder.settings.limits)
+        parent, pool = (spec.parent.budget, None) if spec.parent else (None, spec.pool)
+        return Budget(limits, self.price, parent, worker=spec.worker.name, pool=pool)
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """From the root down to this one."""
+        above = self.spec.parent.workers if self.spec.parent else ()
+        return (*above, self.spec.worker)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the workers from the root down to this one."""
+        return tuple(worker.name for worker in self.workers)
+
+    @property
+    def zones(self) -> tuple[Mapping[str, Any], ...]:
+        """The zones, as events tell them."""
+        return tuple(describe_zone(zone) for zone in self.assembly.guard.judge.late_sandbox.zones)
+
+    @property
+    def isolation(self) -> str:
+        return self.assembly.guard.judge.late_sandbox.isolation.level.value
+
+    def start(self) -> SessionStart:
+        resume, schema = self.spec.resume, self.spec.stated_schema
+        return SessionStart(
+            self.model.provider.name,
+            str(self.folder.workspace),
+            self.assembly.guard.controller.mode.value,
+            worker_file=str(self.spec.worker.path),
+            resumed=resume.last.seq if resume and resume.last else None,
+            forked_from=resume.forked_from if resume else None,
+            output_schema=schema.json_schema if schema else None,
+            title=resume.title if resume else None,
+            batch=self.spec.batch,
+            zones=self.zones,
+            isolation=self.isolation,
+            read_only=self.spec.read_only or None,
+            guidance=tuple(map(str, self.folder.guidance(self.spec.guidance).files)) or None,
+            session=self.spec.session_id,
+            worker=self.spec.worker.name,
+        )

@@ -34,11 +34,7 @@ class Turn(Struct):
     failed: ToolOutcome | None = None
 
     async def take(self, calls: Sequence[ToolCall], most: int = MOST_CALLS) -> None:
-        await self._take_all(deque(calls[:most]))
-        for call in calls[most:]:
-            self.outcomes.append(self._skip(call) or self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS)))
-
-    async def _take_all(self, queue: deque[ToolCall]) -> None:
+        queue = deque(calls[:most])
         while queue:
             beside = await self._beside(queue)
             if len(beside) > 1:
@@ -47,6 +43,8 @@ class Turn(Struct):
                 await self._together(beside)
             else:
                 await self._take(queue.popleft(), beside[0] if beside else None)
+        for call in calls[most:]:
+            self.outcomes.append(self._skip(call) or self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS)))
 
     async def _beside(self, queue: deque[ToolCall]) -> list[Judged]:
         """The calls at the front that can run side by side; after one that waits or ends the work there are none."""

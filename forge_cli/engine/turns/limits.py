@@ -84,19 +84,15 @@ class OpeningTooLong(ForgeError):
 
 def stated(*limits: Limits) -> Limits:
     """The smallest value of each limit."""
-    return Limits.model_validate(
-        {name: _smallest([getattr(each, name) for each in limits]) for name in Limits.model_fields}
-    )
+    found = {name: [getattr(each, name) for each in limits] for name in Limits.model_fields}
+    smallest = {name: min((each for each in said if each is not None), default=None) for name, said in found.items()}
+    return Limits.model_validate(smallest)
 
 
 def merged(*limits: Limits) -> Limits:
     """The stated limits, and a limit of turns where none is stated."""
     found = limits[0] if len(limits) == 1 else stated(*limits)
     return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
-
-
-def _smallest(values: Sequence[float | None]) -> float | None:
-    return min((value for value in values if value is not None), default=None)
 
 
 def tokens_of(usage: Usage) -> int:
@@ -294,7 +290,7 @@ class Repeats:
         for outcome in outcomes:
             if outcome.status in ("denied", "blocked"):
                 self._note_refusal(outcome)
-        invalid = bool(outcomes) and all(map(_is_invalid, outcomes))
+        invalid = bool(outcomes) and all(each.status == "invalid" or each.call.unreadable for each in outcomes)
         self._invalid_turns = self._invalid_turns + 1 if invalid else 0
         if self._invalid_turns == MAX_REPEATS:
             raise LimitReached(f"three turns in a row made no valid call; the last: {outcomes[-1].error}")
@@ -306,7 +302,3 @@ class Repeats:
         if self._refused[key] == MAX_REPEATS:
             sentence = f"{call.name} was {outcome.status} three times with the same arguments"
             raise LimitReached(f"{sentence}: {outcome.error}" if outcome.error else sentence)
-
-
-def _is_invalid(outcome: ToolOutcome) -> bool:
-    return outcome.status == "invalid" or outcome.call.unreadable is not None

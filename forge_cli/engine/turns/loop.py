@@ -42,12 +42,11 @@ from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.limits import Budget, Repeats
-from forge_cli.engine.turns.window import Ask, Context, History, Keep
+from forge_cli.engine.turns.window import Ask, Context, History, Keep, OfferedTools
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
-    from forge_cli.engine.gate.offer import OfferedTools
     from forge_cli.engine.turns.output import Misfit, OutputSchema
     from forge_cli.record.resume import Past
 

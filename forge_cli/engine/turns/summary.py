@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
+from forge_cli.core import phrases
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import (
     Message,
@@ -17,16 +18,6 @@ from forge_cli.core.messages import (
     TextDelta,
     TurnEnd,
     Usage,
-)
-from forge_cli.core.phrases import (
-    ENVIRONMENT_CHANGED,
-    SUMMARY_INTRODUCTION,
-    SUMMARY_OF_EVENTS,
-    SUMMARY_OF_USER,
-    SUMMARY_REQUEST,
-    TITLE_INSTRUCTIONS,
-    is_own,
-    summary_of_call,
 )
 from forge_cli.core.text import cut
 from forge_cli.engine.gate.offer import size_of
@@ -45,7 +36,7 @@ _TITLED = 2_000
 def transcript(messages: Sequence[Message], room: int) -> str:
     """A conversation as one text of no more than about ``room`` bytes."""
     told = "\n\n".join(line for message in messages for line in _lines(message))
-    return f"{_cut_bytes(told, room)}\n\n{SUMMARY_REQUEST}"
+    return f"{_cut_bytes(told, room)}\n\n{phrases.SUMMARY_REQUEST}"
 
 
 def _lines(message: Message) -> Iterator[str]:
@@ -68,7 +59,7 @@ def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: 
             said += message.summary.said
             called |= message.summary.called
         elif message.role == "user" and (text := message.text).strip():
-            said += [text] if text.startswith(ENVIRONMENT_CHANGED) or not is_own(text) else []
+            said += [text] if text.startswith(phrases.ENVIRONMENT_CHANGED) or not phrases.is_own(text) else []
         open_calls |= {call.id: call for call in message.calls if call.name in lasting}
         for result in message.results:
             if result.call_id in open_calls and not result.is_error:
@@ -87,10 +78,10 @@ def summary_message(messages: Sequence[Message], kept: Summary, text: str, room:
     """The message that stands for these from now on, with a summary of no more than about ``room`` bytes."""
     summary = replace(kept, text=text.strip())
     parts = [
-        SUMMARY_INTRODUCTION,
-        *(f"{SUMMARY_OF_USER}\n\n{said}" for said in summary.said),
-        f"{SUMMARY_OF_EVENTS}\n\n{_cut_bytes(summary.text, room)}",
-        *(f"{summary_of_call(tool)}\n\n{call}" for tool, call in summary.called.items()),
+        phrases.SUMMARY_INTRODUCTION,
+        *(f"{phrases.SUMMARY_OF_USER}\n\n{said}" for said in summary.said),
+        f"{phrases.SUMMARY_OF_EVENTS}\n\n{_cut_bytes(summary.text, room)}",
+        *(f"{phrases.summary_of_call(tool)}\n\n{call}" for tool, call in summary.called.items()),
     ]
     given_last = next((message.attachments for message in reversed(messages) if message.attachments), ())
     return Message("user", "\n\n".join(parts), attachments=given_last, summary=summary)
@@ -103,7 +94,9 @@ def _cut_bytes(text: str, room: int) -> str:
 async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tuple[str, Usage]:
     """The model's title of a conversation; empty where it gives none."""
     said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _TITLED)}" for who in ("user", "assistant"))
-    text, end = await listen(model, ModelRequest(TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH)
+    text, end = await listen(
+        model, ModelRequest(phrases.TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH
+    )
     return clean_title(text), end.usage if end else Usage()
 
 

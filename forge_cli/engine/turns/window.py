@@ -1,4 +1,4 @@
-"""The history of a conversation, and the model's window: how full it is, and when something has to leave."""
+"""The model's window: the history of a conversation in it, the tools that it reads, and when something has to leave."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from msgspec import Struct
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ContextUsage
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec, TurnEnd, Usage
+from forge_cli.core.source import Source
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine import turns
-from forge_cli.engine.gate.offer import BYTES_A_TOKEN, size_of, text_tokens
+from forge_cli.engine.gate.offer import BYTES_A_TOKEN, Offer, size_of, text_tokens
 from forge_cli.engine.turns.limits import tokens_of
+from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 from forge_cli.sandbox.secrets import Redactor
+from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
+    from forge_cli.core.calls import ToolOutcome
+    from forge_cli.engine.gate.toolbox import Toolbox
 
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(sort_keys=True).encode
@@ -133,8 +138,13 @@ class Context(Struct, kw_only=True):
         self.bus.emit(ContextUsage(sum(map(tokens_in, kept)), self.window, cleared=line is None or None, rewound=line))
 
     async def make_room(self, system: str, tools: Sequence[ToolSpec], lasting: Collection[str], ask: Ask) -> None:
-        """Before a turn: when the window is nearly full, take out what is old."""
-        self._count_anew(system, tools)
+        """Before a turn: when the window is nearly full, take out what is old.
+
+        What has come since the provider counted is added; without its count everything is guessed.
+        """
+        specs = sum(text_tokens(_ascii_text(tool.wire())) for tool in tools)
+        used, messages = self.counted or (text_tokens(system) + specs, 0)
+        self.counted = used + sum(map(tokens_in, self.history[messages:])), len(self.history)
         if self.window is not None and self.used > CROWDED * self.window:
             await turns.room.RoomMaker(self, lasting, ask).reduce(self.window)
 
@@ -142,11 +152,6 @@ class Context(Struct, kw_only=True):
     def used(self) -> int:
         """How many tokens it holds, as far as that is known."""
         return self.counted[0] if self.counted else 0
-
-    def _count_anew(self, system: str, tools: Sequence[ToolSpec]) -> None:
-        """Add what has come since the provider counted; without its count everything is guessed."""
-        used, messages = self.counted or (text_tokens(system) + sum(map(_spec_tokens, tools)), 0)
-        self.counted = used + sum(map(tokens_in, self.history[messages:])), len(self.history)
 
 
 def tokens_in(message: Message) -> int:
@@ -165,5 +170,95 @@ def size_of_result(result: CallResult) -> int:
     return size_of(result.text) + FILE * len(result.files)
 
 
-def _spec_tokens(tool: ToolSpec) -> int:
-    return text_tokens(_ascii_text(tool.wire()))
+FIND_TOOLS = "find_tools"
+SERVERS = "mcp"
+"""The toolset whose tools are deferred before those of any other."""
+OWN = Source("builtin", "forge")
+Group = tuple[str, str]
+WINDOW = 128_000
+"""Tokens that a model is taken to have room for where its window is not known."""
+
+
+class ToolRoom(Struct, frozen=True):
+    """How many tokens definitions may take: a share of a window."""
+
+    share: float
+    window: int
+
+    @classmethod
+    def of(cls, share: float | None, window: int | None) -> ToolRoom:
+        return cls(DEFAULT_TOOL_SHARE if share is None else share, window or WINDOW)
+
+    @property
+    def tokens(self) -> int:
+        return int(self.share * self.window)
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%} of a window of {self.window:,}"
+
+
+class OfferedTools:
+    """The tools of each turn: all of them, until they do not fit any more; what the model has loaded stays.
+
+    Every tool can be called, loaded or not: a call passes the gate like any other, and loads its tool.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        room: ToolRoom,
+        *,
+        known: Sequence[str] = (),
+        recorded: Sequence[str] | None = None,
+        tell: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one."""
+        self.toolbox, self.room, self.tell = toolbox, room, tell
+        self.names, self.recorded = tuple(recorded or known), recorded
+        """The tools whose definitions the model was given last."""
+        self.groups: set[Group] = set()
+        """Those that are deferred."""
+        self._loaded: dict[str, None] = {}
+
+    async def start(self) -> None:
+        """Decide before the first turn, so that the system prompt can name what is deferred."""
+        if not self._fit and turns.deferred.defer(self):
+            await self.toolbox.refresh()
+
+    async def refresh(self) -> list[Tool]:
+        """The tools of the next turn; tools that came since may have to be deferred, too."""
+        await self.toolbox.refresh()
+        await self.start()
+        offers = self.toolbox.offers
+        kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
+        loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]
+        tools = self.toolbox.for_model([*kept, *loaded])
+        self.names = tuple(tool.name for tool in tools)
+        return tools
+
+    def note(self, outcomes: Iterable[ToolOutcome]) -> None:
+        """Load what was found, and what was called without being loaded."""
+        for outcome in outcomes if self.groups else ():
+            self.load(turns.deferred.found_by(outcome))
+
+    def load(self, names: Iterable[str]) -> None:
+        offers = self.toolbox.offers
+        self._loaded.update((name, None) for name in names if name in offers and self.is_deferred(offers[name]))
+
+    def is_deferred(self, offer: Offer) -> bool:
+        """Was it deferred, whether or not it is loaded by now?"""
+        return bool(self.groups) and group_of(offer) in self.groups
+
+    @property
+    def _fit(self) -> bool:
+        """Do all definitions fit? A session that is repeated offers what was offered then."""
+        if self.recorded is not None:
+            return FIND_TOOLS not in self.recorded or bool(self.groups)
+        offers = [offer for offer in self.toolbox.offers.values() if not self.is_deferred(offer)]
+        return sum(offer.tokens for offer in offers if self.toolbox.for_model([offer])) <= self.room.tokens
+
+
+def group_of(offer: Offer) -> Group:
+    """The group that is deferred together: the tools of a toolset from one kind of source, or of one server."""
+    source = offer.tool.source or OWN
+    return offer.toolset, source.origin if offer.toolset == SERVERS else source.kind

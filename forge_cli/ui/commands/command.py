@@ -9,12 +9,14 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event
 from forge_cli.core.messages import Attachment
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import CommandError, ParsedCommand, parse_arguments
@@ -76,10 +78,6 @@ class Completion(str):
         return made
 
 
-def _nothing(facts: Facts, text: str) -> Sequence[str]:
-    return ()
-
-
 def _read_texts() -> dict[str, tuple[str, str, str]]:
     """By name, the usage of each command, what it does, and what ``/help NAME`` says beside that."""
     found: dict[str, tuple[str, str, str]] = {}
@@ -107,7 +105,7 @@ class SlashCommand(Struct, frozen=True):
 
     name: str
     act: Act
-    complete: Callable[[Facts, str], Sequence[str]] = _nothing
+    complete: Callable[[Facts, str], Sequence[str]] = lambda facts, text: ()
     """Completions of an argument."""
     most: int = 0
     """How many plain arguments it takes."""
@@ -160,3 +158,13 @@ def forward(name: str) -> Act:
 def beginning(known: Iterable[str], text: str) -> list[str]:
     """Those of the known that begin so."""
     return [each for each in known if each.startswith(text)]
+
+
+def in_two_columns(rows: Iterable[tuple[str, str]], style: str = "") -> Table:
+    """Names, each with what it is or does, in a terminal of any width."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style=style)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(Text(visible(name)), Text(visible(text)))
+    return table

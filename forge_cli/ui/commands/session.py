@@ -15,7 +15,7 @@ from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.undo import said_messages
-from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, forward
+from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, beginning, forward, in_two_columns
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.slash import ParsedCommand
@@ -29,12 +29,7 @@ SHOWN = 15
 
 
 async def status(chat: Chat, parsed: ParsedCommand) -> None:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for name, value in _status_rows(chat.facts):
-        table.add_row(name, Text(visible(value)))
-    chat.show(table)
+    chat.show(in_two_columns(_status_rows(chat.facts), "bold"))
 
 
 def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -144,8 +139,7 @@ async def resume(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
-    ids = [Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)]
-    return [each for each in ids if each.startswith(text)]
+    return beginning([Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)], text)
 
 
 async def save(chat: Chat, parsed: ParsedCommand) -> None:

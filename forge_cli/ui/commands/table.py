@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from forge_cli.core.actions import CommandEvent
@@ -13,7 +12,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.commands import session, talk
-from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning
+from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, in_two_columns
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
@@ -34,16 +33,11 @@ async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
 
 def help_table(facts: Facts) -> Group:
     """All commands, narrow enough for a terminal of 40 columns; prompts of toolsets stand behind them."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for command in COMMANDS.values():
-        table.add_row(f"/{command.name}", command.summary)
-    for name, prompt in facts.prompts.items():
-        table.add_row(Text(f"/{visible(name)}"), Text(visible(str(prompt.get("description") or "a prompt"))))
-    for key, does in (*INPUT, *facts.keys):
-        table.add_row(key, does)
-    return Group(table, Text("/help COMMAND says more about one.", "dim"))
+    rows = [(f"/{command.name}", command.summary) for command in COMMANDS.values()]
+    rows += [(f"/{name}", str(prompt.get("description") or "a prompt")) for name, prompt in facts.prompts.items()]
+    return Group(
+        in_two_columns([*rows, *INPUT, *facts.keys], "bold"), Text("/help COMMAND says more about one.", "dim")
+    )
 
 
 def complete_help(facts: Facts, text: str) -> list[str]:

@@ -16,7 +16,7 @@ from forge_cli.core.events import Event
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward
+from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward, in_two_columns
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed_args
@@ -55,10 +55,6 @@ async def show_result(chat: Chat, parsed: ParsedCommand) -> None:
             raise UsageError("usage: /show [N]", hint="/show alone lists the numbers")
 
 
-def complete_level(facts: Facts, text: str) -> Sequence[str]:
-    return beginning(LEVELS, text)
-
-
 async def model(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.args:
         return CommandEvent("model", parsed.args)
@@ -76,24 +72,12 @@ async def attach(chat: Chat, parsed: ParsedCommand) -> None:
     chat.show(f"{visible(attachment.name)} ({attachment.media_type}, {size}) goes with your next message")
 
 
-def model_names(facts: Facts, text: str) -> Sequence[str]:
-    return beginning(facts.models(), text)
-
-
-def complete_mcp(facts: Facts, text: str) -> Sequence[str]:
-    return beginning(("off", "on", "reconnect"), text)
-
-
 async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
     if not chat.facts.manual_tools:
         chat.show("this worker has no tools that you may call; those of the model are not listed here")
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    table.add_column(overflow="fold")
-    for tool in sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)):
-        table.add_row(Text(f"/{visible(tool.name)}"), Text(visible(tool.summary)))
-    chat.show(table)
+    tools = sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name))
+    chat.show(in_two_columns((f"/{tool.name}", tool.summary) for tool in tools))
 
 
 async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
@@ -152,10 +136,6 @@ async def mode(chat: Chat, parsed: ParsedCommand) -> Event | None:
     return None
 
 
-def complete_mode(facts: Facts, text: str) -> list[str]:
-    return beginning([MODE_TITLES[each] for each in facts.modes], text)
-
-
 def complete_revoke(facts: Facts, text: str) -> list[str]:
     numbers = [Completion(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
     return beginning(["revoke", *numbers, "all"], text)
@@ -166,14 +146,14 @@ COMMANDS = (
     SlashCommand("compact", forward("compact")),
     SlashCommand("show", show_result, most=1),
     SlashCommand("plan", show_plan),
-    SlashCommand("trace", trace, complete_level, most=1),
+    SlashCommand("trace", trace, lambda facts, text: beginning(LEVELS, text), most=1),
     SlashCommand("exit", leave),
-    SlashCommand("model", model, model_names, most=1),
-    SlashCommand("mcp", forward("mcp"), complete_mcp, most=2),
+    SlashCommand("model", model, lambda facts, text: beginning(facts.models(), text), most=1),
+    SlashCommand("mcp", forward("mcp"), lambda facts, text: beginning(("off", "on", "reconnect"), text), most=2),
     SlashCommand("add-dir", forward("add-dir"), complete_folder, least=1, most=1),
     SlashCommand("attach", attach, complete_path, least=1, most=1),
     SlashCommand("tools", show_tools),
     *(SlashCommand(name, call, complete_tool, free=True) for name in TOOL_COMMANDS),
     SlashCommand("approvals", approvals, complete_revoke, most=2),
-    SlashCommand("mode", mode, complete_mode, most=2),
+    SlashCommand("mode", mode, lambda facts, text: beginning(map(MODE_TITLES.__getitem__, facts.modes), text), most=2),
 )

@@ -8,16 +8,7 @@ from forge_cli.core.text import readable
 from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line, style_sheet
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
 from forge_cli.ui.terminal.calls import short_args
-from forge_cli.ui.transcript.entries import (
-    ArgumentBlock,
-    Called,
-    Noted,
-    Said,
-    Transcript,
-    TranscriptEntry,
-    split_args,
-    words_and_commands,
-)
+from forge_cli.ui.transcript import entries
 from forge_cli.ui.views import FindRenderer, View, no_renderers
 
 SHORT = 160
@@ -25,20 +16,20 @@ SHORT = 160
 MARKS = {"success": "✓", "denied": "⊘", "blocked": "⊘"}
 
 
-def draw_entry(entry: TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
+def draw_entry(entry: entries.TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
     """The inside of an entry; in a ``live`` session a call without a result is still running."""
     match entry:
-        case Said():
+        case entries.Said():
             return draw_said(entry)
-        case Called():
+        case entries.Called():
             return draw_call(entry, find, live=live)
-        case Noted():
+        case entries.Noted():
             level = f"{entry.level}: " if entry.level else ""
             spoken = element("span", level, "unseen") if level else ""  # a colour and an icon show it
             return element("p", spoken + many_lines(entry.text.removeprefix(level)), "note", entry.level)
 
 
-def draw_said(entry: Said) -> str:
+def draw_said(entry: entries.Said) -> str:
     """Words of the person as they were typed, words of a worker as the Markdown that they are."""
     files = "".join(element("p", f"with {one_line(name)}", "quiet", "file") for name in entry.files)
     head = element("h2", one_line(entry.who), "who")
@@ -46,7 +37,7 @@ def draw_said(entry: Said) -> str:
         return head + files
     words = entry.text.strip("\n")
     if entry.who in ("user", "summary"):
-        words, commands = words_and_commands(words)
+        words, commands = entries.words_and_commands(words)
         shown = element("div", many_lines(words), "words", "plain")
         if commands:
             shown += f'<details class="fold"><summary>and what you ran</summary>{draw_code(commands, "text")}</details>'
@@ -56,7 +47,7 @@ def draw_said(entry: Said) -> str:
     return head + shown + files + cut
 
 
-def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
+def draw_call(entry: entries.Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
     """A call as one line, which opens to its args, its verdict and its result; it is open where a person called."""
     at_work = "waiting" if entry.waits else "running" if entry.started else "next"
     unfinished = at_work if live else "unfinished"
@@ -72,9 +63,9 @@ def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = 
     return f'<details class="call {one_line(status)}"{opened}>{line}{draw_call_body(entry, find)}</details>'
 
 
-def draw_call_body(entry: Called, find: FindRenderer = no_renderers) -> str:
+def draw_call_body(entry: entries.Called, find: FindRenderer = no_renderers) -> str:
     """Args, verdict and result."""
-    short, blocks = split_args(entry.args, entry.shown)
+    short, blocks = entries.split_args(entry.args, entry.shown)
     rows = "".join(f"<dt>{one_line(name)}</dt><dd><code>{one_line(value)}</code></dd>" for name, value in short.items())
     pieces = [element("dl", rows, "args") if rows else "", *map(draw_block, blocks)]
     if entry.verdict:
@@ -87,7 +78,7 @@ def draw_call_body(entry: Called, find: FindRenderer = no_renderers) -> str:
     return "".join(pieces) + drawn
 
 
-def draw_block(block: ArgumentBlock) -> str:
+def draw_block(block: entries.ArgumentBlock) -> str:
     """A long arg with its name."""
     name = element("p", one_line(block.name), "quiet", "label")
     text = block.text.strip("\n")
@@ -98,7 +89,7 @@ def draw_block(block: ArgumentBlock) -> str:
 FRAME = Path(__file__).with_name("page.html")
 
 
-def page(told: Transcript, find: FindRenderer = no_renderers) -> str:
+def page(told: entries.Transcript, find: FindRenderer = no_renderers) -> str:
     about = f"{told.worker} with {told.model}, {told.started}, in {told.workspace}"
     head = element("h1", one_line(told.session)) + element("p", one_line(about), "quiet")
     body = [element("header", head), *(_indented(entry, find) for entry in told.entries)]
@@ -107,19 +98,19 @@ def page(told: Transcript, find: FindRenderer = no_renderers) -> str:
     return FRAME.read_text("utf-8").format(title=title, style=style, body="\n".join(body))
 
 
-def _indented(entry: TranscriptEntry, find: FindRenderer) -> str:
+def _indented(entry: entries.TranscriptEntry, find: FindRenderer) -> str:
     drawn = _draw(entry, find)
     for _ in range(entry.depth):
         drawn = element("div", drawn, "inside")
     return drawn
 
 
-def _draw(entry: TranscriptEntry, find: FindRenderer) -> str:
+def _draw(entry: entries.TranscriptEntry, find: FindRenderer) -> str:
     match entry:
-        case Said():
+        case entries.Said():
             return element("section", draw_entry(entry, find), "user" if entry.who == "user" else "other")
-        case Called():
+        case entries.Called():
             name = element("p", element("code", element("b", one_line(entry.tool))))
             return element("section", name + draw_call_body(entry, find), "call")
-        case Noted():
+        case entries.Noted():
             return draw_entry(entry, find)

@@ -55,8 +55,8 @@ def markdown_parser() -> MarkdownIt:
         parser.add_render_rule(name, _draw_cell)
     parser.core.ruler.push("bare links", _link_addresses)
     parser.add_render_rule("link_open", _draw_link)
-    parser.add_render_rule("table_open", _open_table)
-    parser.add_render_rule("table_close", _close_table)
+    parser.add_render_rule("table_open", lambda *_: '<div class="table"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
 
 
@@ -110,14 +110,6 @@ def _draw_link(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: M
     token = tokens[at]
     token.attrs = {"href": token.attrGet("href") or "", "rel": "noopener noreferrer", "target": "_blank"}
     return self.renderToken(tokens, at, options, env)
-
-
-def _open_table(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-    return '<div class="table"><table>\n'
-
-
-def _close_table(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-    return "</table></div>\n"
 
 
 HIGHLIGHTED = 30_000

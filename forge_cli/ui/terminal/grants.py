@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
-from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, GrantOffer, GrantRule
+from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, GrantOffer
 from forge_cli.core.text import counted, visible
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
 from forge_cli.ui.terminal.keys import QuestionLeft
@@ -23,7 +23,10 @@ _WRITE = "Enter writes it, Esc goes back > "
 
 def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
     """The grant of ``e``: edits in a zone."""
-    return next((offer for offer in request.offers or () if offer.rules and all(map(_is_of_zone, offer.rules))), None)
+    for offer in request.offers or ():
+        if offer.rules and all(rule.at[:2] == _ZONES and rule.at[-1] == "write" for rule in offer.rules):
+            return offer
+    return None
 
 
 def session_offer(request: ApprovalRequest) -> GrantOffer | None:
@@ -38,10 +41,6 @@ def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
     """The rule that ``a`` writes into a file, where there is a file for it."""
     offers = [each for each in (edits_offer(request), session_offer(request), *(request.offers or ())) if each]
     return next((offer for offer in offers if any(True for _ in _files(request, offer))), None)
-
-
-def _is_of_zone(rule: GrantRule) -> bool:
-    return rule.at[:2] == _ZONES and rule.at[-1] == "write"
 
 
 def say_offers(request: ApprovalRequest) -> Iterator[str]:

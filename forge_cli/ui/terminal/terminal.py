@@ -17,22 +17,10 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from forge_cli import ui
+from forge_cli.core import events
 from forge_cli.core.actions import Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    Event,
-    InputPrompt,
-    SessionEnd,
-    SessionStart,
-    StatusEvent,
-    Streaming,
-    ToolResult,
-    TurnEndEvent,
-    TurnStart,
-)
 from forge_cli.core.notify import READING, RetryNotice
 from forge_cli.core.phrases import VOID
 from forge_cli.core.results import Diff
@@ -143,7 +131,7 @@ class TerminalUI:
                 finally:
                     self._asked = None
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: events.Event) -> None:
         over = [key for key in self._prompts if self._ends(event, key)]
         taken_away = self._asked in over and self._lines.take_away()
         with self._lines.aside():
@@ -153,73 +141,75 @@ class TerminalUI:
         for key in over:
             self._prompts.pop(key).cancel()
 
-    def _ends(self, event: Event, question: CallKey | str) -> bool:
+    def _ends(self, event: events.Event, question: CallKey | str) -> bool:
         """Has a question no answer to wait for any more?"""
         match event:
             case Interrupt():
                 return True
-            case ApprovalDecided():
+            case events.ApprovalDecided():
                 return question == call_key(event, event.tool_call_id)
-            case ToolResult() if isinstance(question, str):
+            case events.ToolResult() if isinstance(question, str):
                 return not self._bus.is_open(question)
-            case ToolResult():
+            case events.ToolResult():
                 return question == call_key(event, event.tool_call_id)
             case UserInput():
                 return question == event.request_id
             case _:
                 return False
 
-    def _draw(self, event: Event) -> None:
+    def _draw(self, event: events.Event) -> None:
         self._note(event)
         match event:
-            case Streaming() if self._stream_text:
+            case events.Streaming() if self._stream_text:
                 if event.origin is None:
                     self._stream(event)
-            case StatusEvent(level="warning") if self._live and RetryNotice.read(event.message):
+            case events.StatusEvent(level="warning") if self._live and RetryNotice.read(event.message):
                 if self._trace.level == "debug":
                     self._trace(event)
-            case StatusEvent(message=message) if message.startswith(READING) and self._trace.level != "debug":
+            case events.StatusEvent(message=message) if message.startswith(READING) and self._trace.level != "debug":
                 pass
-            case StatusEvent(message=message) if message.startswith(VOID) and (event.origin or not self._stream_text):
+            case events.StatusEvent(message=message) if message.startswith(VOID) and (
+                event.origin or not self._stream_text
+            ):
                 pass  # nothing of that answer was shown
-            case StatusEvent(message=message) if self._markdown and message.startswith(VOID):
+            case events.StatusEvent(message=message) if self._markdown and message.startswith(VOID):
                 self._markdown.drop()
                 if self._markdown.begun or not self._live:
                     self._trace(event)
                 self._end_text()
-            case StatusEvent(level="warning" | "error") | SessionEnd():
+            case events.StatusEvent(level="warning" | "error") | events.SessionEnd():
                 self._end_text()
                 self._trace(event)
-            case ApprovalRequired() if self._interactive:
+            case events.ApprovalRequired() if self._interactive:
                 self._tasks.start_soon(self._ask, event.request, call_key(event, event.request.tool_call_id))
-            case ApprovalDecided(via=str() as via) if call_key(event, event.tool_call_id) in self._prompts:
+            case events.ApprovalDecided(via=str() as via) if call_key(event, event.tool_call_id) in self._prompts:
                 answer = "yes" if event.approved else "no"
                 self._console.print(plain(visible(f"answered by {via}: {answer}"), style="bold"))
                 self._trace(event)
-            case InputPrompt() if self._interactive:
+            case events.InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
             case _:
                 self._trace(event)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: events.Event) -> None:
         """Keep in mind what the status line says."""
         status, who = self._status, f"{visible(event.origin.worker)}: " if event.origin else ""
         match event:
-            case SessionStart():
+            case events.SessionStart():
                 status.model = visible(event.model)
-            case StatusEvent(level="warning") if retry := RetryNotice.read(event.message):
+            case events.StatusEvent(level="warning") if retry := RetryNotice.read(event.message):
                 status.wait(replace(retry, problem=visible(retry.problem)))
-            case StatusEvent(message=message) if message.startswith(READING):
+            case events.StatusEvent(message=message) if message.startswith(READING):
                 status.activity = f"{who}{visible(message)}"
-            case TurnStart():
+            case events.TurnStart():
                 status.wait(None)
                 status.activity = f"{who}thinking"
                 self._wait_for(status.model)
-            case Streaming(done=False):
+            case events.Streaming(done=False):
                 status.wait(None)
                 status.activity = f"{who}writing"
                 self._stop_waiting()
-            case TurnEndEvent():
+            case events.TurnEndEvent():
                 status.wait(None)
                 used = event.usage
                 status.tokens_in += used.sent_tokens
@@ -230,7 +220,7 @@ class TerminalUI:
                 status.activity = STOPPING
             case ManualToolInvoke() if status.activity == STOPPING:
                 status.activity = "working"
-            case SessionEnd() if self._live:
+            case events.SessionEnd() if self._live:
                 self._live.close()
             case _:
                 pass
@@ -274,19 +264,19 @@ class TerminalUI:
             self._patience.cancel()
             self._patience = None
 
-    def _leaves_a_line_open(self, event: Event) -> bool:
+    def _leaves_a_line_open(self, event: events.Event) -> bool:
         """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
         match event:
             case Interrupt():
                 return True
-            case ApprovalDecided(tool_call_id=call):
+            case events.ApprovalDecided(tool_call_id=call):
                 return call_key(event, call) in self._prompts
-            case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
+            case events.ToolResult(status=status, tool_call_id=call) if status != "interrupted":
                 return call_key(event, call) in self._prompts
             case _:
                 return False
 
-    def _stream(self, event: Streaming) -> None:
+    def _stream(self, event: events.Streaming) -> None:
         text = readable(event.delta, after=self._streamed)
         self._streamed = (self._streamed + event.delta)[-4:]
         if self._output.isatty():
@@ -330,7 +320,7 @@ class TerminalUI:
             if not question.cancel_called:
                 self._bus.answer(request.request_id, decision)
 
-    async def _ask_input(self, event: InputPrompt) -> None:
+    async def _ask_input(self, event: events.InputPrompt) -> None:
         with self._question(event.request_id):
             async with self.asking(event.request_id):
                 line = await self._lines.read(visible(event.prompt))

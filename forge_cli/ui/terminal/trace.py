@@ -11,26 +11,8 @@ from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.text import Text as Styled
 
+from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ContextUsage,
-    Event,
-    ManualToolsAvailable,
-    ModeChanged,
-    NetworkAccess,
-    Origin,
-    SessionEnd,
-    SessionStart,
-    SessionUpdate,
-    StatusEvent,
-    ToolOutput,
-    ToolResult,
-    ToolStarted,
-    TurnEndEvent,
-    TurnStart,
-    WorkerUpdate,
-)
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS, is_always_told
 from forge_cli.core.result_forms import from_wire
@@ -76,7 +58,7 @@ LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
 def trace_formatter(
     level: TraceLevel = "normal", console: Console | None = None, find: FindRenderer = no_renderers
-) -> Callable[[Event], None]:
+) -> Callable[[events.Event], None]:
     """A handler for ``on_event`` that writes the trace to standard error, without secrets."""
     if level not in LEVELS:
         raise ValueError(f"trace must be one of {', '.join(LEVELS)}, not {level!r}")
@@ -101,7 +83,7 @@ class Trace:
         self._live = live
         self._before_line = before_line
         self._redactor = own_redactor()
-        self._from: Origin | None = None
+        self._from: events.Origin | None = None
         self._used: tuple[int, int | None] = 0, None
         self._gap = False
         self.open_calls: dict[CallKey, OpenCall] = {}
@@ -127,72 +109,72 @@ class Trace:
     def _debug(self) -> bool:
         return self._level >= LEVELS.index("debug")
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self._from = event.origin
         match event:
-            case StatusEvent(level="error"):
+            case events.StatusEvent(level="error"):
                 self._line(0, f"error: {event.message}", "red")
-            case StatusEvent(level="warning"):
+            case events.StatusEvent(level="warning"):
                 self._line(0 if is_always_told(event.message) else 1, f"warning: {event.message}", "yellow")
-            case StatusEvent(level="debug"):
+            case events.StatusEvent(level="debug"):
                 self._line(3, event.message, "dim")
-            case StatusEvent(tool_call_id=None):
+            case events.StatusEvent(tool_call_id=None):
                 self._line(2 if event.message.startswith(COMMANDS) else 1, event.message, "dim")
-            case StatusEvent(tool_call_id=str() as call_id):
+            case events.StatusEvent(tool_call_id=str() as call_id):
                 self._progress(event, call_key(event, call_id))
-            case ToolStarted():
+            case events.ToolStarted():
                 self._start_call(event)
-            case ToolOutput():
+            case events.ToolOutput():
                 if call := self.open_calls.get(call_key(event, event.tool_call_id)):
                     lines = self._redactor.redact_text(event.text).splitlines()
                     call.output = tuple(visible(as_printed(line)) for line in lines if line.strip())[-OUTPUT_LINES:]
-            case ToolResult():
+            case events.ToolResult():
                 self._end_call(event)
-            case ManualToolsAvailable():
+            case events.ManualToolsAvailable():
                 names = ", ".join(str(tool["name"]) for tool in event.tools)
                 self._line(3, f"tools for people: {names}", "dim")
-            case SessionStart():
+            case events.SessionStart():
                 settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
                 settings += ", read-only" if event.read_only else ""
                 self._line(3, settings, "dim")
-            case SessionUpdate():
+            case events.SessionUpdate():
                 now = {"title": event.title, "model": event.model, "approval mode": event.approval_mode}
                 if told := ", ".join(f"{name} {value}" for name, value in now.items() if value):
                     self._line(3, f"from now on: {told}", "dim")
-            case ModeChanged():
+            case events.ModeChanged():
                 self._line(3, f"from now on: mode {MODE_TITLES[event.mode]}", "dim")
-            case TurnStart():
+            case events.TurnStart():
                 self._gap = event.turn > 1 and event.origin is None
                 tools = ", ".join(event.tools) or "none"
                 took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
                 self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}", "dim")
-            case TurnEndEvent():
+            case events.TurnEndEvent():
                 used = format_tokens(asdict(event.usage))
                 self._line(3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim")
-            case ContextUsage():
+            case events.ContextUsage():
                 if event.origin is None:
                     self._used = event.used, event.window
                 share = f" of {event.window} ({event.used / event.window:.0%})" if event.window else ""
                 self._line(3, f"the history holds {event.used} tokens{share}", "dim")
-            case ApprovalDecided():
+            case events.ApprovalDecided():
                 self._decided(event)
             case CommandTried():  # the prompt shows what a trial changed
                 self._line(2 if event.outcome == "noEffect" else 3, f"  {event.sentence()}", "dim")
-            case NetworkAccess():
+            case events.NetworkAccess():
                 if event.tool_call_id:
                     self._announce(call_key(event, event.tool_call_id))
                 self._line(2, f"  {event.sentence()}", "dim")
-            case WorkerUpdate(status="started" | "resumed"):
+            case events.WorkerUpdate(status="started" | "resumed"):
                 self._announce((event.within, event.tool_call_id))
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
-            case WorkerUpdate():
+            case events.WorkerUpdate():
                 used = format_tokens(asdict(event.usage or Usage()))
                 facts = [] if event.error else [counted(event.turns or 0, "turn"), used]
                 ended = f"{event.status}: {event.error}" if event.error else event.status
                 self._line(
                     2, " · ".join(filter(None, (ended, *facts))), "green" if event.status == "completed" else "red"
                 )
-            case SessionEnd():
+            case events.SessionEnd():
                 self._end(event)
             case _:
                 return
@@ -222,7 +204,7 @@ class Trace:
         """Indent what a child worker does further than what its parent does."""
         return "  " * self._from.depth if self._from else ""
 
-    def _start_call(self, event: ToolStarted) -> None:
+    def _start_call(self, event: events.ToolStarted) -> None:
         if event.parent_call_id:
             self._announce(call_key(event, event.parent_call_id))
         inner = "  " if event.parent_call_id else ""
@@ -244,7 +226,7 @@ class Trace:
                 self._print(plain(f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"))
             call.announced, call.args = True, ""
 
-    def _progress(self, event: StatusEvent, key: CallKey) -> None:
+    def _progress(self, event: events.StatusEvent, key: CallKey) -> None:
         text = f"{'' if event.progress is None else f'{event.progress:.0%} '}{event.message}"
         call = self.open_calls.get(key)
         if call and self._live:
@@ -253,7 +235,7 @@ class Trace:
             self._announce(key)
             self._line(2, f"  {text}", "dim")
 
-    def _decided(self, event: ApprovalDecided) -> None:
+    def _decided(self, event: events.ApprovalDecided) -> None:
         call = self.open_calls.get(call_key(event, event.tool_call_id))
         if call and event.request_id:
             call.since = time.monotonic()
@@ -264,7 +246,7 @@ class Trace:
         via = f" ({event.via})" if event.via else ""
         self._line(3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim")
 
-    def _end_call(self, event: ToolResult) -> None:
+    def _end_call(self, event: events.ToolResult) -> None:
         """Show a result below its own call: where calls run side by side, each waits for those before it."""
         key = call_key(event, event.tool_call_id)
         call = self.open_calls.setdefault(key, OpenCall(visible(event.tool_name), "", self._who()))
@@ -280,7 +262,7 @@ class Trace:
             elif self._live and not call.announced:
                 return
 
-    def _show_result(self, call: OpenCall, event: ToolResult, *, shown_before: bool) -> None:
+    def _show_result(self, call: OpenCall, event: events.ToolResult, *, shown_before: bool) -> None:
         value = self._redacted(event.value)
         if self.results is not None:
             number = self.results[-1].number + 1 if self.results else 1
@@ -334,7 +316,7 @@ class Trace:
         redacted = self._redactor.redact(told)
         return value if redacted == told else from_wire(redacted)
 
-    def _end(self, event: SessionEnd) -> None:
+    def _end(self, event: events.SessionEnd) -> None:
         result = event.result
         if result["status"] == "completed" and result.get("response") == "" and result.get("output") is None:
             self._line(1, "warning: the answer of the model is empty", "yellow")

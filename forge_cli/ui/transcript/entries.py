@@ -9,32 +9,11 @@ from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 
+from forge_cli.core import events
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.errors import Mark
 from forge_cli.core.event_kinds import OtherEvent
-from forge_cli.core.events import (
-    ApprovalDecided,
-    ApprovalRequired,
-    ContextUsage,
-    GrantsEvent,
-    InputPrompt,
-    ManualToolsAvailable,
-    MessageEvent,
-    ModeChanged,
-    NetworkAccess,
-    SessionEnd,
-    SessionStart,
-    SessionUpdate,
-    StatusEvent,
-    Streaming,
-    ToolOutput,
-    ToolResult,
-    ToolStarted,
-    TurnEndEvent,
-    TurnStart,
-    WorkerUpdate,
-)
 from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, INTERRUPTED_CALL, UNCERTAIN_CALL, is_own
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
@@ -197,24 +176,24 @@ class TranscriptReader:
 
     def take(self, line: Line) -> None:
         match line.event:
-            case SessionUpdate() as event:
+            case events.SessionUpdate() as event:
                 self.update(line, event)
-            case SessionStart() as event:
+            case events.SessionStart() as event:
                 self.start(line, event)
-            case ModeChanged(mode=mode):
+            case events.ModeChanged(mode=mode):
                 self.note(line, f"the mode is {MODE_TITLES[mode]} from here on")
-            case MessageEvent() as event:
+            case events.MessageEvent() as event:
                 self.message(line, event)
-            case ApprovalDecided(grant=GrantOffer() as offer, approved=True) as event:
+            case events.ApprovalDecided(grant=GrantOffer() as offer, approved=True) as event:
                 called = self.entry_of(line.delegation, event.tool_call_id)
                 name = called.tool if called else event.tool_call_id
                 self.granted(line, offer, f"{offer.text} of {name}", cached=event.cached)
-            case WorkerUpdate() as event:
+            case events.WorkerUpdate() as event:
                 why = f": {event.error}" if event.error is not None else ""
                 self.note(line, f"{line.worker} {event.status}{why}")
-            case (NetworkAccess() | CommandTried()) as event:
+            case (events.NetworkAccess() | CommandTried()) as event:
                 self.note(line, event.sentence())
-            case StatusEvent(level=level, message=message):
+            case events.StatusEvent(level=level, message=message):
                 if level in ("warning", "error"):
                     self.add(Noted(f"{level}: {message}", _depth(line), level))
                 elif self.command in TOLD:
@@ -222,28 +201,41 @@ class TranscriptReader:
             case Interrupt(reason=reason):
                 self.note(line, reason)
                 self._stopped = self._touched[-1] if self._touched else None
-            case InputPrompt(request_id=id, prompt=prompt):
+            case events.InputPrompt(request_id=id, prompt=prompt):
                 self.prompts.add(id)
                 self.note(line, f"asks: {prompt}")
             case UserInput(request_id=id, content=content):
                 self.note(line, f"answers: {content}" if id in self.prompts else None)
                 self.command = self.command if id in self.prompts else _TASK
-            case ContextUsage() as event:
+            case events.ContextUsage() as event:
                 self.note(line, _room(event))
-            case SessionEnd(result=result):
+            case events.SessionEnd(result=result):
                 self.note(line, _ending(result, self.state))
             case CommandEvent(name=name):
                 self.command = name
-            case ToolStarted() | ApprovalRequired() | ApprovalResponse() | ApprovalDecided() | ToolResult():
+            case (
+                events.ToolStarted()
+                | events.ApprovalRequired()
+                | ApprovalResponse()
+                | events.ApprovalDecided()
+                | events.ToolResult()
+            ):
                 pass  # an entry shows the state of each call
-            case TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | GrantsEvent() | OtherEvent():
+            case (
+                events.TurnStart()
+                | events.TurnEndEvent()
+                | events.Streaming()
+                | events.ToolOutput()
+                | events.GrantsEvent()
+                | OtherEvent()
+            ):
                 pass
-            case ManualToolsAvailable() | ManualToolInvoke():
+            case events.ManualToolsAvailable() | ManualToolInvoke():
                 pass
             case never:
                 assert_never(never)
 
-    def start(self, line: Line, event: SessionStart) -> None:
+    def start(self, line: Line, event: events.SessionStart) -> None:
         told, when = self.told, local_time(line.time)
         if not told.session:
             told.session, told.worker, told.started = line.session, line.worker, when
@@ -255,11 +247,11 @@ class TranscriptReader:
         told.model, told.workspace = event.model, event.workspace
         self.add(Noted(f"resumed at {when}{copy}{moved}{other}"))
 
-    def update(self, line: Line, event: SessionUpdate) -> None:
+    def update(self, line: Line, event: events.SessionUpdate) -> None:
         self.note(line, event.title and f"the session is called: {event.title}")
         self.note(line, event.model and f"the model is {event.model} from here on")
 
-    def message(self, line: Line, event: MessageEvent) -> None:
+    def message(self, line: Line, event: events.MessageEvent) -> None:
         self.command = ""
         names = tuple(file.name for file in event.message.attachments)
         cut_off, text = bool(event.cut_off), event.message.text
@@ -276,7 +268,7 @@ class TranscriptReader:
         for call in self.state.workers[line.delegation].turn.values() if event.message.calls else ():
             self.show(line, call)
 
-    def who(self, line: Line, event: MessageEvent) -> str:
+    def who(self, line: Line, event: events.MessageEvent) -> str:
         """The task of a child worker comes from its parent."""
         if event.message.role == "assistant":
             return line.worker
@@ -338,7 +330,7 @@ def _yes_or_no(approved: bool) -> str:
     return "yes" if approved else "no"
 
 
-def _room(event: ContextUsage) -> str | None:
+def _room(event: events.ContextUsage) -> str | None:
     if event.cleared:
         return "the model starts over"
     if event.rewound is not None:

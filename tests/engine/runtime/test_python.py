@@ -1,6 +1,7 @@
 """Workers that a program makes without a file: functions, toolsets and zones of its own, behind the same gate.
 
-Covers forge_cli.core.bounds, forge_cli.engine.runtime.conversation and forge_cli.engine.sync.
+Covers forge_cli.core.bounds, forge_cli.engine.runtime.background, forge_cli.engine.runtime.conversation and
+forge_cli.engine.sync.
 """
 
 from collections.abc import Callable

@@ -14,8 +14,9 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.results import Json
 from forge_cli.core.text import cut
-from forge_cli.engine.gate.offer import FIND_TOOLS, OWN, SERVERS, Group, Offer, OfferedTools, group_of, text_tokens
+from forge_cli.engine.gate.offer import Offer, text_tokens
 from forge_cli.engine.gate.toolbox import OpenToolset
+from forge_cli.engine.turns.window import FIND_TOOLS, OWN, SERVERS, Group, OfferedTools, group_of
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset
 
