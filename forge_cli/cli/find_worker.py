@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from forge_cli import cli
-from forge_cli.core.errors import UsageError
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, is_path, named_workers
 
@@ -34,8 +33,6 @@ def find_trusted_worker(name: str, *, interactive: bool, chosen: bool = True) ->
 
 
 def _find(name: str, *, runs: bool, interactive: bool) -> str:
-    if not name.strip():
-        raise UsageError("the name of the worker is empty", hint="forge worker list shows the names there are")
     known = named_workers(Path.cwd(), forge_home())
     found = [worker for worker in known if worker.name == name]
     if is_path(name):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from msgspec.structs import replace
 
-from forge_cli import cli, engine, files, ui
+from forge_cli import cli, engine, record, ui
 from forge_cli.cli.commands import app_module
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
@@ -141,7 +141,7 @@ def run(
     if task is None:
         cli.trusted_workers.refuse_sentence(worker)
     if output is not None:
-        files.target.check_target("-o", output, record=options.record)
+        record.target.check_target("-o", output, record=options.record)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
         alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}

@@ -14,7 +14,7 @@ import typer
 from forge_cli import cli, files, record
 from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
@@ -59,8 +59,6 @@ class SharedOptions:
 
     def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
         """All that they say, of the worker at this path; ``more`` is what a command says itself."""
-        if self.model is not None and not self.model.strip():
-            raise UsageError("-m: the name of the model is empty", hint="forge models list shows the names there are")
         return RunOptions(
             worker=worker,
             named=named,

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from forge_cli.files import parsing as parsing
     from forge_cli.files import project as project
     from forge_cli.files import replace as replace
-    from forge_cli.files import target as target
     from forge_cli.files import trust as trust
 
 __getattr__ = lazy_modules(__name__)

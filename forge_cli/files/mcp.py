@@ -18,7 +18,7 @@ Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 class McpServer(Config):
     """A server that is started by a command, or reached under a URL."""
 
-    command: str | None = None
+    command: Annotated[str, Field(min_length=1)] | None = None
     """The program that is the server."""
     args: list[str] = Field(default=[])
     """Its arguments."""

@@ -13,5 +13,6 @@ if TYPE_CHECKING:
     from forge_cli.record import overview as overview
     from forge_cli.record import resume as resume
     from forge_cli.record import state as state
+    from forge_cli.record import target as target
 
 __getattr__ = lazy_modules(__name__)

@@ -8,9 +8,9 @@ from typing import Literal
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import SessionStart
-from forge_cli.files.target import check_target
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.places import SessionLost
+from forge_cli.record.target import check_target
 
 LONGEST_START = 64 * 1024 * 1024
 """Bytes of a first line that are looked at; it holds the prompt, and nothing that is much longer than that."""

@@ -21,7 +21,7 @@ import typer
 from forge_cli.errors import UsageError
 
 open({seen!r}, "a").write("imported\\n")
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
@@ -32,7 +32,7 @@ def add(word: str) -> None:
 
 @app.command()
 def drop(word: str, force: bool = False) -> None:
-    """Drop a word."""
+    """Drop a word that was added; one that nobody has added is not an error, and the others stay."""
     raise typer.Exit(5 if force else 0)
 
 
@@ -105,6 +105,7 @@ def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: S
     assert "  add " in site.forge("tools", "--help")[1]
     assert not site.seen.exists()
     assert site.forge("greet") == (0, "Hello, world!\n", "")
+    assert "and the others stay.\n" in site.forge("words", "--help")[1]
     assert site.forge("words", "add", "sea") == (0, "added sea\n", "")
     assert site.forge("words", "drop", "sea", "--force")[0] == 5
     assert site.forge("words", "wave") == (0, "o/ o/\n", "")

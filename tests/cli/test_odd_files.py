@@ -1,6 +1,6 @@
 """A path that is no file one can read or write: a pipe, a device, too long a name, or a folder nobody may enter.
 
-Covers forge_cli.files.target.
+Covers forge_cli.record.target.
 """
 
 import json

@@ -87,3 +87,34 @@ def test_a_folder_that_cannot_be_added_is_a_usage_error(cli, tester: Project, na
     done = cli("run", "worker.yaml", "Go.", "-p", "--add-dir", name)
     assert done.code == 2
     assert problem in done.err
+
+
+@each_row(
+    "words",
+    [
+        ["undo", ""],
+        ["trust", "", "--revoke"],
+        ["config", "show", "-C", ""],
+        ["run", "worker.yaml", "x", "-C", ""],
+        ["run", "worker.yaml", "x", "--add-dir", "src", "--add-dir="],
+        ["run", "worker.yaml", "x", "-r", ""],
+        ["test", ""],
+        ["tools", "show", "read_file", "--worker", ""],
+        ["worker", "new", "tidy", "--toolsets", ""],
+        ["sessions", "search", ""],
+        ["approvals", "suggest", "--since", ""],
+    ],
+)
+def test_an_empty_value_is_not_taken_for_none(cli, tester: Project, words: list[str]) -> None:
+    """A variable of a script that is not set must not turn `forge undo "$SESSION"` into another command."""
+    done = cli(*words)
+    assert (done.code, done.out) == (2, "")
+    assert "forge: Invalid value for " in done.err
+    assert done.err.endswith(": it is empty\n")
+
+
+def test_nor_is_one_of_a_tool_that_is_called(cli, tester: Project) -> None:
+    for words in (["-C", ""], ["--cd="], ["--worker", ""], ["--json-input", ""], ["--approval-mode="]):
+        done = cli("tools", "call", "list_files", *words)
+        option = words[0].rstrip("=")
+        assert (done.code, done.out, done.err) == (2, "", f"forge: {option} needs a value\n")

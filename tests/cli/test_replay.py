@@ -104,6 +104,17 @@ def test_a_record_is_written_over_a_record_and_over_nothing_else(cli: Cli, adder
         assert done.err.startswith(f"forge: --record {name}: that file is not a record, and is left as it is\n")
 
 
+def test_a_record_is_not_written_over_a_session(cli: Cli, adder: Project, record: Path) -> None:
+    log = sessions(adder)[0]
+    (adder.folder / "link.jsonl").symlink_to(log)
+    before = log.read_bytes()
+    for option, resumed in (("--record", ()), ("--record", ("-r", "last")), ("-o", ())):
+        for name in (str(log), "link.jsonl", str(log.with_name("new.jsonl"))):
+            done = cli("run", "worker.yaml", "again", "-p", option, name, *resumed)
+            assert (done.code, log.read_bytes()) == (2, before)
+            assert done.err.startswith(f"forge: {option} {name}: forge keeps its sessions there\n")
+
+
 def test_a_record_stays_when_the_worker_cannot_be_opened(cli: Cli, adder: Project, record: Path) -> None:
     before = record.read_bytes()
     assert cli("run", "worker.yaml", "again", "-p", "--record", "record.jsonl").code == 3

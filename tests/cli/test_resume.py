@@ -555,6 +555,18 @@ def answer(cli: Callable[..., Any], row: dict[str, Any], *words: str) -> None:
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.parametrize(("on_ask", "code"), [("park", 10), ("fail", 4)])
+def test_a_task_that_was_not_begun_because_of_an_open_call_is_told_so(keeper, cli, on_ask: str, code: int) -> None:
+    parked(keeper, cli, calls(call("risk", text="x")), "{task}")
+    done = cli("run", "worker.yaml", "And more.", "-c", "--on-ask", on_ask, "--output-format", "json")
+    assert done.code == code
+    lost = "\n  the new task was not begun: give it again when the session is resumed"
+    assert done.err.rstrip("\n").endswith(lost)
+    assert json.loads(done.out)["error"].endswith(lost)
+    assert "not begun" not in cli("run", "worker.yaml", "-c", "--on-ask", "park", "--max-turns", "1").err
+    assert "And more." not in sessions(keeper)[0].read_text()
+
+
 THREE = calls(*(call("risk", text=text) for text in "abc"))
 TOLD = "{results[0]} | {results[1]} | {results[2]}"
 

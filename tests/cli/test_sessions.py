@@ -467,9 +467,24 @@ def test_a_page(writer, cli, story) -> None:
 
 
 def test_an_export_that_cannot_be_written(writer, cli, story) -> None:
-    done = cli("sessions", "export", story, "-o", "nowhere/out.md")
-    assert (done.code, done.out) == (1, "")
-    assert done.err == "forge: -o nowhere/out.md: it cannot be written: No such file or directory\n"
+    log = sessions(writer)[0]
+    (writer.folder / "link.md").symlink_to(log)
+    for file, told in {
+        "nowhere/out.md": "there is no folder",
+        "shelf": "that is a folder; name a file in it",
+        "link.md": "forge keeps its sessions there",
+    }.items():
+        done = cli("sessions", "export", story, "-o", file)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"forge: -o {file}: {told}")
+    done = cli("sessions", "export", story, "-o", "/dev/full")
+    assert (done.code, done.err) == (1, "forge: -o /dev/full: it cannot be written: No space left on device\n")
+
+
+def test_an_export_to_a_dash_is_standard_output(writer, cli, story) -> None:
+    done = cli("sessions", "export", story, "-o", "-")
+    assert done == cli("sessions", "export", story)
+    assert not (writer.folder / "-").exists()
 
 
 # ---- verify

@@ -79,6 +79,15 @@ def test_workers_and_settings_of_a_folder(cli: Cli, project: Project) -> None:
     assert (done.code, done.out, done.err) == (0, "done\n", "")
 
 
+def test_two_things_at_once_are_refused_and_neither_is_done(cli: Cli, project: Project) -> None:
+    project.write(".forge/config.yaml", "trace: quiet\n")
+    assert cli("trust").code == 0
+    for words in (["--revoke", "--print-hash"], ["--list", "--revoke"], ["--list", "."]):
+        done = cli("trust", *words)
+        assert (done.code, done.out, "contradict each other; keep one" in done.err) == (2, "", True)
+    assert cli("trust", "--list").out.count("\n") == 1
+
+
 def test_a_folder_that_brings_nothing(cli: Cli, project: Project) -> None:
     done = cli("trust")
     assert (done.code, "there is nothing that needs trust" in done.err) == (2, True)

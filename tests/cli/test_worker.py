@@ -258,6 +258,13 @@ def test_what_is_found_as_an_object(project, cli) -> None:
     assert found["error"] in done.err
 
 
+def test_a_name_of_no_worker_is_an_object_as_well(cli, project) -> None:
+    done = cli("worker", "check", "codr", "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["path"], found["ok"]) == (3, "codr", False)
+    assert found["error"] == "there is no worker 'codr'; did you mean 'coder'?"
+
+
 def test_what_comes_with_forge(cli) -> None:
     done = cli("worker", "list")
     assert (done.code, done.err) == (0, "")

@@ -145,8 +145,6 @@ class ItemFolders(Struct, frozen=True):
         """UsageError where no folder can be made."""
         if self.each_in is None:
             return
-        if not self.each_in.strip():
-            raise UsageError("--each-in: name a folder", hint="each item has one in it: --each-in work/{key}")
         if other := _OTHER_FIELD.search(self.each_in):
             raise UsageError(f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item")
         before, key, _ = self.each_in.partition(_KEY)

@@ -132,8 +132,6 @@ def batch(
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
     results, workspace = Path(output or default_results(inputs)), options.workspace
-    if not inputs.strip():
-        raise UsageError("the name of the inputs is empty", hint="a . means the files of this folder")
     if str(results) == STDIN:
         hint = "they are what the next invocation resumes from; --json prints them as well"
         raise UsageError("-o -: the results are kept in a file", hint=hint)

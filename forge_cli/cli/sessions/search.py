@@ -12,7 +12,6 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
-from forge_cli.core.errors import UsageError
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.record.log import find_session, session_files
 from forge_cli.record.overview import overview
@@ -50,8 +49,6 @@ def search(
 
     A terminal shows them session by session, the first few of each.
     """
-    if not text:
-        raise UsageError("there is nothing to look for", hint="forge sessions search TEXT")
     wanted = text.casefold()
     rows = [row for path in session_files() for row in find_hits(path, wanted)]
     if not rows and not as_json:

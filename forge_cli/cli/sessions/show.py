@@ -19,6 +19,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
 from forge_cli.record.log import LAST, find_session
 from forge_cli.record.reading import every_log, read_log
+from forge_cli.record.target import check_target
 from forge_cli.ui.html.entries import page
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
@@ -69,6 +70,8 @@ def export(
     if (session is None) != every or (every and form is not ExportFormat.csv):
         raise UsageError("name one session, or all of them with --all --format csv")
     logs = every_log(warn) if session is None else [read_log(find_session(session), warn)]
+    if target := None if output == Path("-") else output:
+        check_target("-o", target)
     if form is ExportFormat.csv:
         document = decisions_csv(log.lines for log in logs)
     else:
@@ -76,11 +79,11 @@ def export(
         write = page if form is ExportFormat.html else markdown
         with data_output():
             document = write(told, PluginHost().renderer)
-    if output is None:
+    if target is None:
         sys.stdout.write(document)
         return
     try:
-        output.write_text(document, encoding="utf-8")
+        target.write_text(document, encoding="utf-8")
     except OSError as error:
-        raise ForgeError(f"-o {output}: it cannot be written: {error.strerror}") from None
-    sys.stderr.write(visible(f"wrote {output} ({counted(len(document.encode()), 'byte')})") + "\n")
+        raise ForgeError(f"-o {target}: it cannot be written: {error.strerror}") from None
+    sys.stderr.write(visible(f"wrote {target} ({counted(len(document.encode()), 'byte')})") + "\n")

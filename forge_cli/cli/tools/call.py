@@ -88,9 +88,9 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
             kept += rest
             break
         if name in WITH_VALUE and (equals or item == name):
-            if not equals and not rest:
+            found[WITH_VALUE[name]] = value = value if equals or not rest else rest.pop(0)
+            if not value:
                 raise UsageError(f"{name} needs a value")
-            found[WITH_VALUE[name]] = value if equals else rest.pop(0)
         elif item in ALONE:
             found[ALONE[item]] = True
         else:

@@ -41,10 +41,10 @@ def check(
     Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
     it starts, and what it allows in advance, is listed.
     """
-    path, folder = find_worker(worker), work_folder(directory)
-    forbidden = _forbidden(path, folder)
+    path, folder = worker, work_folder(directory)
     try:
-        if len(forbidden) > 1:
+        path = find_worker(worker)
+        if len(forbidden := _forbidden(path, folder)) > 1:
             told = "".join(f"\n  {each}" for each in forbidden)
             raise WorkerError(None, f"{worker}: the organisation forbids {len(forbidden)} things of it{told}")
         facts, grants = check_worker(path, folder)

@@ -196,6 +196,9 @@ class WorkerRuntime:
             raise
         if ending.status == "parked" and self._spec.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
+        if task and not tally.begun and self._spec.parent is None:
+            lost = "the new task was not begun: give it again when the session is resumed"
+            ending = replace(ending, error=f"{ending.error or ending.status}\n  {lost}")
         self._result = self._build_result(opened, ending)
         return self._result
 

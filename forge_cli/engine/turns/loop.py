@@ -95,6 +95,8 @@ class Tally:
     usage: Usage = field(default_factory=Usage)
     outcomes: list[ToolOutcome] = field(default_factory=list)
     waiting: int = 0
+    begun: bool = False
+    """Whether the task itself has begun, after what a resumed session had left open."""
     output: Any = None
     started: float = field(default_factory=time.monotonic)
 
@@ -176,7 +178,7 @@ class Loop:
 
         Without a task a session starts with the reply that it was ``left`` with, if any, when it was cut off.
         """
-        known, self.last_text = None if task else left, ""
+        tally.begun, known, self.last_text = True, None if task else left, ""
         if self.news and not self._told_news and not known:
             self._say(Message("user", self.news.message), environment=self.news.paragraph)
             self._told_news = True
