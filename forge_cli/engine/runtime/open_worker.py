@@ -32,9 +32,9 @@ from forge_cli.engine.turns.environment import (
 from forge_cli.engine.turns.limits import Budget, LatePrice, stated
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop, Tally
 from forge_cli.engine.turns.window import Context, History
-from forge_cli.files.home import close_home
+from forge_cli.files.home import close_home, has_policy
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import Settings, has_policy, untrusted_project
+from forge_cli.files.settings import Settings, untrusted_project
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from forge_cli import sandbox
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.zones.zones import expanded, refusal
+from forge_cli.sandbox.zones.zones import default_zone, expanded, refusal
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.zones.config import SandboxConfig
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 class UnmakeableZone(WorkerError):
     """The folder of a zone is missing, and cannot be made."""
+
+
+def open_zones(
+    config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
+) -> tuple[Zone, ...]:
+    """The zones that a worker gets: those it declares, or the working directory when it declares none."""
+    zones = declared_zones(config, workspace=workspace, user_home=user_home, file=file)
+    if zones is None:
+        return (default_zone(workspace=workspace, user_home=user_home, file=file),)
+    return distinct(open_zone(zone, user_home=user_home, make=make) for zone in zones)
 
 
 def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> list[Zone] | None:

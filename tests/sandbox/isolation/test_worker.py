@@ -23,7 +23,7 @@ from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
 
 pytestmark = pytest.mark.anyio
