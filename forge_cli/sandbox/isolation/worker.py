@@ -8,8 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +25,6 @@ from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement
 from forge_cli.sandbox.isolation.protected_scan import with_folders
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
-from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS
@@ -86,16 +84,11 @@ class WorkerProcesses(Processes):
         self._copies = True
         """Whether commands can work on copies, as far as anybody knows."""
         network = sandbox.isolation.network
-        self._proxy = None if isinstance(network, bool) else _proxy(network, gate, outside)
+        self._proxy: NetworkProxy | None = None
+        if not isinstance(network, bool):
+            from forge_cli.sandbox.network.proxy import NetworkProxy
 
-    async def __aenter__(self) -> Self:
-        await self.children.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.children.__aexit__(kind, error, trace)
+            self._proxy = NetworkProxy(network, gate, outside)
 
     @property
     def confined(self) -> bool:
@@ -310,9 +303,3 @@ class WorkerProcesses(Processes):
         """Name to the person what the file tools would have asked for."""
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
-
-
-def _proxy(rules: NetworkRules, gate: NetworkGate, outside: Outside) -> NetworkProxy:
-    from forge_cli.sandbox.network.proxy import NetworkProxy
-
-    return NetworkProxy(rules, gate, outside)

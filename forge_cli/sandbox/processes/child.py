@@ -86,7 +86,8 @@ class Child:
                     await self._exit()
                     self._until = time.monotonic()
                     self.exceeded = self.exceeded or (self._group.exceeded() if self._group else None)
-                    await self._end_background()
+                    if self._wrap.confined and not self.tree.contained and self.tree.remains():
+                        await self.tree.end(politely=False)  # what it has started, where no namespace sees to that
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
         finally:
@@ -176,11 +177,6 @@ class Child:
         while self._process.poll() is None:
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.02)
-
-    async def _end_background(self) -> None:
-        """End what a confined command has started, also where no namespace sees to that."""
-        if self._wrap.confined and not self.tree.contained and self.tree.remains():
-            await self.tree.end(politely=False)
 
     async def stop(self, *, politely: bool = True) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""

@@ -81,11 +81,6 @@ def may_lack_rename(done: Finished) -> bool:
     return bool(done.exit_code) and (os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said)
 
 
-def _destinations(reached: Sequence[str]) -> list[TriedWant]:
-    """The destinations of a trial in the network, by host and port where that is known."""
-    return [TriedWant("network", place) for place in reached[:LISTED] or ["an address that it knows"]]
-
-
 class Trials:
     """The trials of one worker's commands."""
 
@@ -140,7 +135,8 @@ class Trials:
             return None
         wanted = [TriedWant("read", name, "may hold secrets") for name in secrets]
         if report and report.network:
-            wanted[:0] = _destinations(report.reached)
+            places = report.reached[:LISTED] or ["an address that it knows"]
+            wanted[:0] = [TriedWant("network", place) for place in places]
         unsure = None
         if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"

@@ -126,7 +126,9 @@ class McpToolset(Toolset):
         await self._tasks.__aenter__()
         for connection in self.connections:
             if is_inspecting():
-                connection.remember(self._kept(connection.server).find(), self._unseen(connection.name))
+                target = self._target(connection.name)
+                unseen = f"it was never started, so its tools are not known; see forge mcp test {target}"
+                connection.remember(self._kept(connection.server).find(), unseen)
             else:
                 self._tasks.start_soon(connection.own)
         try:
@@ -297,7 +299,7 @@ class McpToolset(Toolset):
             name,
             server,
             transport=transport,
-            roots=self._roots,
+            roots=lambda: [zone.path.as_uri() for zone in self.env.sandbox.zones],
             log=log,
             tell=self.env.notify,
             keep=self._kept(server).put,
@@ -308,10 +310,6 @@ class McpToolset(Toolset):
 
     def _kept(self, server: McpServer) -> KeptOffer:
         return KeptOffer(self.env.home, server, self.env.workspace)
-
-    def _unseen(self, name: str) -> str:
-        """Why nothing is known of a server that commands that only look do not start."""
-        return f"it was never started, so its tools are not known; see forge mcp test {self._target(name)}"
 
     def _target(self, name: str) -> str:
         """A server as ``forge mcp test`` finds it: by its name, or with the worker that defines it."""
@@ -324,9 +322,6 @@ class McpToolset(Toolset):
             raise TypeError(f"{processes!r} cannot keep a server")
         command = os.path.expanduser(str(server.command))
         return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
-
-    def _roots(self) -> list[str]:
-        return [zone.path.as_uri() for zone in self.env.sandbox.zones]
 
     def _garbage(self, name: str) -> Callable[[str], None]:
         def warn(line: str) -> None:
