@@ -159,9 +159,7 @@ class WorkerProcesses(Processes):
         encoding: str = "utf-8",
     ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        environment, limits = self._environment(env), self._sandbox.isolation.limits
-        wrap = self.wrap((), writable, names=names)
-        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": wrap, "feed": None, "limits": limits}
+        options = self._options(argv, self.wrap((), writable, names=names), {"cwd": cwd, "env": env})
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
     def serve(self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int) -> Child:

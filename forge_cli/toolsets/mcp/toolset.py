@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -317,10 +317,7 @@ class McpToolset(Toolset):
         return name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
-        processes = self.env.processes
-        if not isinstance(processes, WorkerProcesses):
-            raise TypeError(f"{processes!r} cannot keep a server")
-        command = os.path.expanduser(str(server.command))
+        processes, command = cast(WorkerProcesses, self.env.processes), os.path.expanduser(str(server.command))
         return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
 
     def _garbage(self, name: str) -> Callable[[str], None]:
