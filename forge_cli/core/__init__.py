@@ -12,6 +12,5 @@ if TYPE_CHECKING:
     from forge_cli.core import pictures as pictures
     from forge_cli.core import requests as requests
     from forge_cli.core import result_forms as result_forms
-    from forge_cli.core import sandbox as sandbox
 
 __getattr__ = lazy_modules(__name__)
