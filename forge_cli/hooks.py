@@ -19,7 +19,7 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.notify import Notify
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
-from forge_cli.core.processes import Finished, Piece, Processes, ProcessStream
+from forge_cli.core.processes import CommandOptions, Finished, Piece, Processes, ProcessStream
 from forge_cli.core.requests import PromptArgument, PromptSpec, SampleReply, SampleRequest, SessionRequests
 from forge_cli.core.sandbox import FileInfo, FolderEntry, SandboxView
 from forge_cli.core.source import Source
@@ -34,6 +34,7 @@ __all__ = [
     "Access",
     "ApprovalConfig",
     "CallContext",
+    "CommandOptions",
     "Delegation",
     "Delta",
     "FileInfo",

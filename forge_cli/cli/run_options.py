@@ -86,7 +86,7 @@ class WorkerOptions(SharedOptions):
         return work_folder(self.directory)
 
     def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
-        added = tuple(zones.added.added_zone(text) for text in self.add_dir or ())
+        added = tuple(zones.declared.added_zone(text) for text in self.add_dir or ())
         return super().chosen(worker, named, workspace=self.workspace, zones=added, **more)
 
 

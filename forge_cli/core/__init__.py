@@ -9,10 +9,8 @@ if TYPE_CHECKING:
     from forge_cli.core import event_kinds as event_kinds
     from forge_cli.core import executors as executors
     from forge_cli.core import observers as observers
-    from forge_cli.core import parts as parts
     from forge_cli.core import pictures as pictures
     from forge_cli.core import requests as requests
     from forge_cli.core import result_forms as result_forms
-    from forge_cli.core import sandbox as sandbox
 
 __getattr__ = lazy_modules(__name__)

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -98,6 +98,25 @@ class ProcessStream(Protocol):
     ) -> None: ...
 
 
+class CommandOptions(TypedDict, total=False):
+    """How a command is started, besides its argv."""
+
+    cwd: str | Path | None
+    """The working directory unless given."""
+    env: Mapping[str, str] | None
+    """Added to a clean environment."""
+    input: str | bytes | None
+    """All that it reads."""
+    timeout: float | None
+    readable: Iterable[Path]
+    """Paths that a confined command reads although they would be hidden."""
+    writable: Iterable[Path]
+    """Protected folders, such as ``.git``, that a confined command writes to where they lie in writable zones; never to
+    hooks and settings in them."""
+    errors: str
+    """How its output is decoded as UTF-8, as ``bytes.decode`` has it; ``replace`` unless given."""
+
+
 class Processes(Protocol):
     """The child processes of one worker (``env.processes``).
 
@@ -115,40 +134,14 @@ class Processes(Protocol):
         """Raise at load what the first command would be refused for: isolation that is required and missing."""
         ...
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        input: str | bytes | None = None,
-        timeout: float | None = None,
-        readable: Iterable[Path] = (),
-        writable: Iterable[Path] = (),
-        errors: str = "replace",
-    ) -> Finished:
+    async def run(self, argv: Sequence[str], **options: Unpack[CommandOptions]) -> Finished:
         """Run a command to its end; failure and time-out are part of the result, not raised.
 
-        Only what cannot be started at all is a ToolError. ``cwd`` is the working directory unless given, ``env`` is
-        added to a clean environment, ``input`` is all that it reads. Its output is decoded as UTF-8 with ``errors``, as
-        ``bytes.decode`` has them; of each stream 1 MiB is kept, the first and the last half.
-
-        A confined command reads ``readable`` although it would be hidden, and writes to the protected folders
-        ``writable``, such as ``.git``, where they lie in writable zones; never to hooks and settings in them.
+        Only what cannot be started at all is a ToolError. Of each stream of its output 1 MiB is kept, the first and the
+        last half.
         """
         ...
 
-    def stream(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        input: str | bytes | None = None,
-        timeout: float | None = None,
-        readable: Iterable[Path] = (),
-        writable: Iterable[Path] = (),
-        errors: str = "replace",
-    ) -> ProcessStream:
+    def stream(self, argv: Sequence[str], **options: Unpack[CommandOptions]) -> ProcessStream:
         """The same as ``run``, piece by piece while it runs."""
         ...

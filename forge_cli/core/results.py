@@ -189,7 +189,7 @@ def as_result(value: Any) -> ResultValue:
         case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
             return core.result_forms.sound(value)
         case [*parts] if any(isinstance(part, ResultValue) for part in parts):
-            return core.parts.joined(parts)
+            return core.result_forms.joined(parts)
         case None:
             return Text("The tool returned nothing.")
         case str():
@@ -220,7 +220,7 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
         case Text() | Json() | Image() | Blob() if sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT:
-            return bounded(core.parts.with_few_files(value), limit)
+            return bounded(core.result_forms.with_few_files(value), limit)
         case Text(content=content):
             return value if len(content) <= limit else replace(value, content=cut(content, limit))
         case FileContent(content=content) if len(content) > limit:  # behind the cut the numbers would be wrong

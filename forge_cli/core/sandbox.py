@@ -13,6 +13,9 @@ from forge_cli.core.zones import Access, Zone
 
 FileKind = Literal["file", "directory", "link", "special"]
 
+READ_MAX = 64 * 1024 * 1024
+"""Bytes of a file that is read as a whole."""
+
 
 class FileInfo(Struct, frozen=True):
     """The kind and facts of a file or folder, by the path it really has."""

@@ -18,6 +18,7 @@ from forge_cli.files.settings import (
     load_project_settings,
     load_user_settings,
     organisation_policy,
+    settings_of,
 )
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, DEFAULT_TOOL_SHARE, Limits
 from forge_cli.schema.config import Config
@@ -41,7 +42,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     policy = organisation_policy()
     sources = {"project": load_project_settings(home, workspace), "user": load_user_settings(home)}
     if policy:
-        sources = {"organisation": policy.settings(), **sources}
+        sources = {"organisation": settings_of(policy), **sources}
     files = {name: settings for name, settings in sources.items() if settings is not None}
     yield (
         _row("home", str(home), "environment", "FORGE_HOME")

@@ -1,4 +1,4 @@
-"""The folder in which forge keeps what belongs to the person who uses it."""
+"""The folder in which forge keeps what belongs to the person who uses it, and where an organisation has its file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.files.regular import sync_folder
+
+POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
+"""The file of the organisation; the variable counts only where there is no such file."""
+
+
+def has_policy() -> bool:
+    return os.path.lexists(POLICY) or bool(os.environ.get(POLICY_VARIABLE))
 
 
 def forge_home() -> Path:

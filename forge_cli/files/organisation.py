@@ -18,11 +18,10 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import canonical
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.files.document import parse_document
-from forge_cli.files.home import user_home
+from forge_cli.files.home import POLICY, POLICY_VARIABLE, user_home
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.places import cannot_read
-from forge_cli.files.settings import POLICY, POLICY_VARIABLE, Settings
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict
@@ -102,17 +101,15 @@ class OrganisationPolicy(Config):
         """The place that says so, or None."""
         return self.where("forbid", self.forbid.index(what)) if what in self.forbid else None
 
-    def settings(self) -> Settings:
-        """Rules and limits in the form in which those of user and project are merged."""
+    def settings(self) -> MarkedDict:
+        """Rules and limits as the settings of a user would have them."""
         data: dict[str, Any] = {"limits": self.section("limits")} if self.section("limits") else {}
         if self.rules:
             rules, mark = self.section("rules"), self.where("rules") or Mark(self.file)
             shell = MarkedDict([("rules", rules)], mark=mark, keys={"rules": mark}, values={"rules": mark})
             data["policy"] = MarkedDict([("shell", shell)], mark=mark, keys={"shell": mark}, values={"shell": mark})
         marks = {key: self.where("rules" if key == "policy" else key) or Mark(self.file) for key in data}
-        return parse_config(
-            Settings, MarkedDict(data.items(), mark=Mark(self.file), keys=marks, values=marks), file=self.file
-        )
+        return MarkedDict(data.items(), mark=Mark(self.file), keys=marks, values=marks)
 
     def allows_model(self, name: str) -> bool:
         return self.allow.models is None or any(fnmatchcase(name, pattern) for pattern in self.allow.models)

@@ -17,7 +17,7 @@ from forge_cli.core.source import HookName
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import parse_document, read_document
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import forge_home, has_policy
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.places import cannot_read
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
@@ -27,8 +27,6 @@ from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
 if TYPE_CHECKING:
     from forge_cli.files.organisation import OrganisationPolicy
 
-POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
-"""The file of the organisation; the variable counts only where there is no such file."""
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
@@ -219,7 +217,7 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
     user = tried or load_user_settings(home)
     project, policy = load_project_settings(home, workspace) if workspace else None, organisation_policy()
     both = files.project.merged(user, project) if project else user
-    return files.project.merged(both, policy.settings()) if policy else both
+    return files.project.merged(both, settings_of(policy)) if policy else both
 
 
 def organisation_policy() -> OrganisationPolicy | None:
@@ -227,8 +225,9 @@ def organisation_policy() -> OrganisationPolicy | None:
     return files.organisation.load_policy() if has_policy() else None
 
 
-def has_policy() -> bool:
-    return os.path.lexists(POLICY) or bool(os.environ.get(POLICY_VARIABLE))
+def settings_of(policy: OrganisationPolicy) -> Settings:
+    """Rules and limits of an organisation, to be merged with the settings of user and project."""
+    return parse_config(Settings, policy.settings(), file=policy.file)
 
 
 def load_user_settings(home: Path) -> Settings:

@@ -18,9 +18,9 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import package_places
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.files.home import forge_home, user_home, user_homes
+from forge_cli.files.home import POLICY_VARIABLE, forge_home, has_policy, user_home, user_homes
 from forge_cli.files.keys import stored_keys
-from forge_cli.files.settings import POLICY_VARIABLE, has_policy, import_timeout
+from forge_cli.files.settings import import_timeout
 from forge_cli.files.sources import imported_beside
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker, load_worker

@@ -19,7 +19,7 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.left_out import why_missing
-from forge_cli.schema.typed_args import OptionValue, args_from
+from forge_cli.schema.forms import OptionValue, args_from
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """Resources that a child has opened; it ends with them open."""

@@ -18,7 +18,7 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import call_of
 from forge_cli.sandbox.trial.trials import UNTRIED
-from forge_cli.schema.typed_args import OptionValue
+from forge_cli.schema.forms import OptionValue
 
 
 async def try_line(

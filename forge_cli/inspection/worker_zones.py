@@ -10,7 +10,8 @@ from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_home
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
+from forge_cli.sandbox.zones.declared import open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone
 from forge_cli.schema.config import parse_config
 
 

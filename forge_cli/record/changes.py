@@ -22,13 +22,14 @@ from msgspec.structs import asdict, replace
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify
+from forge_cli.core.sandbox import READ_MAX
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import clone, replace_file
 from forge_cli.record.overview import read_overview
 from forge_cli.record.places import lock, session_file, unlock
-from forge_cli.sandbox.files.held import KEPT_MAX, READ_MAX, HeldFile
+from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
 from forge_cli.sandbox.trial.left import SUFFIX
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from forge_cli.schema import forms as forms
     from forge_cli.schema import found_paths as found_paths
     from forge_cli.schema import json_schema as json_schema
-    from forge_cli.schema import offerable as offerable
     from forge_cli.schema import own_thread as own_thread
     from forge_cli.schema import problems as problems
     from forge_cli.schema import signature as signature

@@ -74,7 +74,7 @@ class ModuleTools(Offering):
 
     @property
     def names(self) -> list[str]:
-        return room.offerable.offerable_names(self.module)
+        return room.unfit.offerable_names(self.module)
 
     async def tools(self) -> Sequence[Tool]:
         return [tool for name in self.names for tool in await self.tools_named(name)]

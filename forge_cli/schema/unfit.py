@@ -1,8 +1,9 @@
-"""Reasons why Python code cannot be a tool, in words for its author."""
+"""Python code that could be a tool, and the reasons why other code cannot be one, in words for its author."""
 
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -12,8 +13,10 @@ from forge_cli.core.errors import SchemaError
 from forge_cli.core.wire import own_text
 from forge_cli.schema.fields import as_mapping
 from forge_cli.schema.input_schema import OPEN
+from forge_cli.schema.offering import is_hook
 from forge_cli.schema.signature import Describing, SignatureModel, first_line, is_model
-from forge_cli.schema.tool import context_parameter
+from forge_cli.schema.tool import Tool, context_parameter
+from forge_cli.schema.toolset import is_toolset
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -59,3 +62,17 @@ def undescribable(model: type[BaseModel], error: Exception) -> str:
             remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
             return f"{place} has no JSON Schema; {remedy}"
     return f"{model.__name__}: {first_line(error)}"
+
+
+def offerable_names(module: ModuleType) -> list[str]:
+    """Those of functions and toolsets of its own, and of Tool objects."""
+    return sorted(
+        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
+    )
+
+
+def _offerable(thing: Any, module: ModuleType) -> bool:
+    if isinstance(thing, Tool):
+        return True
+    own = getattr(thing, "__module__", None) == module.__name__
+    return own and not is_hook(thing) and (inspect.isfunction(thing) or is_toolset(thing))

@@ -18,7 +18,7 @@ from forge_cli.core.text import visible
 from forge_cli.files.attachment import NEITHER, UnknownKind, media_type, read_attachment
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.search.files import FileWalk, Include, SearchStart
-from forge_cli.sandbox.zones.added import named_file
+from forge_cli.sandbox.zones.declared import named_file
 from forge_cli.ui.facts import Facts
 
 MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')

@@ -1,6 +1,6 @@
 """Images and files as results: on the wire, for the model, bounded, and read back from a record.
 
-Covers forge_cli.core.media and forge_cli.core.parts.
+Covers forge_cli.core.media and forge_cli.core.result_forms.
 """
 
 import struct

@@ -18,7 +18,8 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.late import LateSandbox
-from forge_cli.sandbox.zones.zones import Isolation, open_zones
+from forge_cli.sandbox.zones.declared import open_zones
+from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.testing import Project
 
 from .tree import Tree

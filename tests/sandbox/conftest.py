@@ -12,7 +12,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation import isolation
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
 
 from .children import reap_orphans

@@ -1,6 +1,6 @@
 """The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong.
 
-Covers forge_cli.schema.offering, forge_cli.schema.offerable and forge_cli.schema.unfit.
+Covers forge_cli.schema.offering and forge_cli.schema.unfit.
 """
 
 import sys

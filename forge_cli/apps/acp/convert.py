@@ -21,7 +21,7 @@ from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Access
 from forge_cli.files.home import user_home
 from forge_cli.record.line import BadLine, Line
-from forge_cli.sandbox.zones.added import named_file
+from forge_cli.sandbox.zones.declared import named_file
 from forge_cli.schema.paths import ACCESS, declared_accesses
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.facts import PLAN, Facts

@@ -42,7 +42,7 @@ from forge_cli.process.signals import interruptible
 from forge_cli.process.watchdog import say_fault
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import Overview, readable_sessions
-from forge_cli.sandbox.zones.added import added_zone
+from forge_cli.sandbox.zones.declared import added_zone
 
 LISTED = 50
 """Sessions in one answer; the editor asks for more."""

@@ -33,7 +33,7 @@ from forge_cli.files.worker import Worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
-from forge_cli.schema.typed_args import args_from, boolean_options
+from forge_cli.schema.forms import args_from, boolean_options
 from forge_cli.toolsets.executables.toolset import LEFT_OUT
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form

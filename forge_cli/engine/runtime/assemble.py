@@ -25,7 +25,7 @@ from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, to
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
-from forge_cli.sandbox.zones.zones import NoDefaultZone, open_zones
+from forge_cli.sandbox.zones.zones import NoDefaultZone, default_zone
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ class LateProcesses:
 
 def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
     """The zones of the worker itself; none where no default one can be, if others are ``enough`` or none is needed."""
-    file = str(prepared.worker.path)
+    config, file, home = prepared.sandbox, str(prepared.worker.path), user_home()
     try:
-        return open_zones(prepared.sandbox, workspace=workspace, user_home=user_home(), file=file, make=make)
+        if config is None or config.zones is None:
+            return (default_zone(workspace=workspace, user_home=home, file=file),)
+        return sandbox.zones.declared.open_zones(config, workspace=workspace, user_home=home, file=file, make=make)
     except NoDefaultZone:
         if not enough and prepared.needs_zone:
             raise
@@ -93,7 +95,7 @@ def _why_no_default(prepared: PreparedWorker, workspace: Path) -> str | None:
     if given or (prepared.sandbox and prepared.sandbox.zones is not None):
         return None
     try:
-        open_zones(None, workspace=workspace, user_home=user_home(), file="", make=False)
+        default_zone(workspace=workspace, user_home=user_home(), file="")
     except NoDefaultZone as error:
         return error.reason
     return None

@@ -32,7 +32,7 @@ from forge_cli.engine.turns.summary import ask_for_title, clean_title
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import find_kept
 from forge_cli.record.overview import overview
-from forge_cli.sandbox.zones.added import added_zone
+from forge_cli.sandbox.zones.declared import added_zone
 
 if TYPE_CHECKING:
     from forge_cli.core.requests import PromptSpec

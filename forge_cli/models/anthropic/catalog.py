@@ -51,7 +51,11 @@ def thinking(model: str, level: str | None, longest: int) -> JsonObject:
 
 def known_models() -> list[ListedModel]:
     """Those of the names, with their windows."""
-    return [ListedModel(name, context_window(name), guessed=_is_guessed(name)) for name in known_names()]
+    windows = {name: context_window(name) for name in known_names()}
+    return [
+        ListedModel(name, window, guessed=window is not None and listed_window("anthropic", name) is None)
+        for name, window in windows.items()
+    ]
 
 
 def known_names() -> list[str]:
@@ -66,7 +70,3 @@ def known_names() -> list[str]:
     except OSError:
         text = ""
     return list(dict.fromkeys(re.findall(r"""["'](claude-[a-z0-9.-]+)["']""", text)))
-
-
-def _is_guessed(model: str) -> bool:
-    return listed_window("anthropic", model) is None and context_window(model) is not None

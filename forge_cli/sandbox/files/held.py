@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
-from forge_cli.core.sandbox import FileInfo, FileKind
+from forge_cli.core.sandbox import READ_MAX, FileInfo, FileKind
 from forge_cli.core.text import counted
 from forge_cli.files.replace import replace_in
 from forge_cli.sandbox.files.place import Place, kind_of, make_parent, state_of
@@ -25,8 +25,6 @@ from forge_cli.sandbox.files.virtual import ParsedPath
 if TYPE_CHECKING:
     from forge_cli.sandbox.trial.apply import ChangeSet
 
-READ_MAX = 64 * 1024 * 1024
-"""Bytes of a file that is read as a whole."""
 KEPT_MAX = 10 * 1024 * 1024
 """Bytes of a file that is kept before it is changed."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

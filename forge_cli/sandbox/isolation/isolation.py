@@ -235,20 +235,16 @@ def _try(command: Command) -> tuple[int, bytes, bytes]:
             start_new_session=True,
         )
     try:
-        output, problem = process.communicate(timeout=_TIMEOUT)
+        with process:
+            try:
+                output, problem = process.communicate(timeout=_TIMEOUT)
+            finally:
+                process.kill()
     finally:
-        process.kill()
-        process.wait()
-        for stream in filter(None, (process.stdout, process.stderr)):
-            stream.close()
-        _reap(ProcessTree(process.pid, mark))
+        # those that kept the namespaces become our children, and end a moment after the command
+        tree, until = ProcessTree(process.pid, mark), time.monotonic() + 1
+        while tree.remains() and time.monotonic() < until:
+            time.sleep(0.001)
         if command.folder is not None:
             shutil.rmtree(command.folder, ignore_errors=True)
     return process.returncode, output, problem
-
-
-def _reap(tree: ProcessTree) -> None:
-    """The processes that kept the namespaces become our children, and end a moment after the command."""
-    until = time.monotonic() + 1
-    while tree.remains() and time.monotonic() < until:
-        time.sleep(0.001)

@@ -8,15 +8,14 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.errors import StatusLevel, ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES
-from forge_cli.core.processes import Finished, Processes
+from forge_cli.core.processes import CommandOptions, Finished, Processes
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.consent import existing_files
@@ -26,13 +25,11 @@ from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement
 from forge_cli.sandbox.isolation.protected_scan import with_folders
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
-from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.limits import NO_LIMITS
-from forge_cli.sandbox.processes.process import ChildProcesses, StartOptions, WaitOptions
+from forge_cli.sandbox.processes.process import ChildProcesses, CommandStream, StartOptions
 from forge_cli.sandbox.processes.requests import RequestPipes
-from forge_cli.sandbox.processes.streams import CommandStream
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
@@ -87,16 +84,11 @@ class WorkerProcesses(Processes):
         self._copies = True
         """Whether commands can work on copies, as far as anybody knows."""
         network = sandbox.isolation.network
-        self._proxy = None if isinstance(network, bool) else _proxy(network, gate, outside)
+        self._proxy: NetworkProxy | None = None
+        if not isinstance(network, bool):
+            from forge_cli.sandbox.network.proxy import NetworkProxy
 
-    async def __aenter__(self) -> Self:
-        await self.children.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.children.__aexit__(kind, error, trace)
+            self._proxy = NetworkProxy(network, gate, outside)
 
     @property
     def confined(self) -> bool:
@@ -109,19 +101,13 @@ class WorkerProcesses(Processes):
         self,
         argv: Sequence[str],
         *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        input: str | bytes | None = None,
-        timeout: float | None = None,
-        readable: Iterable[Path] = (),
-        writable: Iterable[Path] = (),
-        errors: str = "replace",
         together: int | None = None,
         pipes: RequestPipes | None = None,
         names: bool = False,
         watch: Callable[[str], None] | None = None,
         interrupted: Callable[[Finished], Exception] | None = None,
         undoable: Undoable | None = None,
+        **options: Unpack[CommandOptions],
     ) -> Finished:
         """The command asks for what ``pipes`` answers; with ``names`` it may make protected names.
 
@@ -129,10 +115,10 @@ class WorkerProcesses(Processes):
         if that is possible.
         """
         run = partial(self.children.run, argv, together=together, watch=watch, interrupted=interrupted)
-        wrap = self.wrap(readable, writable, names=names)
+        wrap = self.wrap(options.get("readable", ()), options.get("writable", ()), names=names)
         if undoable and isinstance(wrap, Confined) and self._copies and trial.trials.copies_problem(wrap) is None:
             copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep)
-            ran = await run(**self._options(argv, cwd, env, input, copies, timeout))
+            ran = await run(**self._options(argv, copies, options))
             if copies.problems:
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
             if copies.started(ran) and trial.trials.may_lack_rename(ran):
@@ -146,32 +132,21 @@ class WorkerProcesses(Processes):
             self._copies = False
         if pipes and isinstance(wrap, Confined):
             wrap = replace(wrap, shared=pipes.paths)
-        options = self._options(argv, cwd, env, input, wrap, timeout)
-        options["errors"], options["companions"] = errors, (pipes,) if pipes else ()
-        return await run(**options)
+        started = self._options(argv, wrap, options)
+        started["companions"] = (pipes,) if pipes else ()
+        return await run(**started)
 
     async def run_as_person(self, argv: Sequence[str], *, input: str, timeout: float) -> Finished:
         """Run what the person's own config names: with the person's whole environment, and never confined."""
-        options = self._options(argv, None, None, input, UNCONFINED, timeout)
+        options = self._options(argv, UNCONFINED, {"input": input, "timeout": timeout})
         options["env"] = {**os.environ, "FORGE_WORKSPACE": str(self._workspace)}
         options["limits"] = NO_LIMITS
         return await self.children.run(argv, **options)
 
-    def stream(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        input: str | bytes | None = None,
-        timeout: float | None = None,
-        readable: Iterable[Path] = (),
-        writable: Iterable[Path] = (),
-        errors: str = "replace",
-    ) -> CommandStream:
-        options = self._options(argv, cwd, env, input, self.wrap(readable, writable), timeout)
-        options["errors"] = errors
-        return CommandStream(partial(self.children.start, argv, **options), errors)
+    def stream(self, argv: Sequence[str], **options: Unpack[CommandOptions]) -> CommandStream:
+        wrap = self.wrap(options.get("readable", ()), options.get("writable", ()))
+        start = partial(self.children.start, argv, **self._options(argv, wrap, options))
+        return CommandStream(start, options.get("errors", "replace"))
 
     def start(
         self,
@@ -184,37 +159,34 @@ class WorkerProcesses(Processes):
         encoding: str = "utf-8",
     ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        environment, limits = self._environment(env), self._sandbox.isolation.limits
-        wrap = self.wrap((), writable, names=names)
-        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": wrap, "feed": None, "limits": limits}
+        options = self._options(argv, self.wrap((), writable, names=names), {"cwd": cwd, "env": env})
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
     def serve(self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int) -> Child:
         """Start a server that is talked to by its standard streams; ``kept`` bytes of them wait to be read."""
         wrap: Wrap = self.wrap() if confined else UNCONFINED
-        options = self._options(argv, None, env, None, wrap)
+        options = self._options(argv, wrap, {"env": env})
         if not confined:
             options["limits"] = NO_LIMITS
         options["limit"] = kept
         return self.children.start(argv, **options, takes_input=True)
 
-    def _options(
-        self,
-        argv: Sequence[str],
-        cwd: str | Path | None,
-        env: Mapping[str, str] | None,
-        input: str | bytes | None,
-        wrap: Wrap,
-        timeout: float | None = None,
-    ) -> StartOptions:
+    def _options(self, argv: Sequence[str], wrap: Wrap, wanted: CommandOptions) -> StartOptions:
         """The options of a command, once it is sure that there is a program: ``bwrap`` reports it badly."""
-        folder, environment = self._workspace / (cwd or "."), self._environment(env)
+        folder, environment = self._workspace / (wanted.get("cwd") or "."), self._environment(wanted.get("env"))
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
             raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
-        feed = input.encode(errors="surrogateescape") if isinstance(input, str) else input
-        limits = self._sandbox.isolation.limits
-        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed, "limits": limits, "timeout": timeout}
+        given = wanted.get("input")
+        return {
+            "cwd": folder,
+            "env": environment,
+            "wrap": wrap,
+            "feed": given.encode(errors="surrogateescape") if isinstance(given, str) else given,
+            "limits": self._sandbox.isolation.limits,
+            "timeout": wanted.get("timeout"),
+            "errors": wanted.get("errors", "replace"),
+        }
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
@@ -295,18 +267,23 @@ class WorkerProcesses(Processes):
             return None
         view = trial.view.TrialView(self._confinement(()), tuple(wanted.read))
         confined = Confined(wrap.mechanism, view.confinement())
-        return trial.trials.Trials(self, confined, view, room=wanted.limits.file_size)
+        return trial.trials.Trials(confined, view, room=wanted.limits.file_size)
 
-    async def run_wrapped(self, argv: Sequence[str], **how: Unpack[WaitOptions]) -> Finished:
+    async def run_wrapped(
+        self,
+        argv: Sequence[str],
+        wrap: Wrap,
+        *,
+        together: int,
+        watch: Callable[[str], None],
+        **options: Unpack[CommandOptions],
+    ) -> Finished:
         """Run a command in a way that somebody has prepared."""
-        prepared: WaitOptions = {
-            **how,
-            **self._options(argv, how["cwd"], how["env"], None, how["wrap"], how["timeout"]),
-        }
+        started = self._options(argv, wrap, options)
         if self._proxy:  # it is not there, and would stand before the places that a command wants to reach
-            hidden = self._proxy.variables().keys() - how["env"].keys()
-            prepared["env"] = {name: value for name, value in prepared["env"].items() if name not in hidden}
-        return await self.children.run(argv, **prepared)
+            hidden = self._proxy.variables().keys() - (options.get("env") or {}).keys()
+            started["env"] = {name: value for name, value in started["env"].items() if name not in hidden}
+        return await self.children.run(argv, together=together, watch=watch, **started)
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
@@ -324,9 +301,3 @@ class WorkerProcesses(Processes):
         """Name to the person what the file tools would have asked for."""
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
-
-
-def _proxy(rules: NetworkRules, gate: NetworkGate, outside: Outside) -> NetworkProxy:
-    from forge_cli.sandbox.network.proxy import NetworkProxy
-
-    return NetworkProxy(rules, gate, outside)

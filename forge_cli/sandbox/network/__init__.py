@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.network import access as access
-    from forge_cli.sandbox.network import proxy as proxy
     from forge_cli.sandbox.network import rules as rules
 
 __getattr__ = lazy_modules(__name__)

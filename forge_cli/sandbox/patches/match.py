@@ -118,11 +118,8 @@ class Target:
             if elsewhere := self._fitting(hunk, form, self.done):
                 return f"its lines are at {listed(elsewhere)}, {self._why_not(hunk, elsewhere)}"
         lines = " below the hunk before" if self.done else ""
-        shown_lines = "" if self.quiet else self._nearest(hunk)
-        return f"its lines are not in the file{lines}, not even with other spaces around them.{shown_lines}"
-
-    def _nearest(self, hunk: Hunk) -> str:
-        return nearest(self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped)
+        near = "" if self.quiet else nearest(self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped)
+        return f"its lines are not in the file{lines}, not even with other spaces around them.{near}"
 
     def _why_not(self, hunk: Hunk, indexes: list[int]) -> str:
         if hunk.at_end and all(index + len(hunk.old) != len(self.lines) for index in indexes):

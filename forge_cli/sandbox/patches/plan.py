@@ -197,30 +197,19 @@ def in_place_of(gone: Iterable[tuple[str, str]], text: str) -> str | None:
 
 def _shifts(known: set[tuple[str, str]]) -> Iterator[Shift]:
     hunk, file = min(known, key=lambda pair: (len(pair[0]), len(pair[1])), default=("", ""))
+    added, removed = file.removesuffix(hunk), hunk.removesuffix(file)
     if file.endswith(hunk):
-        yield partial(_deeper, file.removesuffix(hunk))
+        yield lambda indent: added + indent
     if hunk.endswith(file):
-        yield partial(_shallower, hunk.removesuffix(file))
+        yield lambda indent: indent.removeprefix(removed) if indent.startswith(removed) else None
     for width in _TAB_WIDTHS:
         yield partial(_with_tabs, width)
-        yield partial(_with_spaces, width)
-
-
-def _deeper(added: str, indent: str) -> str:
-    return added + indent
-
-
-def _shallower(removed: str, indent: str) -> str | None:
-    return indent.removeprefix(removed) if indent.startswith(removed) else None
+        yield partial(str.expandtabs, tabsize=width)
 
 
 def _with_tabs(width: int, indent: str) -> str | None:
     tabs, rest = divmod(len(indent), width)
     return None if indent.strip(" ") else "\t" * tabs + " " * rest
-
-
-def _with_spaces(width: int, indent: str) -> str:
-    return indent.expandtabs(width)
 
 
 def _indent(line: str) -> str:

@@ -208,11 +208,7 @@ def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
 
 def _path(text: str) -> str:
     """A name as it stands in a header: without the time behind a tab, and without quotes."""
-    return _unquote(text.split("\t", 1)[0].rstrip())
-
-
-def _unquote(text: str) -> str:
-    text = text.rstrip()
+    text = text.split("\t", 1)[0].rstrip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     raw = _ESCAPED.sub(_unescape, text[1:-1].encode())

@@ -6,7 +6,6 @@ from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.processes import command as command
-    from forge_cli.sandbox.processes import process as process
     from forge_cli.sandbox.processes import tree as tree
 
 __getattr__ = lazy_modules(__name__)

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -32,45 +33,36 @@ LAST_SIGNAL = 32
 """Signals of real time lie beyond; no process dies of them by accident, and exit codes as large are somebody's own."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Child:
     """One command at work; it has ``exited`` by itself, and ``ended`` when its output has been read as well."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        tree: ProcessTree,
-        *,
-        stdin: Input | None,
-        outputs: Mapping[int, Output],
-        opened: ExitStack,
-        since: float,
-        wrap: Wrap,
-        group: ControlGroup | None,
-        companions: Sequence[Companion] = (),
-    ) -> None:
-        self.tree = tree
-        self.stdin = stdin
-        self.stdout, self.stderr = (*outputs.values(), Output.nothing())[:2]
-        self.exited = anyio.Event()
-        self.ended = anyio.Event()
-        self.timed_out = False
-        self.exceeded: str | None = None
-        self._process = process
-        self._outputs = outputs
-        self._opened = opened
-        self._wrap = wrap
-        self._group = group
-        self.appeared: tuple[str, ...] = ()
-        self._companions = companions
+    process: subprocess.Popen[bytes]
+    tree: ProcessTree
+    stdin: Input | None
+    outputs: Mapping[int, Output]
+    opened: ExitStack
+    since: float
+    wrap: Wrap
+    group: ControlGroup | None
+    companions: Sequence[Companion]
+    exited: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    timed_out: bool = False
+    exceeded: str | None = None
+    appeared: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.stdout, self.stderr = (*self.outputs.values(), Output.nothing())[:2]
         self._attention = anyio.CancelScope(shield=True)
         self._time = anyio.CancelScope()
         self._stops = 0
         self._stopped = math.inf, 0.0
-        self._since = self._until = since
+        self._until = self.since
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.process.pid
 
     @property
     def running(self) -> bool:
@@ -81,20 +73,21 @@ class Child:
         try:
             with self._attention:
                 async with anyio.create_task_group() as readers:
-                    for descriptor, output in self._outputs.items():
+                    for descriptor, output in self.outputs.items():
                         readers.start_soon(output.read, descriptor)
                     await self._exit()
                     self._until = time.monotonic()
-                    self.exceeded = self.exceeded or (self._group.exceeded() if self._group else None)
-                    await self._end_background()
+                    self.exceeded = self.exceeded or (self.group.exceeded() if self.group else None)
+                    if self.wrap.confined and not self.tree.contained and self.tree.remains():
+                        await self.tree.end(politely=False)  # what it has started, where no namespace sees to that
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
         finally:
-            for descriptor, output in self._outputs.items():
+            for descriptor, output in self.outputs.items():
                 output.drain(descriptor)
                 output.close()
-            self._opened.close()
-            self.appeared = tuple(self._wrap.appeared())
+            self.opened.close()
+            self.appeared = tuple(self.wrap.appeared())
             self.exited.set()
             self.ended.set()
 
@@ -124,9 +117,9 @@ class Child:
 
     async def accompany(self) -> None:
         """Let what serves the command do so until it has ended."""
-        if self._companions:
+        if self.companions:
             async with anyio.create_task_group() as serving:
-                for companion in self._companions:
+                for companion in self.companions:
                     serving.start_soon(companion.serve, self.stop_clock)
                 await self.ended.wait()
                 serving.cancel_scope.cancel()
@@ -139,7 +132,7 @@ class Child:
                 await self.exited.wait()
                 return
             since = time.monotonic()
-            self.exceeded = self._group.exceeded() if self._group else limits.exceeded(self.tree.pids())
+            self.exceeded = self.group.exceeded() if self.group else limits.exceeded(self.tree.pids())
             if self.exceeded:
                 await self.stop(politely=False)
             pause = max(PERIOD, 10 * (time.monotonic() - since))
@@ -151,7 +144,7 @@ class Child:
             with anyio.move_on_after(WATCHED):
                 await self.exited.wait()
                 return
-            parts = (output.last(WATCHED_BYTES) for output in self._outputs.values())
+            parts = (output.last(WATCHED_BYTES) for output in self.outputs.values())
             last = "\n".join(part.strip("\n") for part in parts if part)
             if last != shown:
                 shown = last
@@ -160,7 +153,7 @@ class Child:
     async def wait_for_output(self) -> None:
         """Wait until there is output to take, or none will come any more."""
         async with anyio.create_task_group() as waiting:
-            for output in self._outputs.values():
+            for output in self.outputs.values():
                 waiting.start_soon(_first, output, waiting.cancel_scope)
 
     async def _exit(self) -> None:
@@ -170,17 +163,12 @@ class Child:
         except (AttributeError, OSError):
             pass
         else:
-            self._opened.callback(os.close, watch)
+            self.opened.callback(os.close, watch)
             await anyio.wait_readable(watch)
         pause = 0.001
-        while self._process.poll() is None:
+        while self.process.poll() is None:
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.02)
-
-    async def _end_background(self) -> None:
-        """End what a confined command has started, also where no namespace sees to that."""
-        if self._wrap.confined and not self.tree.contained and self.tree.remains():
-            await self.tree.end(politely=False)
 
     async def stop(self, *, politely: bool = True) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""
@@ -190,13 +178,13 @@ class Child:
                 await self.ended.wait()
             self._attention.cancel()
             await self.ended.wait()
-            self._process.poll()  # the task that waited for it may have been cancelled before it ended
+            self.process.poll()  # the task that waited for it may have been cancelled before it ended
 
     def finished(self, together: int | None = None) -> Finished:
         """How it ended; of what it wrote and the caller did not take, no more than ``together`` bytes."""
         if together is not None:
             share_room(together, self.stdout, self.stderr)
-        code = self._process.returncode
+        code = self.process.returncode
         if self.tree.contained and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
         return Finished(
@@ -206,12 +194,12 @@ class Child:
             stderr=self.stderr.take(),
             timed_out=self.timed_out,
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
-            duration_ms=round((self._until - self._since) * 1000),
-            confined=self._wrap.confined,
-            denies=self._wrap.confined and not self.tree.contained,
+            duration_ms=round((self._until - self.since) * 1000),
+            confined=self.wrap.confined,
+            denies=self.wrap.confined and not self.tree.contained,
             exceeded=self.exceeded,
             appeared=self.appeared,
-            refused=tuple(wanted for companion in self._companions for wanted in companion.refused),
+            refused=tuple(wanted for companion in self.companions for wanted in companion.refused),
         )
 
 
@@ -263,8 +251,8 @@ def start_child(
         if command.folder is not None:
             ours.callback(shutil.rmtree, command.folder, ignore_errors=True)
         return Child(
-            process,
-            ProcessTree(process.pid, mark, contained=command.contained),
+            process=process,
+            tree=ProcessTree(process.pid, mark, contained=command.contained),
             stdin=stdin,
             outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
             opened=ours.pop_all(),

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from forge_cli.sandbox import processes
 
@@ -132,11 +132,12 @@ class ProcessLimits(Struct, frozen=True):
 
     def __or__(self, other: ProcessLimits) -> ProcessLimits:
         """These, and the others where these say nothing."""
-        return ProcessLimits(**{name: _first(*values) for name, values in _pairs(self, other)})
+        return replace(other, **{name: value for name, value in asdict(self).items() if value is not None})
 
     def __and__(self, other: ProcessLimits) -> ProcessLimits:
         """The stricter of both."""
-        return ProcessLimits(**{name: _least(*values) for name, values in _pairs(self, other)})
+        these, those = asdict(self | other), asdict(other | self)
+        return ProcessLimits(**{name: value and min(value, those[name]) for name, value in these.items()})
 
     def exceeded(self, pids: Iterable[int]) -> str | None:
         """The limit that is exceeded, as a sentence; it looks no further than it must."""
@@ -205,18 +206,6 @@ def spelled(size: int) -> str:
         if size >> shift << shift == size and size:
             return f"{size >> shift}{unit}"
     return str(size)
-
-
-def _pairs(one: ProcessLimits, other: ProcessLimits) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
-    yield from ((name, (value, getattr(other, name))) for name, value in asdict(one).items())
-
-
-def _first(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return min((value for value in (one, other) if value is not None), default=None)
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from forge_cli.sandbox.files.held import READ_MAX
+from forge_cli.core.sandbox import READ_MAX
 
 _ENTRY, _OBJECT = 40, 20
 """Bytes of an entry of git's index that say how the file was, and those of the object's name behind them."""

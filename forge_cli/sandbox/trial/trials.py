@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,15 +20,14 @@ from forge_cli.core.trial import TriedWant
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.processes.process import WaitOptions
+from forge_cli.sandbox.processes.command import Wrap
 from forge_cli.sandbox.trial.apply import ChangeSet
 from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.view import OUTSIDE, SECRETS_AT_MOST, TrialView, Watched
 
-if TYPE_CHECKING:
-    from forge_cli.sandbox.isolation.worker import WorkerProcesses
+Run = Callable[[Wrap], Awaitable[Finished]]
 
 UNTRIED = "commands are not tried on a copy first"
 AGAIN = 3
@@ -82,16 +81,10 @@ def may_lack_rename(done: Finished) -> bool:
     return bool(done.exit_code) and (os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said)
 
 
-def _destinations(reached: Sequence[str]) -> list[TriedWant]:
-    """The destinations of a trial in the network, by host and port where that is known."""
-    return [TriedWant("network", place) for place in reached[:LISTED] or ["an address that it knows"]]
-
-
 class Trials:
     """The trials of one worker's commands."""
 
-    def __init__(self, processes: WorkerProcesses, wrap: Confined, view: TrialView, *, room: int | None) -> None:
-        self._processes = processes
+    def __init__(self, wrap: Confined, view: TrialView, *, room: int | None) -> None:
         self._wrap = wrap
         self._view = view
         self._room = room
@@ -107,30 +100,28 @@ class Trials:
         self,
         argv: Sequence[str],
         folder: Path,
+        run: Run,
         *,
-        writable: Iterable[Path] = (),
-        withheld: Sequence[str] = (),
-        **how: Unpack[WaitOptions],
+        cwd: Path,
+        writable: Iterable[Path],
+        withheld: Sequence[str],
     ) -> Tried:
         """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail."""
         for _ in range(AGAIN):
             shutil.rmtree(folder, ignore_errors=True)
-            tried = await self._run(argv, folder, writable, **how)
+            tried = await self._run(folder, run, writable)
             if tried is not None:
-                return self._doubted(tried, argv, how["cwd"], withheld)
+                return self._doubted(tried, argv, cwd, withheld)
         raise NotTried("somebody keeps changing the files that it changes")
 
-    async def _run(
-        self, argv: Sequence[str], folder: Path, writable: Iterable[Path], **how: Unpack[WaitOptions]
-    ) -> Tried | None:
+    async def _run(self, folder: Path, run: Run, writable: Iterable[Path]) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._watched(folder) as watched:
             names = self._names
             opened = self._wrap.confinement.opened(writable)
             wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=watched.rules)
             copies = Copies(folder, wrap, network=False, room=self._room)
-            how["wrap"] = copies
-            done = await self._processes.run_wrapped(argv, **how)
+            done = await run(copies)
             report, secrets = copies.report(), watched.opened()
         if report is None and not done.timed_out and done.exceeded is None:
             if done.exit_code == NOT_MOUNTED:
@@ -144,7 +135,8 @@ class Trials:
             return None
         wanted = [TriedWant("read", name, "may hold secrets") for name in secrets]
         if report and report.network:
-            wanted[:0] = _destinations(report.reached)
+            places = report.reached[:LISTED] or ["an address that it knows"]
+            wanted[:0] = [TriedWant("network", place) for place in places]
         unsure = None
         if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.zones import added as added
     from forge_cli.sandbox.zones import config as config
     from forge_cli.sandbox.zones import declared as declared
 

@@ -1,21 +1,24 @@
-"""Zones as a worker file declares them: opened, which resolves and pins them, and makes those to be written."""
+"""Zones as a worker file or ``--add-dir`` declares them: opened, which pins them, and makes those to be written."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from forge_cli import sandbox
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.errors import Mark, UsageError, WorkerError
+from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
+from forge_cli.files.places import require_folder
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.zones.zones import expanded, refusal
+from forge_cli.sandbox.zones.zones import default_zone, expanded, refusal
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.zones.config import SandboxConfig
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
 
 class UnmakeableZone(WorkerError):
     """The folder of a zone is missing, and cannot be made."""
+
+
+def open_zones(
+    config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
+) -> tuple[Zone, ...]:
+    """The zones that a worker gets: those it declares, or the working directory when it declares none."""
+    zones = declared_zones(config, workspace=workspace, user_home=user_home, file=file)
+    if zones is None:
+        return (default_zone(workspace=workspace, user_home=user_home, file=file),)
+    return distinct(open_zone(zone, user_home=user_home, make=make) for zone in zones)
 
 
 def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> list[Zone] | None:
@@ -123,3 +136,27 @@ def _unmakeable(root: Path) -> str | None:
     # the process that confined this one has asked before, outside, where it can be known
     writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)
+
+
+def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home: Path) -> Path:
+    """It need not exist, and is not judged: for what is shown, and for what a person picks."""
+    parts = name.split("/")
+    if name.startswith("/") and parts[1] in zones:
+        return zones[parts[1]].joinpath(*parts[2:])
+    return workspace / expanded(name, user_home)
+
+
+def added_zone(text: str, workspace: Path | None = None) -> Zone:
+    """The zone of ``--add-dir DIR[:ro]``: a zone named after the folder, in which writing asks.
+
+    A relative DIR is looked for in ``workspace``, or where the caller stands.
+    """
+    path, mode = (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
+    folder = (workspace or Path()) / Path(path).expanduser()
+    require_folder("--add-dir", folder, visible(path))
+    folder = folder.resolve()
+    name = re.sub(r"[^a-z0-9_-]+", "-", folder.name.lower()).lstrip("0123456789_-")[:64]
+    if not name:
+        hint = "a zone is named after its folder: give that a name with letters a to z in it"
+        raise UsageError(f"--add-dir {visible(path)}: its name cannot be that of a zone", hint=hint)
+    return Zone(name, folder, mode)

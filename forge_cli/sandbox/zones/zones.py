@@ -18,7 +18,6 @@ from forge_cli.core.zones import Zone, ZoneMode
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.rules import Network
     from forge_cli.sandbox.processes.limits import ProcessLimits
-    from forge_cli.sandbox.zones.config import SandboxConfig
 
 DEFAULT_ZONE = "workspace"
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -77,18 +76,8 @@ class Isolation(Struct, frozen=True):
         return self.stated_limits or sandbox.processes.limits.DEFAULT_LIMITS
 
 
-def open_zones(
-    config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
-) -> tuple[Zone, ...]:
-    """The zones that a worker gets: those it declares, or the working directory when it declares none."""
-    if config is None or config.zones is None:
-        return (_default_zone(workspace, user_home, file),)
-    declared = sandbox.zones.declared
-    zones = declared.declared_zones(config, workspace=workspace, user_home=user_home, file=file) or ()
-    return declared.distinct(declared.open_zone(zone, user_home=user_home, make=make) for zone in zones)
-
-
-def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
+def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:
+    """The zone of a worker that declares none: the working directory."""
     root = Path(os.path.realpath(workspace))
     if why := refusal(root, user_home):
         raise NoDefaultZone(why, file)

@@ -266,7 +266,7 @@ def _parse(content: str, file: Path, begin: int) -> Requirements:
         problem = f"the script's metadata is not TOML: {_PLACE.sub('', str(error))}"
         raise WorkerError(Mark(str(file), begin + line, column), problem) from None
     dependencies, python = data.get("dependencies", []), data.get("requires-python", "")
-    if not _are_texts(dependencies):
+    if not isinstance(dependencies, list) or not all(isinstance(each, str) for each in dependencies):
         raise WorkerError(Mark(str(file), begin), 'dependencies: must be a list of strings, as in ["rich>=14"]')
     if not isinstance(python, str) or not _VERSIONS.fullmatch(python):
         raise WorkerError(Mark(str(file), begin), 'requires-python: must be versions, as in ">=3.11"')
@@ -287,10 +287,6 @@ def _has_editable(data: Any) -> bool:
             return any(_has_editable(value) for value in data)
         case _:
             return False
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _is_installed(requirement: str) -> bool:

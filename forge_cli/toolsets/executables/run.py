@@ -125,10 +125,11 @@ class Runner:
         argv = [*start.argv, *self.arguments(program, args, context.sandbox)]
         seconds = timeout or program.manifest.timeout
         self._approved.keep(program)
+        env = {**clean_environment(self._names), "FORGE_TOOL_DIR": str(program.folder)}
         with self._pipes(context) as pipes:
             done = await self._processes.run(
                 argv,
-                env={**self._environment(program), **({CALLS: str(pipes.folder)} if pipes else {})},
+                env={**env, **({CALLS: str(pipes.folder)} if pipes else {})},
                 timeout=seconds,
                 readable=[program.folder, *start.readable],
                 together=OUTPUT_LIMIT,
@@ -163,9 +164,6 @@ class Runner:
         except ToolError:
             self._stats.called(program.name, ok=False)
             raise
-
-    def _environment(self, program: Program) -> dict[str, str]:
-        return {**clean_environment(self._names), "FORGE_TOOL_DIR": str(program.folder)}
 
 
 def find_mistake(manifest: Manifest, args: Args, zones: Iterable[Zone], done: Finished) -> str | None:

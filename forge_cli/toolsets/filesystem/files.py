@@ -16,13 +16,13 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.phrases import added_mark, has_mark
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, FileContent, ResultValue, Text
-from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.sandbox import READ_MAX, SandboxView
 from forge_cli.core.text import counted, cut
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.zones import Access
 from forge_cli.files.difference import unified_diff
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.files.held import READ_MAX, HeldFile
+from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.protected import is_secret

@@ -14,9 +14,9 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Message, StopReason
-from forge_cli.core.parts import joined
 from forge_cli.core.pictures import file_size
 from forge_cli.core.requests import SampleRequest, SessionRequests
+from forge_cli.core.result_forms import joined
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.tool import LONGEST, Args

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -126,7 +126,9 @@ class McpToolset(Toolset):
         await self._tasks.__aenter__()
         for connection in self.connections:
             if is_inspecting():
-                connection.remember(self._kept(connection.server).find(), self._unseen(connection.name))
+                target = self._target(connection.name)
+                unseen = f"it was never started, so its tools are not known; see forge mcp test {target}"
+                connection.remember(self._kept(connection.server).find(), unseen)
             else:
                 self._tasks.start_soon(connection.own)
         try:
@@ -301,7 +303,7 @@ class McpToolset(Toolset):
             name,
             server,
             transport=transport,
-            roots=self._roots,
+            roots=lambda: [zone.path.as_uri() for zone in self.env.sandbox.zones],
             log=log,
             tell=self.env.notify,
             keep=self._kept(server).put,
@@ -313,24 +315,14 @@ class McpToolset(Toolset):
     def _kept(self, server: McpServer) -> KeptOffer:
         return KeptOffer(self.env.home, server, self.env.workspace)
 
-    def _unseen(self, name: str) -> str:
-        """Why nothing is known of a server that commands that only look do not start."""
-        return f"it was never started, so its tools are not known; see forge mcp test {self._target(name)}"
-
     def _target(self, name: str) -> str:
         """A server as ``forge mcp test`` finds it: by its name, or with the worker that defines it."""
         where = self.config.where("servers", name)
         return name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
-        processes = self.env.processes
-        if not isinstance(processes, WorkerProcesses):
-            raise TypeError(f"{processes!r} cannot keep a server")
-        command = os.path.expanduser(str(server.command))
+        processes, command = cast(WorkerProcesses, self.env.processes), os.path.expanduser(str(server.command))
         return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
-
-    def _roots(self) -> list[str]:
-        return [zone.path.as_uri() for zone in self.env.sandbox.zones]
 
     def _garbage(self, name: str) -> Callable[[str], None]:
         def warn(line: str) -> None:

@@ -311,17 +311,18 @@ class ShellToolset(Toolset):
         if trials is None:
             raise trial.trials.NotTried("commands are not confined")
         secret = [name for name in self.config.env if KEY_NAME.search(name)]
-        return await trials.run(
-            bash(command),
-            folder,
-            cwd=self.env.workspace,
+        argv, cwd = bash(command), self.env.workspace
+        run = partial(
+            self._processes.run_wrapped,
+            argv,
+            cwd=cwd,
             env=clean_environment([name for name in self.config.env if name not in secret]),
             timeout=seconds,
-            writable=self._repository(command, self.env.workspace),
             together=OUTPUT_LIMIT - len(command),
             watch=watch,
-            withheld=secret,
         )
+        writable = self._repository(command, cwd)
+        return await trials.run(argv, folder, run, cwd=cwd, writable=writable, withheld=secret)
 
     def _untried(self, place: Preview, problem: str) -> Preview:
         """Only where it would run; why no more is known is said once, unless somebody switched it off."""

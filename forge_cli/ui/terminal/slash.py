@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.forms import OptionValue, args_from, boolean_options
 from forge_cli.schema.tool import Tool, is_manual_tool
-from forge_cli.schema.typed_args import OptionValue, args_from, boolean_options
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),

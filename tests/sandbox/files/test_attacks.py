@@ -16,7 +16,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
 
 from ...rows import each_row

@@ -16,7 +16,7 @@ from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
 
 from ...rows import each_row

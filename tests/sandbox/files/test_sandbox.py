@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.sandbox import FolderEntry
+from forge_cli.core.sandbox import READ_MAX, FolderEntry
 from forge_cli.core.zones import Access
-from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.sandbox.files.sandbox import Sandbox
 
 OpenSandbox = Callable[..., Sandbox]

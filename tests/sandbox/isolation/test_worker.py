@@ -23,7 +23,7 @@ from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]
 
 async def run(place: Path, text: str, line: str, *, weakness: str | None = None, **options: Any) -> Finished:
     made, said = processes(place, sandbox(place, text))
-    async with made:
+    async with made.children:
         done = await made.run(bash(line), timeout=60, **options)
     assert said == ([f"warning: commands: confined, weaker (Landlock: {weakness})"] if weakness else [])
     return done
@@ -111,7 +111,7 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
     project = place / "project"
     (project / ".env").write_text("kept")
     made, said = processes(place, sandbox(place, "isolation: auto"))
-    async with made:
+    async with made.children:
         first = await made.run(bash("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60)
         again = await made.run(bash("touch src/new/file"), timeout=60)
         child = made.start(bash("touch .mcp.json"), cwd=project)
@@ -133,7 +133,7 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
 async def test_a_protected_name_that_somebody_else_made_meanwhile_stays(place: Path) -> None:
     project, own = place / "project", sandbox(place, "isolation: auto")
     made, _ = processes(place, own)
-    async with made:
+    async with made.children:
         child = made.start(bash("cat; touch .zshrc"), cwd=project)
         own.write_bytes(".env", b"A=1")
         own.write_bytes("new/.vscode/settings.json", b"{}")
@@ -302,7 +302,7 @@ async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protect
 ) -> None:
     made, said = processes(place, sandbox(place, f"isolation: auto\nnetwork: false\n{ZONES}"))
     line = f"{TOUCH}; cat ~/.ssh/id; echo > /dev/tcp/127.0.0.1/9; touch scratch/.env"
-    async with made:
+    async with made.children:
         done = await made.run(bash(line), timeout=60)
     assert (done.stdout, done.confined, "Network is unreachable" in done.stderr) == (
         "scratch/a\n",
@@ -339,7 +339,7 @@ async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(pl
     project = place / "project"
     lines = "".join(f"mkdir -p {os.path.dirname(name) or '.'}; echo x >{name}\n" for name in OBEYED)
     made, _ = processes(place, sandbox(place, "isolation: auto"))
-    async with made:
+    async with made.children:
         done = await made.run(bash(f"{lines}mkdir -p node_modules/a/.github/workflows .github/other"), timeout=60)
     assert [name for name in OBEYED if (project / name).exists()] == []
     assert len(done.appeared) == len(OBEYED)
@@ -355,7 +355,7 @@ async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(place: 
     lines = "".join(f"echo x >{name}; rm -f {name}; echo x >{name}.new && mv {name}.new {name}\n" for name in OBEYED)
     moves = "for each in .github sub/.github .claude AGENTS.md; do mv $each away && echo $each; done; true"
     made, _ = processes(place, sandbox(place, "isolation: auto"))
-    async with made:
+    async with made.children:
         done = await made.run(bash(f"{lines}{moves}"), timeout=60)
     if not only.weakness:
         assert ({name: (project / name).read_text() for name in OBEYED}, done.stdout) == (
@@ -410,7 +410,7 @@ async def test_a_protected_name_that_was_moved_away_and_made_anew_is_put_aside(p
             (project / each).write_text("old")
         made, _ = processes(place, sandbox(place, "isolation: auto"))
         line = f"mv {moved} away && mkdir -p {os.path.dirname(name)} && echo evil >{name}"
-        async with made:
+        async with made.children:
             done = await made.run(bash(line), timeout=60)
             again = await made.run(bash("true"), timeout=60)
         if done.exit_code or not done.appeared or again.appeared or (project / name).exists():
@@ -449,7 +449,7 @@ async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, on
         zones = sandbox(place, "isolation: auto").zones
         own_files = ("extra.py", "helper/__init__.py", "linked.py", "lib/tools.py", "dangling.py", "real/other.py")
         made, _ = processes(place, Sandbox(zones, protected=[project / each for each in own_files]))
-        async with made:
+        async with made.children:
             done = await made.run(bash(line), timeout=60, names=names)
             again = await made.run(bash("true"), timeout=60)
         told = [each.partition(" (renamed to removed-by-forge.")[0] for each in done.appeared]
@@ -462,7 +462,7 @@ async def test_own_files_that_were_written_with_consent_stay(place: Path, only: 
     project = place / "project"
     own = Sandbox(sandbox(place, "isolation: auto").zones, protected=[project / "helper/__init__.py"])
     made, _ = processes(place, own)
-    async with made:
+    async with made.children:
         child = made.start(bash("cat"), cwd=project)
         own.write_bytes("helper/__init__.py", b"V = 1")
         with anyio.fail_after(60):

@@ -71,7 +71,7 @@ async def opened(place: Path, person: Person, away: Away, text: str) -> AsyncIte
         made = WorkerProcesses(
             sandbox, workspace=place, home=place / ".forge", notify=lambda *_: None, gate=person, outside=away
         )
-        async with made:
+        async with made.children:
             yield made
         tasks.cancel_scope.cancel()
 

@@ -16,8 +16,7 @@ from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.declared import distinct, open_zone
-from forge_cli.sandbox.zones.zones import open_zones
+from forge_cli.sandbox.zones.declared import distinct, open_zone, open_zones
 from forge_cli.schema.config import parse_config
 
 

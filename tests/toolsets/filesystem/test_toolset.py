@@ -12,7 +12,7 @@ import pytest
 from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, TurnStart
 from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
-from forge_cli.sandbox.files.held import READ_MAX
+from forge_cli.core.sandbox import READ_MAX
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.filesystem.toolset import LISTED
 from forge_cli.ui.terminal.render import render_text

@@ -1,6 +1,6 @@
 """The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
 
-Those of forge_cli.apps.chat.around, forge_cli.ui.places, forge_cli.ui.completion and forge_cli.sandbox.zones.added.
+Those of forge_cli.apps.chat.around, forge_cli.ui.places, forge_cli.ui.completion and forge_cli.sandbox.zones.declared.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Commands with a slash, and the arguments of tools, as people type them.
 
-Covers forge_cli.schema.typed_args.
+Covers forge_cli.schema.forms.
 """
 
 import shlex

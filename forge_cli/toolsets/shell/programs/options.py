@@ -50,10 +50,8 @@ class OptionNames(Struct, frozen=True):
         return cls("".join(letters), tuple(longs), frozenset(exactly), tuple(prefixes), pattern)
 
     def has(self, word: str) -> bool:
-        return word.startswith(self.prefixes) or self._is_like(word) or self._is_option(word)
-
-    def _is_like(self, word: str) -> bool:
-        return self.like is not None and self.like.fullmatch(word) is not None
+        is_like = self.like is not None and self.like.fullmatch(word) is not None
+        return is_like or word.startswith(self.prefixes) or self._is_option(word)
 
     def _is_option(self, word: str) -> bool:
         if not word.startswith("-") or len(word) < 2:
@@ -99,17 +97,14 @@ class Options(Struct, frozen=True):
             elif starts.has(word):
                 value = word.partition("=")[2]
                 yield from (value, value.partition("=")[2])
-                yield from islice(_behind_each(word, starts.letters), _CLUSTER_MAX)
+                clustered = (word[at + 1 :] for at, letter in enumerate(word) if letter in starts.letters)
+                yield from islice(clustered, _CLUSTER_MAX)
                 yield from words[place + 1 : place + 2]
 
 
 @lru_cache(maxsize=256)
 def options_of(name: str) -> Options:
     return Options.of(program_named(name).rows)
-
-
-def _behind_each(word: str, letters: str) -> Iterator[str]:
-    return (word[at + 1 :] for at, letter in enumerate(word) if letter in letters)
 
 
 class KnownOptions(Struct, frozen=True):
