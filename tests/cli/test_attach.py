@@ -89,7 +89,6 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
         ("note.txt/below", "there is no such file"),
         ("x" * 300, "File name too long"),
         ("blob", "it is neither a text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
-        ("", "that is not a file"),
     ],
 )
 def test_what_cannot_be_attached_ends_it_before_it_starts(cli, reader: Project, file: str, problem: str) -> None:
@@ -97,7 +96,7 @@ def test_what_cannot_be_attached_ends_it_before_it_starts(cli, reader: Project, 
     done = cli("run", "worker.yaml", "look", *attached("note.txt", file))
     assert (done.code, done.out) == (2, "")
     told, _, hint = done.err.partition("\n")
-    assert told == f"forge: --attach {file or '.'}: {problem}"
+    assert told == f"forge: --attach {file}: {problem}"
     assert bool(hint) == ("file" in problem)
 
 

@@ -339,7 +339,6 @@ def test_what_is_not_installed(cli: Cli, installer: Does, project: Project) -> N
         (".", ". is not a project: it has no pyproject.toml"),
         ("./broken", "./broken/pyproject.toml cannot be read: "),
         ("own", "there is a folder own here, too"),
-        ("", "'' is not a package"),
         ("--index-url=x", "'--index-url=x' is not a package"),
     ]:
         done = cli("plugins", "install", "--", package)

@@ -109,9 +109,7 @@ def test_nothing_is_written_over(cli: Cli, project: Project) -> None:  # noqa: F
     assert not (project.folder / "nowhere").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["", "Birds", "1bird", "a b", "../x", "a/b", "bird-", "-x", "ü", "a" * 41, "forge-tools-"]
-)
+@pytest.mark.parametrize("name", ["Birds", "1bird", "a b", "../x", "a/b", "bird-", "-x", "ü", "a" * 41, "forge-tools-"])
 def test_what_is_not_a_name(cli: Cli, project: Project, name: str) -> None:  # noqa: F811
     done = cli("plugins", "new", "--", name)
     assert (done.code, done.out, list(project.folder.iterdir())) == (2, "", [])

@@ -15,7 +15,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from forge_cli import __version__
-from forge_cli.apps.web.view import TabStream
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
@@ -139,7 +138,7 @@ class PageRoutes:
         """The stream of a session; it begins after the line that the tab has seen last."""
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         view = await self._sessions.look(_id(request))
-        return TabStream(view, int(given) if given.isdecimal() else 0, self._sessions.keep_up)
+        return view.stream(int(given) if given.isdecimal() else 0, self._sessions.keep_up)
 
     def _live(self, request: Request) -> Any:
         return self._sessions.find_live(_id(request))

@@ -82,6 +82,10 @@ class SessionView:
             for tab in self.tabs:
                 tab.put(message)
 
+    def stream(self, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]) -> StreamingResponse:
+        """The answer to a tab that has opened."""
+        return TabStream(self, after, beside)
+
     async def follow(self, tab: Tab, after: int) -> AsyncIterator[bytes]:
         """The first objects for a tab: the entries that it has missed, then all that holds now.
 
