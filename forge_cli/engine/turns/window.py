@@ -19,13 +19,13 @@ from forge_cli.engine import turns
 from forge_cli.engine.gate.offer import BYTES_A_TOKEN, Offer, size_of, text_tokens
 from forge_cli.engine.turns.limits import tokens_of
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
-from forge_cli.sandbox.secrets import Redactor
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.calls import ToolOutcome
     from forge_cli.engine.gate.toolbox import Toolbox
+    from forge_cli.sandbox.secrets import Redactor
 
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(sort_keys=True).encode
