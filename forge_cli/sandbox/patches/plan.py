@@ -248,7 +248,7 @@ def apply(changes: Sequence[Change], sandbox: Sandbox) -> None:
             _carry_out(change, attributes, sandbox)
             done.append(change)
     except BaseException as error:
-        lost = _undo(done, folders, attributes, sandbox)
+        lost = _undo(done, folders, attributes, sandbox.without_consent())
         if not isinstance(error, ToolError | OSError):
             raise
         kind = Stale if isinstance(error, Stale) and not lost else ToolError

@@ -186,6 +186,18 @@ def test_a_move_needs_both_and_is_whole_or_not_at_all(project: Project) -> None:
     assert not (project.folder / "src/a.py").exists()
 
 
+def test_a_patch_that_fails_half_way_takes_back_what_it_may_not_delete(project: Project) -> None:
+    editor(project).write("src/first", "")
+    patch = (
+        "*** Begin Patch\n*** Add File: /out/new/a\n+a\n*** Update File: /src/a.py\n-old = 1\n+new = 2\n"
+        "*** Delete File: /src/first\n*** Add File: /out/new\n+n\n*** End Patch\n"
+    )
+    seen = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True])
+    assert str(seen.outcomes[0].error).endswith("nothing was changed")
+    assert (project.read("src/a.py"), project.read("src/first")) == ("import os\nold = 1\n", "")
+    assert not (project.folder / "out/new").exists()
+
+
 def test_files_that_change_while_somebody_reads_the_patch_ask_again(project: Project) -> None:
     target, answers = editor(project).folder / "out" / "c.txt", list[str]()
     patch = "*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-three\n+3\n*** End Patch\n"
