@@ -461,6 +461,15 @@ async def test_an_interrupt_needs_no_consent_and_ends_a_program(opened: Open, le
         assert [request.tool_name for request in hands.asked] == ["exec_command"]
 
 
+async def test_the_end_of_the_input_is_judged_as_what_it_ends(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("wc -c")
+        await hands.start("bash")
+        assert said(await hands.write("four\x04", ENOUGH)) == "4\n"
+        assert (await hands.write("rm x\x04", ENOUGH, session_id=2)).status == "blocked"
+        assert said(await hands.write("echo one\n\x04", ENOUGH, session_id=2)) == "one\n"
+
+
 @LEVELS
 async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
     async with opened(level=level) as hands:

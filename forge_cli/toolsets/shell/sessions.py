@@ -25,7 +25,8 @@ from forge_cli.toolsets.shell.programs.git import GitWords, git_is, git_rows
 from forge_cli.toolsets.shell.programs.table import program, program_named
 
 SESSION = "shell.session"
-INTERRUPT = "\x03"
+INTERRUPT, END = "\x03", "\x04"
+"""Ctrl+C, and Ctrl+D, which ends the input behind other characters, too."""
 SESSIONS_AT_MOST = 8
 _BEYOND_ASCII = 0x80
 
@@ -80,7 +81,7 @@ class ProcessSession:
 
     def judged_text(self, chars: str) -> str:
         """The lines that a shell would have read in whole once it got these characters."""
-        return self.unfinished + chars
+        return self.unfinished + chars.removesuffix(END)
 
     def wrote(self, chars: str, *, pre_approved: bool) -> None:
         text = self.judged_text(chars)
@@ -116,7 +117,9 @@ class ProcessSession:
     async def write(self, data: bytes) -> None:
         if self.child.stdin is None:
             raise ToolError(f"session {self.number} takes no input")
-        await self.child.stdin.write(data)
+        await self.child.stdin.write(data.removesuffix(END.encode()))
+        if data.endswith(END.encode()):
+            self.child.stdin.close()
 
     def interrupt(self) -> None:
         """Interrupt as Ctrl+C does: a bare shell continues with its next line, what it has started does not."""

@@ -270,7 +270,7 @@ class ShellToolset(Toolset):
     async def write_stdin(
         self,
         session_id: Annotated[int, Field(ge=1, description="The number that exec_command gave")],
-        chars: Annotated[str, Field(description="What to write; nothing only reads, \\x03 interrupts")] = "",
+        chars: Annotated[str, Field(description="Text; none only reads, \\x03 interrupts, \\x04 ends the input")] = "",
         yield_time_ms: Yield = 1_000,
         *,
         context: ToolContext,
