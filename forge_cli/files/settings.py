@@ -137,7 +137,7 @@ class ModelOptions(Config):
 class Settings(Config):
     """Settings for every worker; nothing in here loosens what a worker forbids."""
 
-    model: str | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
     """The model of workers that name none."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """The answer to a call that asks: by a person, always yes or always no."""

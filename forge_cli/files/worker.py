@@ -70,7 +70,7 @@ class WorkerConfig(Config):
     """The purpose, in a line; a parent worker reads this."""
     instructions: str | None = None
     """The system prompt; in .md and .worker files it is the body instead."""
-    model: str | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
     """PROVIDER:MODEL, or an alias of one."""
     limits: Limits = Field(default_factory=Limits.empty)
     """Limits at which the work ends even if the model would continue."""

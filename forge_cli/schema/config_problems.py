@@ -18,6 +18,7 @@ SHOWN = 80
 """Characters of a wrong value."""
 
 _SUBJECT = re.compile(r"^[A-Z]\w+ should ")
+_NAME = re.compile(r"\^\[(.+?)\]\[(.+?)\]\{0,(\d+)\}\$")
 _UNABLE = re.compile(r"( after validation)?, (unable to|got|not) .*", re.DOTALL)
 
 
@@ -57,6 +58,8 @@ def _problem(error: ErrorDetails) -> str:
             wanted = "be true or false"
         case "string_too_short" | "too_short" if not error["input"]:
             return "must not be empty"
+        case "string_pattern_mismatch":
+            wanted = _in_words(error["ctx"]["pattern"])
         case _ if not _SUBJECT.match(message):
             return message
         case _:
@@ -64,6 +67,13 @@ def _problem(error: ErrorDetails) -> str:
                 _UNABLE.sub("", _SUBJECT.sub("", message)).replace("a valid int", "an int").replace("a valid ", "a ")
             )
     return f"must {wanted}, not {_given(error.get('input'))}"
+
+
+def _in_words(pattern: str) -> str:
+    if name := _NAME.fullmatch(pattern):
+        first, others, length = name.groups()
+        return f"have at most {int(length) + 1} characters, all of {others} and the first of {first}"
+    return "begin with http:// or https://" if pattern == "^https?://" else f"match pattern '{pattern}'"
 
 
 def _given(value: Any) -> str:

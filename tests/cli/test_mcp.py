@@ -84,7 +84,7 @@ def test_a_server_in_brackets_is_removed(cli: Cli, project: Project, servers: st
     [
         (["add", "x"], "give either --url URL or -- COMMAND ARGS..."),
         (["add", "x", "--url", "https://example.org", "--", "program"], "give either --url URL or"),
-        (["add", "x", "--url", "ftp://example.org"], "mcp.servers.x.url: must match pattern"),
+        (["add", "x", "--url", "ftp://example.org"], "mcp.servers.x.url: must begin with http:// or https://"),
         (["add", "x", "--url", ""], "Invalid value for '--url': it is empty"),
         (["add", "x", "--", ""], "mcp.servers.x.command: must not be empty"),
         (["add", "one", "--", "program"], "there is a server 'one' already"),

@@ -44,7 +44,7 @@ BAD = {
     "no yaml": ("name: [unclosed\n", 1, "bracket"),
     "a tab": ("name: w\n\tdescription: x\n", 2, ""),
     "no name": ("description: nameless\n", 1, "name"),
-    "a bad name": ("name: Two Words\n", 1, "name"),
+    "a bad name": ("name: Two Words\n", 1, "at most 64 characters, all of a-z0-9_- and the first of a-z"),
     "a key twice": ("name: a\nname: b\n", 2, "name"),
     "an unknown key": ("name: w\ninstrucions: x\n", 2, "instructions"),
     "both spellings": ("name: w\nlimits: {max_turns: 1, maxTurns: 2}\n", 2, "given twice"),
@@ -61,6 +61,7 @@ BAD = {
         4,
         "did you mean 'read_file'?",
     ),
+    "an empty model": ("name: w\nmodel: ''\n", 2, "model: must not be empty"),
     "a bad zone": ("name: w\nsandbox:\n  zones:\n    - {name: a, mode: rx}\n", 4, "mode"),
     "two zones of one name": (
         "name: w\nsandbox:\n  zones:\n    - {name: a, mode: rw}\n    - {name: a, mode: rw}\n",
@@ -77,6 +78,11 @@ BAD = {
         "toolsets.mcp.servers.x: headers belongs to a url\n",
     ),
     "no server": ("name: w\ntoolsets:\n  mcp: {servers: {x: {}}}\n", 3, "servers.x: give either a command or a url\n"),
+    "a bad name of a server": (
+        "name: w\ntoolsets:\n  mcp: {servers: {a b: {}}}\n",
+        3,
+        "servers.a b: must have at most 32 characters, all of a-zA-Z0-9_- and the first of a-zA-Z0-9, not 'a b'",
+    ),
     "a server of no definition": ("name: w\ntoolsets:\n  mcp: {servers: [x]}\n", 3, "forge mcp add x -- COMMAND"),
     "no whitelist": ("name: w\ntoolsets:\n  custom: {module: ./t.py}\n", 3, "tools"),
     "an unknown function": (CUSTOM % "goood", 5, "did you mean 'good'?"),
