@@ -179,9 +179,9 @@ def _underlying(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _field(function: Callable[..., Any], parameter: inspect.Parameter, text: str | None) -> tuple[str, Any]:
     hint = _hint(function, parameter)
-    default = ... if parameter.default is parameter.empty else parameter.default
+    stated = () if parameter.default is parameter.empty else (parameter.default,)
     try:
-        info = FieldInfo.from_annotated_attribute(hint, default)
+        info = FieldInfo.from_annotated_attribute(hint, *stated) if stated else FieldInfo.from_annotation(hint)
     except PydanticUserError as error:
         raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {first_line(error)}") from None
     if info.default is None:
@@ -189,7 +189,7 @@ def _field(function: Callable[..., Any], parameter: inspect.Parameter, text: str
     alias = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or parameter.name
     description = info.description or text
     ours = Field(alias=alias, validation_alias=alias, serialization_alias=alias, description=description)
-    return alias, (Annotated[hint, ours], default)
+    return alias, (Annotated[hint, ours], *stated) if stated else Annotated[hint, ours]
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:

@@ -14,7 +14,7 @@ from forge_cli import schema as room
 from forge_cli.core.approval import Effect, Risk, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import InvalidInput, SchemaError
+from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.source import Source, ToolMode
 from forge_cli.core.tool import Args, Execute, MakePreview, NeedsApproval, StandsFor, Validated
@@ -158,7 +158,12 @@ class Tool:
         if not self.has_paths:
             return []
         declared = room.found_paths.declared_paths(self.schema.json_schema, args)
-        return declared if self.touches is None else [*declared, *self.touches(args)]
+        named: Any = () if self.touches is None else self.touches(args)
+        touched: list[Any] = [named] if named is None or isinstance(named, str) else list(named)
+        if wrong := [use for use in touched if not isinstance(use, PathUse)]:
+            sound = "which is not a PathUse, as PathUse('a', 'read') is"
+            raise ToolError(f"touches of {self.name} gave {wrong[0]!r}, {sound}")
+        return [*declared, *touched]
 
     def validate_input(self, input: Any) -> Validated:
         """The args as the tool would get them, or what is wrong with them; nothing is raised."""

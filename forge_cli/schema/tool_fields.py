@@ -184,17 +184,22 @@ def _schema(value: Any) -> Any:
 
 
 def positional_count(function: Callable[..., Any]) -> int | None:
-    """How many positional parameters a ``needs_approval`` function takes, one or two; None for any other shape."""
+    """How many positional parameters a ``needs_approval`` function takes, one or two; None for any other shape.
+
+    A second one with a default is the context if it is called so: others, as in ``limit=limit``, keep their default.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return 1
     for given in (((), ()), ((),)):
         try:
-            signature.bind(*given)
+            names = list(signature.bind(*given).arguments)
         except TypeError:
             continue
-        return len(given)
+        last = signature.parameters[names[-1]]
+        if len(names) < 2 or last.default is last.empty or last.name.strip("_") in ("context", "ctx"):
+            return len(given)
     return None
 
 

@@ -189,15 +189,21 @@ def test_a_secret_is_not_masked_on_its_way_to_the_function() -> None:
 
 
 def test_field_as_default() -> None:
-    def read(limit: int = Field(3, ge=1, description="How many"), size: int = Field(ge=1)) -> None: ...
+    def read(
+        size: Annotated[int, Field(ge=1)],
+        step: Annotated[int | None, Field(default=4, ge=1)],
+        limit: int = Field(3, ge=1, description="How many"),
+        least: Annotated[int, Field(default=1)] = 2,
+    ) -> None: ...
 
+    assert schema_of(read)["required"] == ["size"]
     assert schema_of(read)["properties"]["limit"] == {
         "type": "integer",
         "minimum": 1,
         "default": 3,
         "description": "How many",
     }
-    assert call(read, {"size": 2}) == {"limit": 3, "size": 2}
+    assert call(read, {"size": 2}) == {"size": 2, "step": 4, "limit": 3, "least": 2}
 
 
 def test_sets_have_one_order() -> None:

@@ -182,6 +182,8 @@ def test_execute_and_preview_of_every_shape_can_be_called() -> None:
         "partial": functools.partial(_three, "x"),
         "partial of an object": functools.partial(Callable0()),
         "any arguments": lambda *given: f"{given[0]['n']} {given[1]}",
+        "a default of its own": lambda args, where="here": f"{args['n']} {where}",
+        "a context that may be left out": lambda args, ctx=None: f"{args['n']} {ctx}",
     }
     failures = []
     for shape, function in shapes.items():

@@ -314,10 +314,18 @@ def test_every_decision_names_the_zone(worker: Project) -> None:
     assert str(decided.where).endswith("worker.yaml:5:60")
 
 
-def test_a_tool_that_cannot_say_which_paths_it_touches_is_not_called(worker: Project) -> None:
-    worker.write("tools.py", TOOLS.replace('PathUse(line, "write")', "1 / 0"))
+@pytest.mark.parametrize(
+    ("touches", "problem"),
+    [
+        ("[1 / 0]", "put_lines does not say which paths it touches: ZeroDivisionError: division by zero"),
+        ("[args['lines']]", "touches of put_lines gave '/free/a', which is not a PathUse, as PathUse('a', 'read') is"),
+        ("args['lines']", "touches of put_lines gave '/free/a', which is not a PathUse, as PathUse('a', 'read') is"),
+        ("None", "touches of put_lines gave None, which is not a PathUse, as PathUse('a', 'read') is"),
+    ],
+)
+def test_a_tool_that_cannot_say_which_paths_it_touches_is_not_called(
+    worker: Project, touches: str, problem: str
+) -> None:
+    worker.write("tools.py", TOOLS.replace("""[PathUse(line, "write") for line in args["lines"].split()]""", touches))
     result, _ = once(worker, "put_lines", lines="/free/a")
-    assert (result.status, result.error) == (
-        "error",
-        "put_lines does not say which paths it touches: ZeroDivisionError: division by zero",
-    )
+    assert (result.status, result.error) == ("error", problem)
