@@ -40,7 +40,7 @@ from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
 from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
 from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
 from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text, resource_tools
-from forge_cli.toolsets.mcp.transports import KEPT, ServerStreams, child_transport, http_transport
+from forge_cli.toolsets.mcp.transports import KEPT, UNAUTHORIZED, ServerStreams, child_transport, http_transport
 
 if TYPE_CHECKING:
     import mcp_types
@@ -160,8 +160,8 @@ class McpToolset(Toolset):
                 continue
             where = self.config.where("servers", each.name)
             if each.needs_login and (each.server.required or not self.env.session.attended):
-                problem = f"the MCP server {each.name} wants you to log in"
-                raise ServerMissing(problem, where=where, hint=self._login(each.name))
+                wish, remedy = self._login(each)
+                raise ServerMissing(f"the MCP server {each.name} {wish}", where=where, hint=remedy)
             if each.server.required:
                 problem = f"the MCP server {each.name} is required, and{NOT_THERE}{visible(each.failure or TOO_SLOW)}"
                 raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
@@ -172,13 +172,17 @@ class McpToolset(Toolset):
         entry = store.find(url)
         return oauth_provider(url, KeptTokens(entry, partial(store.put, url))) if entry else None
 
-    def _refused(self, connection: Connection) -> None:
-        connection.needs_login = True
-        connection.failure = f"it wants you to log in: {self._login(connection.name)}"
+    def _answered(self, connection: Connection, status: int, reason: str) -> None:
+        connection.last_words = f"HTTP {status} {reason}" if status > UNAUTHORIZED else ""
+        if status == UNAUTHORIZED:
+            connection.needs_login, connection.failure = True, f"it {': '.join(self._login(connection))}"
 
-    def _login(self, name: str) -> str:
-        target = self._target(name)
-        return f"forge mcp login {name}" + ("" if target == name else f" --worker {target}")
+    def _login(self, connection: Connection) -> tuple[str, str]:
+        """The wish of a server that answers with 401, and how to meet it."""
+        if "authorization" in map(str.lower, connection.server.headers):
+            return "does not take the Authorization in its headers", "put another one there"
+        name, target = connection.name, self._target(connection.name)
+        return "wants you to log in", f"forge mcp login {name}" + ("" if target == name else f" --worker {target}")
 
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
@@ -291,7 +295,7 @@ class McpToolset(Toolset):
 
         def transport() -> AbstractAsyncContextManager[TransportStreams]:
             if server.url:
-                return http_transport(server, headers, self._auth(server.url), partial(self._refused, connection))
+                return http_transport(server, headers, self._auth(server.url), partial(self._answered, connection))
             heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
             return child_transport(partial(self._start, server, env), heard)
 

@@ -38,11 +38,11 @@ async def http_transport(
     server: McpServer,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None = None,
-    refused: Callable[[], None] = lambda: None,
+    answered: Callable[[int, str], None] = lambda status, reason: None,
 ) -> AsyncIterator[TransportStreams]:
     """The streams of messages from and to a server; redirects to another origin are not followed.
 
-    ``refused`` is called where the server does not take what authorises a request, or the lack of it.
+    ``answered`` is called with the status of every answer to a message, and its reason.
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -60,8 +60,8 @@ async def http_transport(
         request.extensions = {**request.extensions, "trace": trace}
 
     async def look(response: httpx2.Response) -> None:
-        if response.status_code == UNAUTHORIZED and response.url == url:
-            refused()
+        if response.request.method == "POST" and response.url == url:
+            answered(response.status_code, response.reason_phrase)
 
     timeout = httpx2.Timeout(server.connect_timeout, read=server.timeout)
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [notice], "response": [look]}

@@ -39,11 +39,11 @@ def make_app() -> Any:
     return app
 
 
-def redirecting(location: str) -> Any:
+def answering(status: int, location: str = "") -> Any:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            headers = [(b"location", location.encode())]
-            await send({"type": "http.response.start", "status": 307, "headers": headers})
+            headers = [(b"location", location.encode())] if location else []
+            await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
 
     return app
@@ -88,10 +88,26 @@ def test_a_call_with_headers_from_the_environment(project: Project, monkeypatch:
 
 
 def test_a_redirect_to_another_server_is_not_followed(project: Project) -> None:
-    with served(make_app()) as elsewhere, served(redirecting(elsewhere), lifespan="off") as url:
+    with served(make_app()) as elsewhere, served(answering(307, elsewhere), lifespan="off") as url:
         worker(project, url, ", headers: {Authorization: secret}")
         assert count(project).statuses == ["not_found"]
     assert SEEN == []
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (401, "the MCP server web does not take the Authorization in its headers\n  put another one there"),
+        (403, "Server returned an error response; its last words: HTTP 403 Forbidden"),
+        (500, "Server returned an error response; its last words: HTTP 500 Internal Server Error"),
+    ],
+)
+def test_a_server_that_refuses_says_how(project: Project, status: int, problem: str) -> None:
+    with served(answering(status), lifespan="off") as url:
+        worker(project, url, ", required: true, headers: {Authorization: Bearer expired}")
+        project.write("script.yaml", "turns: [{text: done}]\n")
+        done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p")
+    assert (done.returncode, problem in done.stderr) == (7, True), done.stderr
 
 
 def test_a_server_that_is_down_is_a_warning(project: Project) -> None:
