@@ -14,7 +14,7 @@ from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import GROUP
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset, tools_of
 
 
 class Offering(Toolset):
@@ -29,18 +29,16 @@ class Offering(Toolset):
 
     async def open(self, toolset: Toolset) -> Toolset:
         """Open a toolset that is closed with this one."""
-        self._inner.append(await self.stack.enter_async_context(toolset))
-        return self._inner[-1]
+        await self.stack.enter_async_context(toolset)
+        self._inner.append(toolset)
+        return toolset
 
     async def tools_from(self, thing: Any, name: str, schema: Any = None) -> Sequence[Tool]:
         """The tools that ``thing`` stands for, which the worker calls ``name``; else a SchemaError that says why."""
         if isinstance(thing, Tool):
             return [thing]
         if is_toolset(thing):
-            tools = list(await (await self.open(thing(_no_settings(thing, name), self.env))).tools())
-            if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
-                raise SchemaError(f"tools() of '{name}' gave {wrong!r}, which is not a Tool")
-            return tools
+            return await tools_of(await self.open(thing(_no_settings(thing, name), self.env)))
         if inspect.isroutine(thing):
             return [_from_function(thing, name, schema)]
         if isinstance(thing, dict):
@@ -116,7 +114,7 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
     required = [field.alias or key for key, field in cls.Config.model_fields.items() if field.is_required()]
     if required:
         raise SchemaError(f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here")
-    if any(getattr(cls, hook).__func__ is not getattr(Toolset, hook).__func__ for hook in ("zones", "zones_for")):
+    if any(inspect.getattr_static(cls, hook) is not vars(Toolset)[hook] for hook in ("zones", "zones_for")):
         remedy = "give it one, by 'plugins' of the worker or a package"
         raise SchemaError(f"'{name}' is a toolset that adds zones, which takes a section of its own; {remedy}")
     return cls.Config()

@@ -161,8 +161,7 @@ class Tool:
         named: Any = () if self.touches is None else self.touches(args)
         touched: list[Any] = [named] if named is None or isinstance(named, str) else list(named)
         if wrong := [use for use in touched if not isinstance(use, PathUse)]:
-            sound = "which is not a PathUse, as PathUse('a', 'read') is"
-            raise ToolError(f"touches of {self.name} gave {wrong[0]!r}, {sound}")
+            raise ToolError(f"touches of {self.name} gave {wrong[0]!r}, which is not a PathUse")
         return [*declared, *touched]
 
     def validate_input(self, input: Any) -> Validated:

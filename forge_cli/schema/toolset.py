@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import isawaitable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, get_args, get_origin
@@ -287,6 +288,16 @@ class Toolset(Generic[ConfigT]):
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""
         return None
+
+
+async def tools_of(toolset: Toolset) -> list[Tool]:
+    """The list that ``tools()`` gives, async or not; a SchemaError where it is not a list of tools."""
+    given: Any = toolset.tools()
+    found = await given if isawaitable(given) else given
+    tools = list(found) if isinstance(found, Iterable) else [found]
+    if wrong := [tool for tool in tools if not isinstance(tool, Tool)]:
+        raise SchemaError(f"tools() of '{type(toolset).__name__}' gave {wrong[0]!r}, which is not a Tool")
+    return tools
 
 
 def is_toolset(cls: Any) -> bool:

@@ -445,6 +445,23 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "WORKER:5:13: tools.py: tools() of 'Own' gave 7, which is not a Tool",
         ),
         (
+            "from forge_cli import Toolset\n\nclass Own(Toolset):\n    def tools(self): return ['f']\n",
+            ["Own"],
+            "WORKER:5:13: tools.py: tools() of 'Own' gave 'f', which is not a Tool",
+        ),
+        (
+            "from forge_cli import Toolset\n\nclass Own(Toolset):\n    async def __aenter__(self): pass\n"
+            "    async def tools(self): return None\n",
+            ["Own"],
+            "WORKER:5:13: tools.py: tools() of 'Own' gave None, which is not a Tool",
+        ),
+        (
+            "from forge_cli import Toolset\n\nclass Own(Toolset):\n    def zones(self): return []\n",
+            ["Own"],
+            "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones, which takes a section of its own; "
+            "give it one, by 'plugins' of the worker or a package",
+        ),
+        (
             "from forge_cli import Toolset\n\n"
             "class Own(Toolset):\n    @classmethod\n    def zones(cls, home): return []\n",
             ["Own"],

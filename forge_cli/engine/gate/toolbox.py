@@ -20,7 +20,7 @@ from forge_cli.engine.gate.policy import UNBOUND, Policy
 from forge_cli.files.settings import import_timeout
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.tool import Tool, llm_tools
-from forge_cli.schema.toolset import Toolset, ToolsetConfig
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, tools_of
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
@@ -81,10 +81,7 @@ class OpenToolset(Struct):
             self.announce()
         try:
             seconds = import_timeout() if self.good is None else CALL_LIMIT
-            tools = list(await wait_within(seconds, "tools()", self.toolset.tools, of=self.title))
-            if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
-                raise SchemaError(f"its tools() gave {wrong!r}, which is not a Tool")
-            return tools
+            return await wait_within(seconds, "tools()", tools_of, self.toolset, of=self.title)
         except ForgeError:
             raise
         except (SchemaError, ToolError) as error:

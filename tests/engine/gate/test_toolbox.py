@@ -79,8 +79,8 @@ def warnings(seen: Seen) -> list[str]:
     [
         ("raise RuntimeError('gone')", "its tools cannot be listed: RuntimeError: gone"),
         ("raise SystemExit", "its tools cannot be listed: SystemExit"),
-        ("return [7]", "its tools() gave 7, which is not a Tool"),
-        ("return None", "its tools cannot be listed: TypeError: 'NoneType' object is not iterable"),
+        ("return [7]", "tools() of 'Moody' gave 7, which is not a Tool"),
+        ("return None", "tools() of 'Moody' gave None, which is not a Tool"),
         ("await asyncio.Event().wait()", "its tools cannot be listed: tools() did not end within 0.1 seconds"),
     ],
 )

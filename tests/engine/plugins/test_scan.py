@@ -287,11 +287,11 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
         (TOOLSET.format(more="    Config = None\n"), "has a Config that is not a ToolsetConfig, but None"),
         (
             TOOLSET.format(more="    async def tools(self):\n        return None\n"),
-            "cannot be listed: TypeError: 'NoneType' object is not iterable",
+            "gave None, which is not a Tool",
         ),
         (
             TOOLSET.format(more="    async def tools(self):\n        return [7]\n"),
-            "its tools() gave 7, which is not a Tool",
+            "gave 7, which is not a Tool",
         ),
         (
             TOOLSET.format(more="    async def __aexit__(self, *error):\n        raise RuntimeError('no end')\n"),
