@@ -205,7 +205,7 @@ class Loop:
                 raise ModelError(f"{self.model.name} declined to answer", hint="rephrase the task")
             elif (misfit := self._misfit(answer, tally)) is None:
                 budget.check_last_turn()
-                return answer
+                return turns.output.unfenced(answer) if self.output else answer
             elif self.output and repairs < turns.output.MAX_REPAIRS:
                 answer, repairs = "", repairs + 1
                 self._say(Message("user", self.output.repair(misfit)))

@@ -132,15 +132,20 @@ def _check_schema(given: Any) -> JsonObject:
     return schema
 
 
+def unfenced(answer: str) -> str:
+    """The answer without the code fence around all of it."""
+    fenced = _FENCED.fullmatch(answer.strip())
+    return fenced[1].strip() if fenced else answer
+
+
 def _value(answer: str) -> Any:
-    text = answer.strip()
-    fenced = _FENCED.fullmatch(text)
+    text = unfenced(answer)
     try:
-        value = json.loads(fenced[1] if fenced else text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if not text:
+        if not text.strip():
             raise Misfit("the answer is empty, and has to be JSON") from None
-        around = "; leave out the text around the JSON" if not fenced and re.search(r"[{\[]", text) else ""
+        around = "; leave out the text around the JSON" if text == answer and re.search(r"[{\[]", text) else ""
         raise Misfit(f"the answer is not JSON: {_why(error)}{around}") from None
     try:
         return plain_json(value)

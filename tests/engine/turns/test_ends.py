@@ -180,7 +180,7 @@ def test_an_answer_that_fits_is_there_as_a_value(worker: Project) -> None:
 
 def test_the_model_is_told_what_does_not_fit_and_may_repair_it_twice(worker: Project) -> None:
     seen = with_schema(worker, "seven", '{"n": "7"}', '```json\n{"n": 7}\n```')
-    assert (seen.result.status, seen.result.output) == ("completed", {"n": 7})
+    assert (seen.result.status, seen.result.output, seen.result.response) == ("completed", {"n": 7}, '{"n": 7}')
     told = [event.message.text for event in seen.of(MessageEvent) if event.message.role == "user"]
     assert len(told) == 3
     assert "'7' is not of type 'integer'" in told[2]
