@@ -63,8 +63,8 @@ BINARY, NAME = "binary", "name"
 REASONS = {
     LARGE: f"{{}} over {SIZE_MAX // 1024**2} MiB",
     UNREADABLE: "{} or folders that cannot be read",
-    BINARY: "{} with a match that are binary",
-    NAME: "{} with a match that have a name no tool can use",
+    BINARY: "{} with a match in binary data",
+    NAME: "{} with a match and a name no tool can use",
 }
 _SETS = re.compile(r"\[\^?\]?(?:\\.|[^]\\])*\]", re.DOTALL)
 _NEWLINE = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")

@@ -91,7 +91,7 @@ class TestGrep:
         found = search("hit")
         assert found.lines == ("/scratch/largest:1:hit",)
         assert found.left_out == {"large": 1, "binary": 2}
-        assert found.text().endswith("\n[left out: 2 files with a match that are binary, 1 file over 10 MiB]")
+        assert found.text().endswith("\n[left out: 2 files with a match in binary data, 1 file over 10 MiB]")
         assert search("hit", "/scratch/binary").left_out == {"binary": 1}
         assert search("none").text() == "No match for 'none' in '/scratch'.\n[left out: 1 file over 10 MiB]"
         assert search("hit", include="*.py").left_out == {}
