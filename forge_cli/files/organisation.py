@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
 
@@ -192,8 +192,7 @@ def _covers(pattern: str, url: str) -> bool:
         return False
     if parts.scheme != scheme or "@" in parts.netloc or not fnmatchcase(address, host.lower()):
         return False
-    steps = parts.path.lower().replace("%2e", ".").split("/")
-    return not slash or (".." not in steps and fnmatchcase(parts.path.lstrip("/"), path))
+    return not slash or (".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path))
 
 
 def _is_below(path: Path, pattern: str) -> bool:

@@ -175,6 +175,7 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
         ("https://a.org/mcp/*", "https://a.org/other", False),
         ("https://a.org/mcp/*", "https://a.org/mcp/../other", False),
         ("https://a.org/mcp/*", "https://a.org/mcp/%2e%2E/other", False),
+        ("https://a.org/mcp/*", "https://a.org/mcp/..%2Fother", False),
         ("http://127.0.0.1:*", "http://127.0.0.1:8080/v1", True),
     ],
 )
