@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
 
@@ -36,8 +36,8 @@ ADDRESSES = {
 """By provider: the variable that names its address, and the address without it."""
 OFFLINE = "script"
 _LOADS = re.compile(
-    r"PATH|ENV|IFS|SHELLOPTS|CLASSPATH|(LD|DYLD|BASH|GIT|UV|PIP|JAVA|JDK)_.*|NODE_(OPTIONS|PATH)|(?i:npm_config)_.*"
-    r"|(PYTHON|PERL|PERL5|RUBY)(PATH|HOME|STARTUP|EXECUTABLE|PLATLIBDIR|USERBASE|LIB|OPT).*"
+    r"PATH|HOME|ENV|IFS|SHELLOPTS|CLASSPATH|(LD|DYLD|BASH|GIT|UV|PIP|JAVA|JDK|XDG)_.*|NODE_(OPTIONS|PATH)"
+    r"|(?i:npm_config)_.*|(PYTHON|PERL|PERL5|RUBY)(PATH|HOME|STARTUP|EXECUTABLE|PLATLIBDIR|USERBASE|LIB|OPT).*"
 )
 """Variables that decide which program is started under a name, or what it loads."""
 
@@ -117,13 +117,16 @@ class OrganisationPolicy(Config):
     def allows_address(self, url: str) -> bool:
         return self.allow.base_urls is None or any(_covers(pattern, url) for pattern in self.allow.base_urls)
 
-    def allows_server(self, url: str | None, command: str) -> bool:
-        """``command`` is the whole command line, by words."""
+    def allows_server(self, server: McpServer) -> bool:
+        """Whether a pattern means it, and no other program: named by ``..`` or a space it could be any."""
         if self.allow.mcp is None:
             return True
-        if url is not None:
-            return any("://" in pattern and _covers(pattern, url) for pattern in self.allow.mcp)
-        spellings = (command, command.split(" ", 1)[0])
+        if server.url is not None:
+            return any("://" in pattern and _covers(pattern, str(server.url)) for pattern in self.allow.mcp)
+        program = str(server.command)
+        if ".." in program.split("/") or (" " in program and not program.startswith("/")):
+            return False
+        spellings = (program, " ".join([program, *server.args]))
         return any(fnmatchcase(each, pattern) for pattern in self.allow.mcp for each in spellings)
 
     def allows_worker(self, worker: Worker) -> bool:
@@ -168,7 +171,7 @@ class OrganisationPolicy(Config):
 
     def about_server(self, name: str, server: McpServer, where: Mark | None) -> Iterator[WorkerError]:
         command = " ".join([str(server.command), *server.args]) if server.command else ""
-        if not self.allows_server(server.url, command):
+        if not self.allows_server(server):
             problem = f"the MCP server {name} ({server.url or command}) is not allowed"
             yield conflict(where, problem, self.allow.where("mcp"), listed(self.allow.mcp))
         for variable in (each for each in server.env if self.allow.mcp is not None and _LOADS.fullmatch(each)):
@@ -189,8 +192,7 @@ def _covers(pattern: str, url: str) -> bool:
         return False
     if parts.scheme != scheme or "@" in parts.netloc or not fnmatchcase(address, host.lower()):
         return False
-    steps = parts.path.lower().replace("%2e", ".").split("/")
-    return not slash or (".." not in steps and fnmatchcase(parts.path.lstrip("/"), path))
+    return not slash or (".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path))
 
 
 def _is_below(path: Path, pattern: str) -> bool:

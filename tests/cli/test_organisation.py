@@ -129,6 +129,8 @@ def test_a_server_that_is_allowed_is_the_one_that_is_started() -> None:
         "NODE_OPTIONS",
         "GIT_SSH_COMMAND",
         "npm_config_registry",
+        "HOME",
+        "XDG_CONFIG_HOME",
     )
     taken = (
         "GITHUB_TOKEN",
@@ -173,13 +175,34 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
         ("https://a.org/mcp/*", "https://a.org/other", False),
         ("https://a.org/mcp/*", "https://a.org/mcp/../other", False),
         ("https://a.org/mcp/*", "https://a.org/mcp/%2e%2E/other", False),
+        ("https://a.org/mcp/*", "https://a.org/mcp/..%2Fother", False),
         ("http://127.0.0.1:*", "http://127.0.0.1:8080/v1", True),
     ],
 )
 def test_addresses_are_compared_part_by_part(pattern: str, url: str, fits: bool) -> None:
     policy = OrganisationPolicy.model_validate({"allow": {"base_urls": [pattern], "mcp": [pattern]}})
     assert policy.allows_address(url) is fits
-    assert policy.allows_server(url, "") is fits
+    assert policy.allows_server(McpServer(url=url)) is fits
+
+
+@each_row(
+    ("pattern", "words", "fits"),
+    [
+        ("server", ["server"], True),
+        ("server", ["server", "--any"], True),
+        ("uvx server", ["uvx", "server"], True),
+        ("uvx server", ["uvx", "other"], False),
+        ("uvx server *", ["uvx", "server", "--any", "x y"], True),
+        ("/opt/my servers/*", ["/opt/my servers/one", "x"], True),
+        ("/opt/*", ["/opt/one"], True),
+        ("/opt/*", ["/opt/../tmp/evil"], False),
+        ("server", ["server /evil"], False),
+        ("uvx server*", ["uvx server/evil"], False),
+    ],
+)
+def test_a_command_is_compared_as_the_program_that_is_started(pattern: str, words: list[str], fits: bool) -> None:
+    policy = OrganisationPolicy.model_validate({"allow": {"mcp": [pattern]}})
+    assert policy.allows_server(McpServer(command=words[0], args=words[1:])) is fits
 
 
 def test_rules_and_limits_are_the_strictest(policy: Write, cli: Cli, project: Project) -> None:

@@ -123,6 +123,12 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
     }
 
 
+@pytest.mark.parametrize("tool", ["run", "stream"])
+def test_an_option_that_there_is_not_is_an_error(worker: Worker, tool: str) -> None:
+    outcome = worker.outcome(tool, "sleep 1000", options={"timout": 0.1})
+    assert "a command has no option 'timout'; they are cwd, env, " in str(outcome.error)
+
+
 def test_a_signal_is_told(worker: Worker) -> None:
     done = worker.run("kill -9 $$")
     assert (done["exit_code"], done["signal"]) == (None, 9)

@@ -97,5 +97,5 @@ def _tools(row: dict[str, Any]) -> str:
     if "error" in row:
         return ""
     names = ", ".join(row["tools"])
-    without = f", {len(row['left_out'])} left out" if row["left_out"] else ""
+    without = f" ({len(row['left_out'])} left out)" if row["left_out"] else ""
     return f"{len(row['tools'])}{without}{f': {names}' if names else ''}"

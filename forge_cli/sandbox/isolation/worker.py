@@ -173,6 +173,9 @@ class WorkerProcesses(Processes):
 
     def _options(self, argv: Sequence[str], wrap: Wrap, wanted: CommandOptions) -> StartOptions:
         """The options of a command, once it is sure that there is a program: ``bwrap`` reports it badly."""
+        known = CommandOptions.__annotations__
+        for name in wanted.keys() - known.keys():
+            raise TypeError(f"a command has no option {name!r}; they are {', '.join(known)}")
         folder, environment = self._workspace / (wanted.get("cwd") or "."), self._environment(wanted.get("env"))
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:

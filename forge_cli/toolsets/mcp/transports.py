@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
@@ -207,14 +207,16 @@ class _Incoming:
     def _mend(self, arrived: SessionMessage | Exception) -> SessionMessage | Exception:
         result = getattr(getattr(arrived, "message", None), "result", None)
         if isinstance(result, dict) and isinstance(result.get("tools"), list):
-            result["tools"] = [self._told(tool, result) for tool in result["tools"]]
+            with suppress(RuntimeError):  # before there is a version, it is no list that was asked for
+                version = self._version()
+                result["tools"] = [self._told(tool, result, version) for tool in result["tools"]]
         return arrived
 
-    def _told(self, tool: Any, result: Mapping[str, Any]) -> Any:
+    def _told(self, tool: Any, result: Mapping[str, Any], version: str) -> Any:
         from mcp_types.methods import validate_server_result
 
         try:
-            validate_server_result("tools/list", self._version(), {**result, "tools": [tool]})
+            validate_server_result("tools/list", version, {**result, "tools": [tool]})
         except ValidationError as error:
             wrong = error.errors()[0]
             name = tool.get("name") if isinstance(tool, dict) else None

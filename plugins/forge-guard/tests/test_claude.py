@@ -13,10 +13,22 @@ SHOWS_ENVIRONMENT = [
     "x=$GH_TOKEN; echo $x",
     "jq -n env",
     "jq -n '$ENV.HOME'",
+    "printenv",
+    "printenv HOME ANTHROPIC_API_KEY",
+    "printenv | head -3",
+    "print'env' KEY",
+    "'env'",
+    "en\\v | sort",
     "awk 'BEGIN{print ENVIRON[\"X\"]}'",
     "echo a # it's\necho $SECRET # '",
 ]
-SHOWS_NOTHING = ["echo $HOME", "awk '{print $NF}' a.txt", "for f in *.py; do head -3 $f; done", "grep -rn env src"]
+SHOWS_NOTHING = [
+    "echo $HOME",
+    "printenv HOME PATH | wc",
+    "awk '{print $NF}' a.txt",
+    "for f in *.py; do head -3 $f; done",
+    "grep -rn env src",
+]
 
 
 def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:

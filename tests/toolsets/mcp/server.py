@@ -90,6 +90,7 @@ def answer(request: dict) -> None:
                     **({MODE: {}} if MODE in ("resources", "prompts") else {}),
                 },
                 "serverInfo": {"name": "test", "version": "1"},
+                **({"tools": tools()} if MODE == "malformed" else {}),
             }
             send({"id": request["id"], "result": found})
         case "tools/list" if MODE == "listless":

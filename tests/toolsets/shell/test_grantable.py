@@ -44,6 +44,8 @@ OFFERED = {
     "git commit -m 'a b'": ("git commit",),
     "npm test": ("npm test",),
     "npm run build": ("npm run build",),
+    "npm run -s build": ("npm run -s build",),
+    "deno run -A x.ts": ("deno run -A x.ts",),
     "docker ps": ("docker ps",),
     "pytest -x 2>&1 | tail -5": ("pytest", "tail"),
     "pytest a; pytest b": ("pytest",),

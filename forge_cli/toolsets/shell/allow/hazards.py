@@ -114,8 +114,8 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
     if why:
         return None
     length = start + 1 + _own_words(texts[start:])
-    if texts[length - 1] in _RUNS_NEXT and not "".join(texts[length : length + 1]).startswith("-"):
-        length += 1
+    if texts[length - 1] in _RUNS_NEXT:
+        length += _through_operand(texts[length - 1 :])
     tokens = texts[:length]
     if not all(map(_TOKEN.fullmatch, tokens)) or command_hazard(words, length):
         return None
@@ -131,13 +131,17 @@ def _own_words(words: Sequence[str]) -> int:
     if known:
         return known.end(words)
     if not found.kind.isdisjoint({"shell", "runs_file"}):
-        for operand, (before, word) in enumerate(pairwise(words), 1):
-            if "modules" in found.kind and before == "-m":
-                return operand + _own_words(rest[operand - 1 :])
-            if not before.startswith("-") and not word.startswith("-"):  # behind an option it may be its value
-                return operand
-        return len(rest)
+        operand = _through_operand(words)
+        module = words.index("-m") + 1 if "modules" in found.kind and "-m" in words[:operand] else 0
+        return module + _own_words(words[module:]) if module else operand
     return 0 if found.rows else _subcommands(rest, ("*",))
+
+
+def _through_operand(words: Sequence[str]) -> int:
+    """How many words behind the first name its first operand; all of them where it may be the value of an option."""
+    behind = enumerate(pairwise(words), 1)
+    found = (at for at, (before, word) in behind if not before.startswith("-") and not word.startswith("-"))
+    return next(found, len(words) - 1)
 
 
 def _subcommands(words: Sequence[str], nested: Sequence[str]) -> int:

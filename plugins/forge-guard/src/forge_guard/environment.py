@@ -11,13 +11,19 @@ _HARMLESS = re.compile(
     r"|UID|EUID|PPID|RANDOM|SECONDS|LINENO|COLUMNS|LINES|IFS|SHLVL|BASH_VERSION|BASHPID|PIPESTATUS|REPLY|OPTARG|OPTIND"
 )
 _SECRET = re.compile(r"auth|cred|key|pass|proxy|secret|token", re.IGNORECASE)
-_ALL_OF_IT = re.compile(r"(?<![\w./-])env\s*(?:\Z|[;&|)<>\n])|\bENVIRON\b|\bjq\b.*\b(?:env|ENV)\b", re.DOTALL)
+_END = r"\s*(?:\Z|[;&|)<>\n])"
+_ALL_OF_IT = re.compile(
+    rf"(?<![\w./-])env{_END}|\bprintenv\b(?!(?:[ \t]+(?:{_HARMLESS.pattern}))+{_END})|\bENVIRON\b"
+    r"|\bjq\b.*\b(?:env|ENV)\b",
+    re.DOTALL,
+)
+_MARKS_OF_QUOTES = re.compile(r"\\\n|[\\'\"]")
 _QUOTED = re.compile(r"\\.|'[^']*'|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
 
 
 def may_show(command: str) -> bool:
     """Does a line name the environment, or a variable that is hardly its own: upper case, or named like a key?"""
-    if _ALL_OF_IT.search(command):
+    if _ALL_OF_IT.search(command) or _ALL_OF_IT.search(_MARKS_OF_QUOTES.sub("", command)):
         return True
     names = _VARIABLE.findall(_without_single_quotes(command))
     return any(not _HARMLESS.fullmatch(name) and (name != name.lower() or _SECRET.search(name)) for name in names)
