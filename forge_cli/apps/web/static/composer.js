@@ -22,7 +22,8 @@ export class Composer {
     this.answered = answered;
     this.completions = new Completions($("message"), $("completions"), () => session(this.id, "complete"));
     for (const id of ["mode", "model"]) $(id).addEventListener("change", ({ target }) => this.enter(`/${id} ${target.value}`, target));
-    this.attachments = [];
+    this.drafts = new Map(); // what is typed and attached in each session, until it is sent
+    this.draft = { text: "", attachments: [] };
     this.status = { state: "idle", queued: [] };
     $("composer").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -51,8 +52,11 @@ export class Composer {
   }
 
   open(id) {
+    this.draft.text = $("message").value;
+    this.draft = this.drafts.get(id) || { text: "", attachments: [] };
+    this.drafts.set(id, this.draft);
     this.id = id;
-    this.attachments = [];
+    $("message").value = this.draft.text;
     this.showAttachments();
     $("composer-error").textContent = "";
     this.show({ state: "connecting", detail: "", since: Date.now(), queued: [] });
@@ -78,24 +82,25 @@ export class Composer {
 
   async attach(files) {
     const place = $("composer-error");
+    const { draft } = this;
     place.textContent = "";
     for (const file of files) {
-      const size = this.attachments.reduce((sum, each) => sum + each.size, file.size);
+      const size = draft.attachments.reduce((sum, each) => sum + each.size, file.size);
       if (size > LIMIT) {
         place.textContent = `${file.name} is too large: a message carries at most ${LIMIT / 1e6} MB.`;
         continue;
       }
       const name = file.name || "pasted";
-      this.attachments.push({ name, media_type: file.type || "text/plain", size: file.size, data: await base64(file) });
+      draft.attachments.push({ name, media_type: file.type || "text/plain", size: file.size, data: await base64(file) });
     }
     this.showAttachments();
     $("message").focus();
   }
 
   showAttachments() {
-    $("attached").hidden = !this.attachments.length;
+    $("attached").hidden = !this.draft.attachments.length;
     $("attached").replaceChildren(
-      ...this.attachments.map((each) =>
+      ...this.draft.attachments.map((each) =>
         el(
           "li",
           {},
@@ -107,7 +112,7 @@ export class Composer {
   }
 
   drop(attachment) {
-    this.attachments = this.attachments.filter((each) => each !== attachment);
+    this.draft.attachments = this.draft.attachments.filter((each) => each !== attachment);
     this.showAttachments();
     $("message").focus();
   }
@@ -116,14 +121,15 @@ export class Composer {
   send() {
     const box = $("message");
     const text = box.value;
-    if ((!text.trim() && !this.attachments.length) || $("send").hasAttribute("aria-disabled")) return;
+    if ((!text.trim() && !this.draft.attachments.length) || $("send").hasAttribute("aria-disabled")) return;
     box.value = "";
     this.completions.close();
+    const { draft } = this;
     act($("send"), $("composer-error"), async () => {
-      const attachments = this.attachments.map(({ name, media_type, data }) => ({ name, media_type, data }));
+      const attachments = draft.attachments.map(({ name, media_type, data }) => ({ name, media_type, data }));
       try {
         const answer = await this.post(text, attachments);
-        this.attachments = [];
+        draft.attachments = [];
         this.showAttachments();
         this.answered(answer);
       } catch (refusal) {

@@ -245,6 +245,16 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
     expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
     expect(page.locator(".entry.user .words")).to_have_text("Hi")
     assert page.url != first
+    expect(page.locator("#message")).to_have_value("")  # what was typed belongs to the session before
+    second = page.url
+    page.evaluate("to => (location.href = to)", first)
+    expect(page.locator("#message")).to_have_value("What is in this folder? Give me a short tour.")
+    page.locator("#attach").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"})
+    expect(page.locator("#attached li")).to_have_count(1)
+    page.evaluate("to => (location.href = to)", second)
+    expect(page.locator("#attached li")).to_have_count(0)
+    page.go_back()
+    expect(page.locator("#attached li")).to_have_count(1)
     page.get_by_role("link", name="forge, start").click()
     expect(page.locator("#recent li")).to_have_count(2)
     for address, words in (("#/session/20990101-000000-deadbeef", "there is no session"), ("#/nonsense", "#/nonsense")):
