@@ -33,7 +33,8 @@ function openForm(tool, id) {
   $("tool-error").textContent = "";
   $("tool-cancel").onclick = () => $("tool").close();
   $("tool-form").onkeydown = (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("tool-form").requestSubmit();
+    const isMeant = event.ctrlKey || event.metaKey || (event.target === $("tool-title") && !event.repeat); // nothing to fill in
+    if (event.key === "Enter" && isMeant) $("tool-form").requestSubmit();
   };
   $("tool-form").onsubmit = (event) => {
     event.preventDefault();
@@ -116,7 +117,8 @@ class Field {
     } else if (type === "choice" || type === "select") {
       args[this.name] = this.field.choices[Number(typed)];
     } else if (type === "number") {
-      args[this.name] = typed.trim() !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed;
+      // The schema reads what is no number here, or would be another one.
+      args[this.name] = typed.trim() !== "" && Math.abs(Number(typed)) <= Number.MAX_SAFE_INTEGER ? Number(typed) : typed;
     } else if (type === "list") {
       args[this.name] = typed.split("\n").filter((line) => line !== "");
     } else if (type === "json") {

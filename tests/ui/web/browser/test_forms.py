@@ -53,6 +53,43 @@ def test_json_that_is_not_json_is_told_at_once_and_cancel_calls_nothing(start: S
     expect(page.locator(".entry.call")).to_have_count(0)
 
 
+EXACT = '''
+from forge_cli import tool
+
+
+@tool(needs_approval=False, manual="manual")
+def member(number: int) -> str:
+    """Find a member."""
+    return f"member {number} is found"
+
+
+@tool(needs_approval=False, manual="manual")
+def bell() -> str:
+    """Ring."""
+    return "it rings"
+'''
+
+
+@pytest.mark.long
+def test_a_number_is_called_with_as_it_was_typed_and_enter_calls_a_tool_without_fields(site: Site) -> None:
+    site.project.write("tools.py", EXACT)
+    worker = "name: clerk\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./tools.py, tools: [member, bell]}}\n"
+    site.project.write("worker.yaml", worker)
+    site.project.write("script.yaml", json.dumps({"turns": [{"text": "never said"}]}))
+    page = site.start("worker.yaml").talk()
+    page.get_by_role("button", name="member").click()
+    field(page, "number").fill("9007199254740993")  # the next one that a script can hold is 9007199254740992
+    field(page, "number").press("Enter")
+    call = page.locator(".entry.call")
+    call.locator("summary").first.click()
+    expect(call).to_contain_text("member 9007199254740993 is found")
+    page.get_by_role("button", name="bell").press("Enter")
+    expect(page.locator("#tool[open]")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator("#tool[open]")).to_have_count(0)
+    expect(call).to_have_count(2)
+
+
 ASKS = '''
 from forge_cli import ToolContext, tool
 
