@@ -233,7 +233,9 @@ class SessionDrawing:
         """Whether a message is worked on, and which ones wait."""
         if busy and not self.busy:
             self._since, self._activity = time.time(), "thinking"
-        self.busy, self.queued = busy, tuple(queued)
+        changes, self.busy, self.queued = busy != self.busy, busy, tuple(queued)
+        if changes:
+            self._redraw_open_calls()
         self._changed("status")
 
     def set_live(self, live: bool) -> None:
@@ -242,16 +244,20 @@ class SessionDrawing:
         self.live, self.busy, self.queued = live, False, ()
         self.ending = "" if live else self.ending
         self._running.clear()
-        for placed in self._placed.values():
-            if isinstance(placed.entry, Called) and not placed.entry.status:
-                placed.html = None
-                self._pending.entries[placed.key] = None
+        self._redraw_open_calls()
         self._changed("session", "tools")
         for request in asked:
             self._close_request(request, "ended", "session")
         for request_id in list(self._questions):
             self._close_question(request_id)
         self._changed("status")
+
+    def _redraw_open_calls(self) -> None:
+        """Draw calls without a result again: they are unfinished, and not running, unless the session is busy."""
+        for placed in self._placed.values():
+            if placed.is_open:
+                placed.html = None
+                self._pending.entries[placed.key] = None
 
     def _set_activity(self, activity: str) -> None:
         if activity != self._activity:
@@ -283,7 +289,8 @@ class SessionDrawing:
         """The entries that were changed after a line, in their order; each is drawn when it is asked for."""
         for key in list(dict.fromkeys(self._keys[id(entry)] for entry in self._reader.told.entries)):
             placed = self._placed[key]
-            if placed.seq > after and placed.is_shown:
+            is_stale = placed.is_open and not self.busy  # a tab may show it as it was at work
+            if (placed.seq > after or is_stale) and placed.is_shown:
                 yield self._draw_entry(placed)
 
     def state(self) -> list[JsonObject]:
@@ -311,16 +318,15 @@ class SessionDrawing:
 
     def _draw_entry(self, placed: PlacedEntry) -> JsonObject:
         entry = placed.entry
-        unfinished = isinstance(entry, Called) and not entry.status
         if placed.html is None:
-            placed.html = draw_entry(entry, self.find, live=self.live)
+            placed.html = draw_entry(entry, self.find, live=self.busy)
         return {
             "type": "entry",
             "key": placed.key,
             "html": placed.html,
             "kind": placed.kind,
             "parent": placed.parent,
-            "open": unfinished and self.live,
+            "open": placed.is_open and self.busy,
             "level": f"{placed.level} passing" if placed.passes else placed.level,
             "before": placed.before,
             "source": placed.source,

@@ -17,7 +17,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.ui.facts import Facts, ManualTool
 from forge_cli.ui.html.markdown import element, many_lines
 from forge_cli.ui.html.requests import draw_request, list_choices
-from forge_cli.ui.transcript.entries import Noted, Said, TranscriptEntry
+from forge_cli.ui.transcript.entries import Called, Noted, Said, TranscriptEntry
 from forge_cli.ui.views import FindRenderer
 
 
@@ -125,6 +125,11 @@ class PlacedEntry:
     """The key of the entry that it comes before, where it is not the last one."""
     html: str | None = None
     """None until somebody looks."""
+
+    @property
+    def is_open(self) -> bool:
+        """Is it a call without a result?"""
+        return isinstance(self.entry, Called) and not self.entry.status
 
     @property
     def level(self) -> str:

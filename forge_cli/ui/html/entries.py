@@ -17,7 +17,7 @@ MARKS = {"success": "✓", "denied": "⊘", "blocked": "⊘"}
 
 
 def draw_entry(entry: entries.TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
-    """The inside of an entry; in a ``live`` session a call without a result is still running."""
+    """The inside of an entry; in a session at work (``live``) a call without a result is still running."""
     match entry:
         case entries.Said():
             return draw_said(entry)

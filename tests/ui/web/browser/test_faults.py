@@ -12,6 +12,7 @@ from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
+from forge_cli.testing import call, calls
 
 from .conftest import Start
 from .site import Site, say
@@ -42,6 +43,28 @@ def test_a_server_that_is_killed_and_started_again_is_found_again(start: Start) 
     page.locator("#message").press("Enter")
     expect(page.locator(".entry.answer .words")).to_have_text(["One.", "Two."])
     expect(page.locator(".entry.user .words")).to_have_text(["First", "Second"])
+
+
+@pytest.mark.long
+def test_a_call_that_a_killed_server_made_runs_no_more(start: Start) -> None:
+    site = start(calls(call("hold")), "Two.")
+    context = site.context()
+    page = site.talk(context)
+    say(page, "First")
+    state = page.locator(".entry.call .state")
+    expect(state).to_have_text("running")
+    site.kill()
+    expect(page.locator("#gone")).to_contain_text("cannot be reached")
+    site.start()
+    site.open(context).close()
+    expect(page.locator("#reading")).to_be_visible()
+    expect(state).to_have_text("unfinished")
+    page.locator("#reading").get_by_role("button", name="Resume").click()
+    expect(page.locator("#status-text")).to_have_text("Ready")
+    expect(state).to_have_text("unfinished")
+    say(page, "Second")
+    expect(page.locator(".entry.answer .words")).to_have_text("Two.")
+    expect(state).to_have_text("interrupted")
 
 
 def many_events(count: int) -> list[Event]:
