@@ -252,8 +252,13 @@ class SessionDrawing:
             self._close_question(request_id)
         self._changed("status")
 
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether a call without a result may still be running: one of the model's, or one that a person made."""
+        return self.live and (self.busy or bool(self._running))
+
     def _redraw_open_calls(self) -> None:
-        """Draw calls without a result again: they are unfinished, and not running, unless the session is busy."""
+        """Draw calls without a result again: they are unfinished, and not running, unless the session is at work."""
         for placed in self._placed.values():
             if placed.is_open:
                 placed.html = None
@@ -289,7 +294,7 @@ class SessionDrawing:
         """The entries that were changed after a line, in their order; each is drawn when it is asked for."""
         for key in list(dict.fromkeys(self._keys[id(entry)] for entry in self._reader.told.entries)):
             placed = self._placed[key]
-            is_stale = placed.is_open and not self.busy  # a tab may show it as it was at work
+            is_stale = placed.is_open and not self._is_at_work  # a tab may show it as it was at work
             if (placed.seq > after or is_stale) and placed.is_shown:
                 yield self._draw_entry(placed)
 
@@ -319,14 +324,14 @@ class SessionDrawing:
     def _draw_entry(self, placed: PlacedEntry) -> JsonObject:
         entry = placed.entry
         if placed.html is None:
-            placed.html = draw_entry(entry, self.find, live=self.busy)
+            placed.html = draw_entry(entry, self.find, live=self._is_at_work)
         return {
             "type": "entry",
             "key": placed.key,
             "html": placed.html,
             "kind": placed.kind,
             "parent": placed.parent,
-            "open": placed.is_open and self.busy,
+            "open": placed.is_open and self._is_at_work,
             "level": f"{placed.level} passing" if placed.passes else placed.level,
             "before": placed.before,
             "source": placed.source,
