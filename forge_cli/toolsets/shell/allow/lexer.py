@@ -104,8 +104,6 @@ _IN_DOUBLE_QUOTES = re.compile(r"[^\"\\$`]+")
 _CONTINUED = re.compile(r"(?:\\\n)+(?=[&|;<>()-])")
 """Backslash-newline after an operator, and a character that bash may join to it: ``&`` and ``>`` become ``&>``."""
 _BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?!(?:\\\n)*[<>])")
-_BRACES_EXPAND = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
-"""Bash may pair a brace with a comma far behind it: ``{b}c,d}`` is two words."""
 _DELIMITER = re.compile(r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)")
 _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*[$`]|\\\Z")
 
@@ -123,6 +121,13 @@ def refuse_invisible(text: str) -> None:
 
 def _is_invisible(char: str) -> bool:
     return unicodedata.category(char) in _INVISIBLE_CATEGORIES or char in UNSEEN
+
+
+def _may_expand_braces(word: str) -> bool:
+    """Bash may pair a brace with a comma far behind it: ``{b}c,d}`` is two words."""
+    _, _, behind = word.partition("{")
+    inside, _, _ = behind.rpartition("}")
+    return "," in inside or ".." in inside
 
 
 class Lexer:
@@ -223,7 +228,7 @@ class Lexer:
             last = parts[-1]
             parts.extend(self._piece(char, last[-1:] if isinstance(last, str) else "$"))
         raw = self.text[start : self.pos]
-        if (braced or "$(" in raw) and _BRACES_EXPAND.search(raw):
+        if (braced or "$(" in raw) and _may_expand_braces(raw):
             raise UnreadableLine(BRACES, start)
         if any(isinstance(part, Expanded) for part in parts):
             if "\\\n" in raw:
