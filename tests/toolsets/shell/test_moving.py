@@ -63,7 +63,7 @@ toolsets:
         ("cd {here} && ./run.sh", "preApproved"),
         ("cd {here}/src && cat a.txt", "preApproved"),
         ("cd src; cd {here}; ./run.sh", "preApproved"),
-        ("git -C {here} status", "preApproved"),
+        ("git -C {here} status", "ask"),
         ("cd {here}/src && ./run.sh", "ask"),
         ("cd {here}/link && cat a.txt", "ask"),
         ("cd {here}/.. && cat a.txt", "ask"),
