@@ -73,27 +73,14 @@ def __getattr__(name: str) -> object:
         warnings.warn(f"import {name} from {place}; {__name__} has it until 0.5", DeprecationWarning, stacklevel=2)
         return getattr(import_module(place), name)
     if name not in _ROOM_OF:
-        problem = f"module {__name__!r} has no attribute {name!r}"
         if not name.startswith("_") and name not in _PACKAGES:
-            from forge_cli.renamed import called_here
+            from forge_cli.renamed import not_found
 
-            meant = called_here(name, (*_ROOM_OF, *_MOVED_TO))
-            if meant and _is_imported(name):
-                raise ImportError(f"cannot import name {name!r} from {__name__!r}; {meant}", name=__name__)
-            problem += f"; {meant}" if meant else ""
-        raise AttributeError(problem)
+            raise not_found(name, (*_ROOM_OF, *_MOVED_TO))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"forge_cli.{_ROOM_OF[name]}"), name)
     globals()[name] = value
     return value
-
-
-def _is_imported(name: str) -> bool:
-    """Does ``from forge_cli import name`` ask, for what is not a module? It says nothing of an AttributeError."""
-    import sys
-    from importlib.util import find_spec
-
-    asks = sys._getframe(2).f_code
-    return asks.co_name == "_handle_fromlist" and find_spec(f"{__name__}.{name}") is None
 
 
 def __dir__() -> list[str]:

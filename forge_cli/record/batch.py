@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.log import Log, check_log, read_session
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
-from forge_cli.record.places import SessionLost, is_there, session_file
+from forge_cli.record.places import SessionLost, session_file
 from forge_cli.record.proof import Proofs
 from forge_cli.record.recorder import RecordLog, what_failed
 from forge_cli.record.resume import resume_of
@@ -77,3 +78,12 @@ def is_answered(session: str) -> bool:
     read = read_session(path)
     waiting = requests_of(read.lines, Proofs(path).unproven(read.lines))
     return all(each.answer is not None for each in waiting)
+
+
+def is_there(log: Path) -> bool:
+    """Has a session got its log? An OSError where that cannot be told."""
+    try:
+        os.stat(log)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

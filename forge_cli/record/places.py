@@ -109,12 +109,3 @@ def beside(log: Path, ending: str) -> str:
     """The path of something that belongs to a log for the time being, and is not a session."""
     folder, name = os.path.split(log)
     return os.path.join(folder, f".{name}{ending}")
-
-
-def is_there(log: Path) -> bool:
-    """Has a session got its log? An OSError where that cannot be told."""
-    try:
-        os.stat(log)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True

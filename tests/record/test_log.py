@@ -22,6 +22,7 @@ from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
+from forge_cli.record.batch import is_there
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
     broken_link,
@@ -35,7 +36,6 @@ from forge_cli.record.log import (
 from forge_cli.record.places import (
     SessionLost,
     holder,
-    is_there,
     lock,
     new_session_id,
     session_file,
