@@ -3,7 +3,8 @@
 Signals wait from the first line on: until there is a handler, they would end in a traceback of imports.
 """
 
-import gc
+import atexit
+import os
 import signal
 import sys
 
@@ -11,14 +12,24 @@ held = signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 3, 15)) if hasattr(signal
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]
 
+ended: list[int] = []
+
+
+@atexit.register  # the first one is called last, after those of tools and libraries
+def leave_as_it_is() -> None:
+    """Spare Python to take apart all that was imported, a tenth of a command's time."""
+    if ended:
+        os._exit(leave(ended[0]))
+
+
+from forge_cli.cli.app import leave  # noqa: E402
 from forge_cli.cli.app import main as run_command_line  # noqa: E402
 
 
 def main() -> int:
     """Run the command line."""
-    code = run_command_line(held)
-    gc.freeze()  # Python looks for garbage twice while it ends, a fifth of a command's time: all of it goes anyway
-    return code
+    ended[:] = [run_command_line(held)]
+    return ended[0]
 
 
 if __name__ == "__main__":

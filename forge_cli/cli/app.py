@@ -142,7 +142,7 @@ def carry_out(args: list[str], report: "ResultReport | None" = None) -> int:
 
 
 def leave(code: int) -> int:
-    """Flush, and do not wait for threads and tasks that would hold the process."""
+    """Flush, and do not wait for threads that would hold the process."""
     try:  # noqa: SIM105
         sys.stdout.flush()
     except OutputLost:
@@ -155,7 +155,4 @@ def leave(code: int) -> int:
             thread.join(max(0.0, until - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
             os._exit(code)
-    bounds = sys.modules.get("forge_cli.core.bounds")
-    if bounds and any(not task.done() for task in bounds.ABANDONED):
-        os._exit(code)
     return code
