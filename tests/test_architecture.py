@@ -73,7 +73,7 @@ LATE = frozenset(
         "forge_cli.process.client_lines",
         "forge_cli.inspection.inspector",
         "forge_cli.inspection.loading_child",
-        "forge_cli.inspection.model_names",
+        "forge_cli.inspection.model_window",
         "forge_cli.process.signals",
         "forge_cli.inspection.tool_rows",
         "forge_cli.toolsets.executables.registry",

@@ -30,7 +30,7 @@ from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.model_names import defer_tools
+from forge_cli.inspection.model_window import defer_tools
 from forge_cli.schema.tool import manual_tools
 from forge_cli.ui.warnings import warn_of_events
 

@@ -24,7 +24,7 @@ from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.left_out import left_out, why_missing
-from forge_cli.inspection.model_names import defer_tools
+from forge_cli.inspection.model_window import defer_tools
 from forge_cli.inspection.sections import settings_of
 from forge_cli.inspection.tool_row import Row
 from forge_cli.schema.toolset import Toolset

@@ -1,7 +1,7 @@
 """``forge tools list`` and ``show``: what there is, where it comes from, and what is broken.
 
-Covers forge_cli.cli.tools.choose, forge_cli.cli.tools.list, forge_cli.inspection.tool_row,
-forge_cli.inspection.tool_rows and forge_cli.cli.tools.show.
+Covers forge_cli.cli.tools.choose, forge_cli.cli.tools.list, forge_cli.cli.tools.show, forge_cli.inspection.tool_row,
+forge_cli.inspection.tool_rows and forge_cli.inspection.model_window.
 """
 
 import json

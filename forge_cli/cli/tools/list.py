@@ -105,7 +105,7 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """The largest first, and their sum; of what part of which window, where that is known."""
     from forge_cli.inspection.inspector import inspect
-    from forge_cli.inspection.model_names import share_of_window
+    from forge_cli.inspection.model_window import share_of_window
     from forge_cli.process.signals import in_loop
 
     counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))

@@ -15,7 +15,6 @@ from forge_cli.cli.output import data_output
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.turns.environment import wanted_output
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.trust import with_children
@@ -84,7 +83,8 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
         sys.stderr.write(f"warning: {visible(sentence)}\n")
     for each in with_children(found):
         check_script(each, folder)
-        wanted_output(each)
+        if each.config.output_schema is not None:
+            engine.turns.environment.wanted_output(each)
     return {
         "worker": found.name,
         "toolsets": toolsets,

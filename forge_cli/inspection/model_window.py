@@ -1,0 +1,46 @@
+"""The window of the model that a worker would have, and the room for tools in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.messages import ModelFactory
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.turns.window import OfferedTools, ToolRoom
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.worker import Worker, load_worker
+
+
+async def share_of_window(tokens: int, worker: str | None) -> str | None:
+    """``2.1 % of the window of MODEL``, for the model that a worker would have; None where that is not known."""
+    model, window = _model_of(load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd()))
+    return f"{tokens / window:.1%} of the window of {model}" if window else None
+
+
+async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> OfferedTools:
+    """The tools of a worker as its model would be told of them first."""
+    room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
+    offered = OfferedTools(assembly.toolbox, room)
+    await offered.start()
+    return offered
+
+
+def _model_of(worker: Worker | None, settings: Settings) -> tuple[str | None, int | None]:
+    """The model that a worker would have, and its window, as far as they are known."""
+    own = worker.config.model if worker else None
+    model = own or os.environ.get("FORGE_MODEL") or settings.model
+    return model, _window_of(settings.resolve(model), settings) if model else None
+
+
+def _window_of(model: str, settings: Settings) -> int | None:
+    provider, _, name = model.partition(":")
+    try:
+        factory: ModelFactory = PluginHost().model(provider)
+    except ForgeError:
+        return None
+    listed = {each.name: each.context for each in factory.catalog()}
+    return settings.options(model).context or listed.get(name)
