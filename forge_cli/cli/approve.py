@@ -14,7 +14,7 @@ import typer
 
 from forge_cli import inspection
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
-from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
+from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
@@ -25,7 +25,7 @@ from forge_cli.inspection.gate import judging
 from forge_cli.process.signals import in_loop
 from forge_cli.schema.forms import OptionValue
 from forge_cli.ui.table import paint
-from forge_cli.ui.terminal.slash import parse_arguments
+from forge_cli.ui.terminal.slash import json_object, parse_arguments
 from forge_cli.ui.wrap import wrap_for
 
 app = new_app()

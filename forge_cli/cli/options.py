@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from collections.abc import Callable
 from dataclasses import is_dataclass
@@ -18,7 +17,6 @@ from forge_cli import cli
 from forge_cli.cli.commands import HELP, PlainParser
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
-from forge_cli.core.wire import JsonObject
 from forge_cli.files.places import require_folder
 
 DirectoryOption = Annotated[
@@ -95,17 +93,6 @@ def work_folder(directory: Path | None) -> Path:
     if "FORGE_TRUST" in os.environ:
         cli.ask_trust.trust_by_hash(folder)
     return folder.resolve()
-
-
-def json_object(text: str | None) -> JsonObject:
-    """The object that ``--json-input`` gives; empty where it is not given."""
-    try:
-        given = {} if text is None else json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--json-input is not JSON: {error}", hint="quote it as in --json-input '{...}'") from None
-    if not isinstance(given, dict):
-        raise UsageError("--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'""")
-    return given
 
 
 def chosen_mode(mode: ApprovalMode | None, yes: bool) -> ApprovalMode | None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.options import json_object
 from forge_cli.core.errors import UsageError
 from forge_cli.testing import Project
+from forge_cli.ui.terminal.slash import json_object
 
 from ..rows import each_row
 

@@ -32,10 +32,10 @@ from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.announcements import Announcer, OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
-from forge_cli.engine.runtime.children import run_to_end
+from forge_cli.engine.runtime.children import answer_or_raise, run_to_end
 from forge_cli.engine.runtime.options import Opened
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
-from forge_cli.engine.runtime.result import Ending, WorkerResult, answer_or_raise
+from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.turns.environment import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from msgspec import Struct
 
-from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
+from forge_cli.cli.options import PlainCommand, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.tools.choose import WorkerOption, find_details, parameter_lines, tool_worker, unknown_tool
 from forge_cli.core.actions import Interrupt
@@ -39,7 +39,7 @@ from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.render import render
-from forge_cli.ui.terminal.slash import parse_arguments
+from forge_cli.ui.terminal.slash import json_object, parse_arguments
 from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()

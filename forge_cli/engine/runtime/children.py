@@ -15,10 +15,11 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import InterruptSignal, Parked
 from forge_cli.core.phrases import child_task
 from forge_cli.core.results import Text
-from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
+from forge_cli.engine.gate.steps import Refusal
+from forge_cli.engine.runtime.result import BY_CHILD, WorkerResult
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Past, PastChild, Resumed
 from forge_cli.record.state import cut_off_text
@@ -159,3 +160,16 @@ class Children:
                 self._open[call.id].remove(child)
                 return child
         return None
+
+
+def answer_or_raise(result: WorkerResult) -> str:
+    """The result for the parent; what stops the parent as well is raised."""
+    match result.status:
+        case "completed":
+            return result.response
+        case "parked":
+            raise Parked(f"{result.worker}: {result.error}")
+        case "denied":
+            raise Refusal("denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BY_CHILD)
+        case status:
+            raise ToolError(f"the worker '{result.worker}' ended with {status}: {result.error or result.response}")

@@ -11,12 +11,11 @@ from msgspec.structs import asdict, replace
 
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
-from forge_cli.core.interrupt import Ended, Interrupted, Parked, ResultStatus
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError
+from forge_cli.core.interrupt import Ended, Interrupted, ResultStatus
 from forge_cli.core.messages import Usage
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.core.wire import both_spellings
-from forge_cli.engine.gate.steps import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
 
@@ -132,19 +131,6 @@ class Ending(Struct, frozen=True):
 def how_to_answer(sentence: str | None, session_id: str) -> str:
     """The next step of a task that is parked."""
     return f"parked: {sentence}\n  forge approvals list shows what waits; after the answers: -r {session_id}"
-
-
-def answer_or_raise(result: WorkerResult) -> str:
-    """The result for the parent; what stops the parent as well is raised."""
-    match result.status:
-        case "completed":
-            return result.response
-        case "parked":
-            raise Parked(f"{result.worker}: {result.error}")
-        case "denied":
-            raise Refusal("denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BY_CHILD)
-        case status:
-            raise ToolError(f"the worker '{result.worker}' ended with {status}: {result.error or result.response}")
 
 
 def denials_of(outcomes: Sequence[ToolOutcome]) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -94,6 +95,17 @@ def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
             return
         yield Token(shlex.split(found[1])[0], found.start(1) + 1)
         place = end
+
+
+def json_object(text: str | None) -> JsonObject:
+    """The object that ``--json-input`` gives; empty where it is not given."""
+    try:
+        given = {} if text is None else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--json-input is not JSON: {error}", hint="quote it as in --json-input '{...}'") from None
+    if not isinstance(given, dict):
+        raise UsageError("--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'""")
+    return given
 
 
 def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[list[str], dict[str, OptionValue]]:

@@ -9,7 +9,8 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import TERMINATED, Ended, Interrupted, Parked
 from forge_cli.engine.gate.steps import Refusal
-from forge_cli.engine.runtime.result import Ending, answer_or_raise
+from forge_cli.engine.runtime.children import answer_or_raise
+from forge_cli.engine.runtime.result import Ending
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
 
