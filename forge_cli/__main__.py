@@ -17,8 +17,9 @@ ended: list[int] = []
 
 @atexit.register  # the first one is called last, after those of tools and libraries
 def leave_as_it_is() -> None:
-    """Spare Python to take apart all that was imported, a tenth of a command's time."""
-    if ended:
+    """Spare Python to take apart all that was imported, unless third-party code may count on that."""
+    thirdparty = sys.modules.get("forge_cli.core.thirdparty")
+    if ended and not (thirdparty and thirdparty.LOADED):
         os._exit(leave(ended[0]))
 
 

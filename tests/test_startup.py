@@ -197,6 +197,17 @@ def test_what_others_do_at_exit_is_done_and_no_module_is_taken_apart() -> None:
     assert "# cleanup" not in done.stderr
 
 
+def test_a_file_that_a_tool_leaves_open_is_written(tmp_path: Path) -> None:
+    tool = "kept = open('kept.txt', 'w')\n\ndef keep(text: str) -> str:\n    'Keep.'\n    kept.write(text)\n"
+    (tmp_path / "tools.py").write_text(f"{tool}    return text\n")
+    (tmp_path / "script.yaml").write_text("turns: [{calls: [{tool: keep, input: {text: words}}]}, {text: done}]\n")
+    custom = "{module: ./tools.py, tools: [keep], approval: {default: preApproved}}"
+    (tmp_path / "worker.yaml").write_text(f"name: w\nmodel: script:script.yaml\ntoolsets: {{custom: {custom}}}\n")
+    command = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-p"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, (tmp_path / "kept.txt").read_text()) == ("done\n", "words"), done.stderr
+
+
 @pytest.mark.long
 def test_checking_a_worker_needs_no_table_of_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks whether there is such a model, not what the model costs or holds; the table brings an HTTP client."""

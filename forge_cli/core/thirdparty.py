@@ -13,6 +13,8 @@ LONGEST_ERROR = 2000
 
 Watch = Callable[[str], None]
 
+LOADED = set[str]()
+"""Third-party code that this process has, by what sentences blame."""
 _watch: ContextVar[Watch | None] = ContextVar("third_party", default=None)
 
 
@@ -36,6 +38,7 @@ def announce_third_party(name: str) -> None:
     """Called before code that is not forge's own is imported or called; ``name`` is what a sentence blames."""
     if watch := _watch.get():
         watch(name)
+    LOADED.add(name)
 
 
 def before_call(name: str) -> None:
