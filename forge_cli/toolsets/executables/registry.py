@@ -31,7 +31,6 @@ LANGUAGES: Mapping[str, str] = {"go": GO, "sh": SHELL, "py": PYTHON}
 CREATE: Final = "create_custom_tool"
 RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
-FILES_AT_MOST = 2000
 
 _BLOCK = re.compile(r"(?m)^# /// script\n(?P<content>(?:^#(?:| .*)\n)+)^# ///$")
 _BEGIN = re.compile(r"(?m)^# /// script$")
@@ -207,23 +206,17 @@ def digest(folder: Path, files: Iterable[str]) -> str:
 def walk(folder: Path, inside: str = "") -> Iterator[str]:
     """Folders (which end with a slash) and files of a tool; what others make in it is left out, links are followed."""
     yield f"{inside}/" if inside else "/"
-    count = 0
     with os.scandir(folder / inside) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             path = f"{inside}/{entry.name}" if inside else entry.name
             if entry.name in MADE:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                inner = walk(folder, path)
+                yield from walk(folder, path)
             elif entry.is_file():
-                inner = iter([path])
+                yield path
             else:
                 raise WorkerError(None, f"{folder}: '{visible(path)}' is neither a file nor a folder; remove it")
-            for found in inner:
-                count += 1
-                if count > FILES_AT_MOST:
-                    raise WorkerError(None, f"{folder}: more than {FILES_AT_MOST} files; move data elsewhere")
-                yield found
 
 
 class Requirements(Struct, frozen=True):
