@@ -12,9 +12,6 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.record.places import SessionLost
 from forge_cli.record.target import check_target
 
-LONGEST_START = 64 * 1024 * 1024
-"""Bytes of a first line that are looked at; it holds the prompt, and nothing that is much longer than that."""
-
 
 class RecordCopy:
     """A sink of the record that rewrites a file; what stands there now is replaced once the session starts."""
@@ -43,7 +40,7 @@ def check_record(path: Path) -> None:
     check_target("--record", path, regular=True)
     try:
         with open(path, "rb") as stream:
-            first = stream.readline(LONGEST_START)
+            first = stream.readline()
     except FileNotFoundError:
         return
     except OSError as error:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 MAX_REPAIRS = 2
-MAX_BYTES = 256 * 1024
 _FENCED = re.compile(r"```(?:json\b)?(.*)```", re.DOTALL | re.IGNORECASE)
 
 
@@ -88,10 +87,7 @@ def _read(path: Path, where: Mark | None) -> str:
     try:
         if not path.is_file():
             raise ValueError("it is not a file" if path.exists() else "there is no such file")
-        with open(path, "rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise ValueError(f"it is larger than {MAX_BYTES // 1024} KiB")
+        raw = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         hint = "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
