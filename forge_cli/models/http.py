@@ -32,8 +32,6 @@ LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
 TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
-LONGEST = 16 * 2**20
-_TOO_LONG = f"an event of more than {LONGEST} bytes"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 T = TypeVar("T")
 
@@ -273,7 +271,7 @@ async def drain(pieces: AsyncIterator[object]) -> None:
 
 
 class TooLong(ValueError):
-    """An event does not end."""
+    """An answer does not end."""
 
 
 class SseReader:
@@ -283,7 +281,6 @@ class SseReader:
         self._rest = bytearray()
         """The line that has not ended."""
         self._data: list[str] = []
-        self._size = 0
         self._after_cr = False
 
     def feed(self, piece: bytes) -> list[str]:
@@ -297,14 +294,10 @@ class SseReader:
             *lines, rest = _LINE_END.split(bytes(self._rest))
             self._rest = bytearray(rest)
         for line in lines:
-            self._size += len(line)
             if line := line.removeprefix(BOM_UTF8):
                 self._take(line)
             else:
-                self._size = 0
                 events += self.close()
-        if self._size + len(self._rest) > LONGEST:
-            raise TooLong(_TOO_LONG)
         return events
 
     def close(self) -> list[str]:

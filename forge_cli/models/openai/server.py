@@ -16,7 +16,7 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import ListedModel
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
-from forge_cli.models.http import EventReader, HttpAnswer, HttpClient, Timeouts
+from forge_cli.models.http import LONGEST_ANSWER, EventReader, HttpAnswer, HttpClient, Timeouts
 from forge_cli.models.openai.answer import are_useful
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -26,7 +26,6 @@ _CHAT = re.compile(r"(gpt-\d|o\d)(?!.*(audio|realtime|transcribe|search|image|tt
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
-_LONGEST_ANSWER = 16 * 2**20
 _DONE = "[DONE]"
 LONGEST_READING = 3600.0
 """Seconds that a server on this machine may read a prompt before it says the first word."""
@@ -129,7 +128,7 @@ class Server:
         async with self._client.request("POST", body=body) as response:
             await self._check(response, model)
             if response.media_type == "application/json":
-                yield [self._whole(await response.read_beginning(_LONGEST_ANSWER), model)]
+                yield [self._whole(await response.read_beginning(LONGEST_ANSWER), model)]
                 return
             events, some = EventReader(response), False
             while together := await events.read():
@@ -183,7 +182,7 @@ class Server:
         url = parts._replace(path=parts.path.removesuffix(_PATH) + path).geturl()
         async with self._client.request("GET", url) as response:
             await self._check(response, "")
-            return await response.read_beginning(_LONGEST_ANSWER)
+            return await response.read_beginning(LONGEST_ANSWER)
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not an answer of the API."""

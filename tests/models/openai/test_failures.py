@@ -109,12 +109,6 @@ def test_what_is_tried_five_times(server, make, told) -> None:
     assert failures == []
 
 
-def test_an_event_that_does_not_end(server, make, told) -> None:
-    server.will(Reply((b"data: " + b"x" * 2**20,) * 17), says("hi"))
-    assert turn(make())[0] == TextDelta("hi")
-    assert "sent something that is not an answer: an event of more than 16777216 bytes; trying again" in told[0]
-
-
 def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
     server.will(refusal(401, said("who are you?")))
     with pytest.raises(ModelError, match="wants a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"):
