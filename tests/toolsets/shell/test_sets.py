@@ -149,6 +149,15 @@ def test_the_star_of_the_shell_finds_no_hidden_file(repository: Project) -> None
     assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 4, found
 
 
+def test_a_glob_that_finds_a_folder_named_like_an_option_asks(repository: Project) -> None:
+    lines = ["sort *.txt", 'for f in *.txt; do sort "$f"; done', "grep -r x . --include=*.t*t"]
+    assert {said for said, _ in verdicts(repository, lines).values()} == {"preApproved"}
+    for name in ("-oMakefile.txt", "--include=[.]env.txt"):
+        (repository.folder / name).mkdir()
+    found = verdicts(repository, [*lines, "sort *.csv"])
+    assert [said for said, _ in found.values()] == ["ask", "ask", "ask", "preApproved"], found
+
+
 def test_secrets_of_another_zone_ask(repository: Project, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -87,7 +87,7 @@ class FilesBelow(Struct, frozen=True):
                     if seen > FILES_AT_MOST:
                         return f"more than {FILES_AT_MOST:,} files, of which some may hold secrets"
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    fits = folders and self.deep if is_folder else self._fits(entry.name)
+                    fits = (folders or not is_folder) and ((is_folder and self.deep) or self._fits(entry.name))
                     if fits and found(entry, str(folder)):
                         secret = ", which may hold secrets" if is_secret(entry.name) else ""
                         return f"{os.path.relpath(entry.path, folder)}{secret}"
