@@ -81,6 +81,19 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     assert failures == []
 
 
+def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(machine: Machine) -> None:
+    machine.forge("guard", "install", "claude", "--project")
+    for name in ("HEAD", "objects/x"):
+        file = str(machine.project / name)
+        assert machine.claude("Write", {"file_path": file, "content": "x"})[0] == "allow"
+        (machine.project / name).parent.mkdir(exist_ok=True)
+        (machine.project / name).write_text("x")
+    assert machine.claude("Bash", {"command": "git status"})[0] == "allow"
+    (machine.project / "refs").mkdir()
+    said = machine.claude("Bash", {"command": "git status"})
+    assert (said[0], "git takes the folder for a repository" in said[1]) == ("ask", True)
+
+
 @pytest.mark.long
 def test_files_are_found_through_a_link_to_the_project(machine: Machine) -> None:
     machine.forge("guard", "install", "claude", "--project")

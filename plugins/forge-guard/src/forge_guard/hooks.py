@@ -20,6 +20,7 @@ _ADDRESS = re.compile(r"\S*://\S+")
 _ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
 UNASKED = frozenset({"bypassPermissions", "dontAsk", "auto"})
 """Modes of Claude Code in which calls are made that no person has said yes to."""
+_REPOSITORY = ("HEAD", "objects", "refs")
 
 
 def _runs(line: str, *folder: str) -> Reader:
@@ -241,8 +242,11 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
     given = data.get("tool_input")
     unconfined = isinstance(given, dict) and bool(given.get("dangerouslyDisableSandbox"))
     why = f"it wants to leave the sandbox of {tool}" if unconfined else _other_shell(tool, shell)
-    if any(name == "shell" and environment.may_show(args["command"]) for name, args in calls):
+    commands = [args["command"] for name, args in calls if name == "shell"]
+    if any(map(environment.may_show, commands)):
         why = why or environment.DOUBT
+    if commands and all(os.path.lexists(project / name) for name in _REPOSITORY):
+        why = why or "git takes the folder for a repository, and its file 'config' names programs that git starts"
     return replace(asked, calls=calls, doubt=why)
 
 
