@@ -72,6 +72,8 @@ OFFERED = {
     "pulumi stack ls": ("pulumi stack ls",),
     "some-program x.txt": ("some-program",),
     "git checkout main": ("git checkout",),
+    "git stash pop": ("git stash pop",),
+    "rake db:migrate": ("rake db:migrate",),
 }
 NEVER_OFFERED = [
     *(
@@ -91,6 +93,7 @@ NEVER_OFFERED = [
     *("./run.sh", "/bin/ls", "git -C elsewhere status", "git", "git -c a=b status"),
     *("ls $(x)", "ls `x`", "ls $X", "FOO=1 ls", "ls > out", "ls &> out", "find . -delete", "sed -i s/a/b/ x"),
     *("case a in a) ls;; esac", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
+    *("git stash", "git stash -u", "git worktree", "npm run", "yarn run", "rake", "rake 'deploy[x]'"),
     *("mount", "iptables -L", "fdisk -l /dev/sda"),
     *("pytest && python", "ls | sh", "l*", "'a b' c"),
 ]

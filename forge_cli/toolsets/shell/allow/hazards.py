@@ -158,7 +158,7 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     """The pattern that a person may be offered for a command: what would cover it.
 
     There is none for what starts any other program, and none that says nothing but that a program destroys or runs
-    what it is told.
+    what it is told: ``git stash`` alone would cover ``git stash clear``, too.
     """
     texts = [word.text for word in words]
     name = program(texts[0])
@@ -166,5 +166,7 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     if not _NAME.fullmatch(texts[0]) or starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED):
         return None
     cover = suggestion_for(words)
+    if cover and "/".join(cover.split()[1:]) in found.words("nested"):
+        return None
     told = not found.kind.isdisjoint({"interpreter", "subcommands"}) or runner_named(name) or known_paths(name)
     return None if cover == texts[0] and (told or name in _NEVER_ALONE) else cover
