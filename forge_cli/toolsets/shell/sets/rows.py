@@ -24,6 +24,8 @@ _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")
 _FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
 """A letter that takes a file, behind other letters: ``-nf/x``."""
+_OF_ALL = ("/dev/null", "/dev/stdin", "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo", "/proc/version")
+"""Files outside of every zone that tell nothing but what machine it is."""
 _SEPARATOR = re.compile(r"-[dtFs]/")
 """``cut -d/``: a character that parts fields."""
 
@@ -192,7 +194,7 @@ def is_outside(text: str, readable: Sequence[str]) -> bool:
     if text.startswith("/"):
         path = posixpath.normpath(text)
         inside = any(path == root or path.startswith(root.rstrip("/") + "/") for root in readable)
-        return not inside and path not in ("/dev/null", "/dev/stdin")
+        return not inside and path not in _OF_ALL
     return ".." in text.replace(":", "/").split("/")
 
 
