@@ -141,8 +141,8 @@ def _module(name: str, rest: Sequence[str], *, globs: bool) -> str | None:
     """Modules of Python itself that take code or a second file name as words."""
     if name.partition(".")[0] in _INLINE_MODULES:
         return _INLINE
-    operands = [word for word in rest if not word.startswith("-") or word == "-"]
-    if (name in _SECOND_WRITES and (globs or len(operands) > 1)) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
+    second = len(rest) > _first_operand([name, *rest])
+    if (name in _SECOND_WRITES and (globs or second)) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
         return f"python -m {name} would write a file"
     return None
 
@@ -214,10 +214,17 @@ def _awk(argv: Argv) -> str | None:
 
 
 def _second_operand(argv: Argv) -> str | None:
-    operands = [place for place, word in enumerate(argv.words) if place and (word == "-" or not word.startswith("-"))]
-    if len(operands) > 1 or not argv.globs.isdisjoint(operands):
+    first = _first_operand(argv.words)
+    if len(argv.words) > first + 1 or any(place >= first for place in argv.globs):
         return "its second file name is written"
     return None
+
+
+def _first_operand(words: Sequence[str]) -> int:
+    """The place of the first operand behind a program; some take each word behind it for one, as behind ``--``."""
+    operands = (at for at, word in enumerate(words) if at and (word in ("-", "--") or not word.startswith("-")))
+    first = next(operands, len(words))
+    return first + 1 if words[first : first + 1] == ["--"] else first
 
 
 def _tar(argv: Argv) -> str | None:
