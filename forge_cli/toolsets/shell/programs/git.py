@@ -85,7 +85,7 @@ def git_hazard(words: Sequence[str], *, globs: bool = False) -> str | None:
 
 def _place_hazard(subcommand: str, words: Sequence[str]) -> str | None:
     """Why a command writes elsewhere, or into a repository in a folder, whose hooks would run."""
-    operands = [word for word in words if not word.startswith("-")]
+    operands = [word for at, word in enumerate(words) if not word.startswith("-") or "--" in words[:at]]
     made = operands[1:][-1:] if subcommand == "clone" else operands
     if subcommand in _MAKES_FOLDERS and (outside := next((word for word in made if not below(word)), None)):
         return f"{outside} is outside of the working directory"
