@@ -43,9 +43,9 @@ _SED_EXPRESSION = re.compile(r"-[nErsuz]*e|--expression")
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n[]|\\[^\n]|\[[^]/\\\n]+\])*/I?)"
 _SED_COMMAND = re.compile(
     rf"[\s;]*(?:{_SED_ADDRESS}(?:\s*,\s*[+~]?{_SED_ADDRESS})?)?\s*(?:!\s*)?"
-    r"(?:[pdPDgGhHxnN=]|q\d*"
+    r"(?:\{|(?:\}|[pdPDgGhHxnN=]|q\d*"
     r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
-    r")\s*(?:;|\n|\Z)"
+    r")\s*(?:;|\n|\Z|(?=\})))"
 )
 _AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|print.*>|@|\bclose\b|\bfflush\b|\\\n", re.DOTALL)
 """Behind ``print`` an angle bracket may open a file; before it, it compares."""
