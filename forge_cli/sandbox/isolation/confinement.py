@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forge_cli.core.approval import Approval
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.virtual import innermost_zone
 from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
@@ -242,7 +243,7 @@ def confinement_for(
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
     found = {path for home in homes for path in toolchains(home, search) if not _is_in_another(path, home, homes)}
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
-    open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.path, own) else zone for zone in zones)
+    open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones)
     protected, visible = tuple(protected), [place, *shown, *(zone.path for zone in open_zones)]
     return Confinement(
         zones=open_zones,
@@ -300,8 +301,10 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _is_for_people(root: Path, own: Path) -> bool:
-    return root.is_relative_to(own) or any(folded(part) in FOLDERS for part in root.parts)
+def _is_closed(zone: Zone, own: Path) -> bool:
+    """May only people write there, or no tool? What a command writes is not asked about file by file."""
+    of_people = zone.path.is_relative_to(own) or any(folded(part) in FOLDERS for part in zone.path.parts)
+    return of_people or zone.write is Approval.BLOCKED
 
 
 def _matters(reach: Reach, around: Reach | None) -> bool:

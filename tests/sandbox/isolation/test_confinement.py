@@ -153,13 +153,14 @@ def test_read_only_zones_and_hidden_places_are_not_searched(tmp_path: Path) -> N
 
 
 def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path: Path) -> None:
-    for name in ("real/project", "home/.config/gcloud", "own/tools", "real/.git/hooks"):
+    for name in ("real/project", "home/.config/gcloud", "own/tools", "real/.git/hooks", "real/final"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     zones = [
         Zone("project", tmp_path / "real/project", ZoneMode.RW),
         Zone("tools", tmp_path / "own/tools", ZoneMode.RW),
         Zone("hooks", tmp_path / "real/.git/hooks", ZoneMode.RW),
+        Zone("final", tmp_path / "real/final", ZoneMode.RW, {"write": "blocked"}),
     ]
     confinement = confinement_for(
         zones,
@@ -169,7 +170,7 @@ def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path:
         protected=[tmp_path / "link/worker.yaml"],
         network=True,
     )
-    assert [zone.mode for zone in confinement.zones] == [ZoneMode.RW, ZoneMode.RO, ZoneMode.RO]
+    assert [zone.mode for zone in confinement.zones] == [ZoneMode.RW, ZoneMode.RO, ZoneMode.RO, ZoneMode.RO]
     assert confinement.workspace == tmp_path / "real/project"
     assert confinement.protected == (tmp_path / "real/worker.yaml",)
     assert confinement.hidden == (tmp_path / "home", tmp_path / "own")
