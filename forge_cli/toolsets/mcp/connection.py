@@ -361,6 +361,9 @@ class Connection:
             async with asyncio.timeout(self.server.connect_timeout) as self._opening:
                 await stack.enter_async_context(client)
                 self.connecting = time.monotonic() - started
+                tasks = await stack.enter_async_context(anyio.create_task_group())
+                stack.callback(tasks.cancel_scope.cancel)
+                tasks.start_soon(self._listen, client)
                 await self._look(client)
                 self.latency = time.monotonic() - started - self.connecting
                 if client.server_capabilities.prompts is not None:
@@ -377,6 +380,22 @@ class Connection:
             raise self._fail(f"{place}{self.failure or first_line(error)}{self._quote()}") from None
         finally:
             self._opening = None
+
+    async def _listen(self, client: Client) -> None:
+        """Hear that its tools change: since protocol 2026-07-28, a server tells only those who listen for it."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        tools = client.server_capabilities.tools
+        with suppress(ListenNotSupportedError):
+            while tools and tools.list_changed:
+                next_time = anyio.current_time() + LONGEST_PAUSE
+                with suppress(SubscriptionLost, MCPError):
+                    async with client.listen(tools_list_changed=True) as changes:
+                        async for _ in changes:
+                            self.changed = True
+                await anyio.sleep_until(next_time)
+                self.changed = True
 
     def _fail(self, why: str) -> Unreachable:
         """Keep why it could not be opened: what closing it brings, such as the end of its process, is not a reason."""

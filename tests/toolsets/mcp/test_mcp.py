@@ -326,6 +326,31 @@ def test_a_tool_that_changed_since_it_was_approved_asks_again(project: Project) 
     assert run(project, "s__echo").statuses == ["success"]
 
 
+GROWING = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+server = MCPServer("growing")
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    server.add_tool(lambda: "grown", name="grown")
+    await ctx.notify_tools_changed()
+    return "a tool more"
+
+
+server.run()
+"""
+
+
+def test_a_tool_that_comes_while_a_session_lasts(project: Project) -> None:
+    project.write("growing.py", GROWING)
+    servers(project, {"s": f"{{command: {json.dumps(sys.executable)}, args: [growing.py]}}"})
+    seen = project.run(calls(call("s__grow")), calls(call("s__grow")), calls(call("s__grown")), "done")
+    assert seen.statuses == ["success"] * 3
+
+
 def test_a_tool_is_not_called_where_it_is_not_known_what_was_approved(project: Project) -> None:
     described = project.write("described", "Say it back.")
     worker(project, "described", "", "{tools: {s__echo: preApproved}}", str(described))
