@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -40,6 +40,8 @@ class McpServer(Config):
     """Whether it may have the worker's model answer; where nothing is said, what the toolset says holds."""
     elicitation: bool | None = None
     """Whether it may ask the person for input."""
+    protocol: Literal["auto", "legacy"] = "auto"
+    """``legacy``: the protocol before 2026-07-28, for a server that asks for something in the middle of a call."""
     believe_hints: bool = False
     """Whether a tool that it calls read-only counts as one; it asks as before."""
 

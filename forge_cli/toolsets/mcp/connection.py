@@ -32,6 +32,8 @@ OpenTransport = Callable[[], "AbstractAsyncContextManager[TransportStreams]"]
 
 TERMINATED = "Session terminated"
 """The words of the SDK for a server that does not know the session of a request, as one that was started again."""
+NO_BACK_CHANNEL = "no back-channel"
+"""The words of the SDK for a server that asks in the middle of a call, where the protocol has no such requests."""
 BACK_OFF, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before a server is started again, doubled as long as it cannot be connected to."""
 STARTS, PERIOD = 10, 60.0
@@ -306,7 +308,8 @@ class Connection:
             if error.code == CONNECTION_CLOSED or error.message == TERMINATED:
                 raise ConnectionLost(refused=error.message == TERMINATED) from None
             problem = "gave an answer that is invalid" if error.code == PARSE_ERROR else "refused the call"
-            raise ToolError(f"the MCP server {self.name} {problem}: {_one_line(error.message)}") from None
+            remedy = "; 'protocol: legacy' in its definition lets it ask" if NO_BACK_CHANNEL in error.message else ""
+            raise ToolError(f"the MCP server {self.name} {problem}: {_one_line(error.message)}{remedy}") from None
         except Exception as error:  # an answer that is not what it has to be
             problem = f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
             raise ToolError(problem) from None
@@ -354,6 +357,7 @@ class Connection:
             logging_callback=log,
             log_level="info",
             client_info=Implementation(name="forge", version="1"),
+            mode=self.server.protocol,
         )
         started = time.monotonic()
         try:

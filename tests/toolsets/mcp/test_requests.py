@@ -195,6 +195,36 @@ def test_a_server_of_the_newer_protocol_asks_for_both_at_once(project: Project) 
     assert len(prompts) == 2
 
 
+PUSHING = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+server = MCPServer("pushing")
+
+
+class Form(BaseModel):
+    size: int
+
+
+@server.tool()
+async def echo(text: str, ctx: Context) -> str:
+    return (await ctx.elicit("How large?", Form)).action
+
+
+server.run()
+"""
+
+
+def test_a_server_that_asks_in_the_middle_of_a_call(project: Project) -> None:
+    project.write("pushing.py", PUSHING)
+    worker(project, "", args=["pushing.py"], elicitation=True)
+    refused = project.run(ECHO, "done").outcomes[0]
+    assert "'protocol: legacy' in its definition lets it ask" in (refused.error or "")
+    worker(project, "", args=["pushing.py"], elicitation=True, protocol="legacy")
+    assert answered(project.run(ECHO, "done")) == {"result": "decline"}
+
+
 def test_nobody_to_fill_it_in(project: Project) -> None:
     worker(project, "elicits", elicitation=True)
     assert answered(project.run(ECHO, "done")) == {"action": "decline"}
