@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from pydantic import AliasChoices, AliasPath, BaseModel
 
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, choices, member
 from forge_cli.schema.json_schema import best_error, in_short
 from forge_cli.schema.marks import Loc, dotted
+from forge_cli.schema.signature import input_name
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as JsonSchemaError
@@ -164,7 +167,7 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
     kind, text, value = details[0]["type"], details[0]["msg"], details[0]["input"]
     if kind == "missing":
         return missing_field(path, schema)
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         around = alternatives(declared_at(path[:-1], schema), schema)
         return unknown_field(path, [name for branch in around for name in branch.get("properties", {})])
     if len(details) > 1 or kind in _PYDANTIC_TYPES:
@@ -174,3 +177,32 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
     if text.startswith("Input should be "):
         return problem_at(path, f"must be {text.removeprefix('Input should be ')}, got {shown(value)}")
     return problem_at(path, text.removeprefix("Value error, ").removeprefix("Assertion failed, "))
+
+
+def dropped_fields(value: Any, given: Any, schema: JsonObject, path: Loc = ()) -> Iterator[str]:
+    """Unknown fields of models at any depth, which pydantic leaves out: a value tells which model of a union it is."""
+    parts: dict[Any, Any] = given if isinstance(given, dict) else {}
+    fields: dict[Any, Any] = {}
+    if isinstance(value, BaseModel) and not value.__pydantic_root_model__:
+        fields = {input_name(name, info): getattr(value, name) for name, info in type(value).model_fields.items()}
+        read = {*fields, *value.model_fields_set, *_other_names(type(value)), *(value.model_extra or {})}
+        around = alternatives(declared_at(path, schema), schema)
+        is_open = any(branch.get("additionalProperties") for branch in around)
+        if not is_open and any(branch.get("properties", {}).keys() == fields.keys() for branch in around):
+            yield from (unknown_field((*path, name), fields) for name in parts if name not in read)
+    elif isinstance(value, dict):
+        fields = value
+    elif isinstance(value, list | tuple) and isinstance(given, list) and len(value) == len(given):
+        parts, fields = dict(enumerate(given)), dict(enumerate(value))
+    for name in parts:
+        if name in fields:
+            yield from dropped_fields(fields[name], parts[name], schema, (*path, name))
+
+
+def _other_names(model: type[BaseModel]) -> Iterator[str]:
+    """Names under which fields may come besides that of the schema: other aliases, and those of args written before."""
+    for info in model.model_fields.values():
+        alias = info.validation_alias
+        for choice in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+            yield str(choice.path[0] if isinstance(choice, AliasPath) else choice)
+        yield str(info.serialization_alias)

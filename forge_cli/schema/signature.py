@@ -8,17 +8,7 @@ import json
 import re
 from itertools import pairwise
 from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Optional,
-    TypeGuard,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -120,7 +110,7 @@ def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
     written = json.loads(text, parse_constant=lambda _: None)
     names, values = {}, {}
     for field, info in type(instance).model_fields.items():
-        names[field] = _input_name(field, info)
+        names[field] = input_name(field, info)
         key = info.serialization_alias or field
         if isinstance(written, dict) and key in written:
             is_set = isinstance(getattr(instance, field), set | frozenset)
@@ -157,7 +147,7 @@ def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
     return converted_default or bool(before == after)
 
 
-def _input_name(field: str, info: FieldInfo) -> str:
+def input_name(field: str, info: FieldInfo) -> str:
     alias = info.validation_alias
     if isinstance(alias, AliasChoices):
         alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
@@ -321,6 +311,7 @@ def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObje
     problems: list[str] = []
     try:
         instance = read_strict(model, given)
+        problems += room.problems.dropped_fields(instance, given, schema) if "$defs" in schema else ()
     except ValidationError as error:
         problems = room.problems.model_problems(error, given, schema)
     problems += [room.problems.unknown_field((name,), known) for name in extra]

@@ -9,19 +9,31 @@ import enum
 import json
 import math
 import socket
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    computed_field,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.schema.input_schema import InputSchema, lint
+from forge_cli.schema.signature import SignatureModel
 
 from ..rows import each_row
 
@@ -275,6 +287,65 @@ def test_unknown_fields_are_refused_unless_the_model_allows_them() -> None:
     )
     assert InputSchema.of(Allowing).validate({"b": [1]}) == {"a": 1, "b": [1]}
     assert InputSchema.of(Allowing).json_schema["additionalProperties"] is True
+
+
+class Cat(BaseModel):
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    bark: bool = True
+    friends: list[Cat | Dog] = []
+
+
+class Tagged(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    cat: Cat = Cat()
+
+
+class Renamed(BaseModel):
+    size: int = Field(0, validation_alias=AliasChoices("size", "big"))
+    depth: int = Field(0, validation_alias=AliasPath("inner", "depth"))
+    weight: int = Field(0, serialization_alias="kg")
+
+
+@dataclass
+class Kennel:
+    size: int = 0
+
+
+class Nested(SignatureModel):
+    pet: Cat | Dog = Cat()
+    free: Cat | dict[str, int] = Cat()
+    by_name: dict[str, Dog] = Field(default={})
+    pair: tuple[int, Cat] = (0, Cat())
+    tagged: Tagged = Tagged()
+    kennel: Kennel = Kennel()
+    renamed: Renamed = Renamed()
+    made: Annotated[Cat, AfterValidator(lambda cat: Dog())] = Cat()
+
+
+@each_row(
+    ("given", "unknown"),
+    [
+        ({"pet": {"friends": [{"bark": False}, {"lives": 2}]}, "tagged": {"name": "Tom"}}, ""),
+        ({"free": {"lives": 3, "weight": 4}}, ""),
+        ({"renamed": {"big": 1, "inner": {"depth": 2}}, "made": {"lives": 3}}, ""),
+        ({"renamed": {"bigg": 1}}, "'renamed.bigg' (known: size, depth, weight)"),
+        ({"pet": {"lives": 3, "livs": True}}, "'pet.livs' (did you mean 'lives'?)"),
+        ({"pet": {"friends": [{}, {"bark": True, "name": 2}]}}, "'pet.friends[1].name' (known: bark, friends)"),
+        ({"by_name": {"rex": {"brk": True}}}, "'by_name.rex.brk' (did you mean 'bark'?)"),
+        ({"pair": [1, {"live": 2}]}, "'pair[1].live' (did you mean 'lives'?)"),
+        ({"tagged": {"cat": {"name": "Tom"}}}, "'tagged.cat.name' (known: lives)"),
+        ({"kennel": {"sise": 1}}, "'kennel.sise' (did you mean 'size'?)"),
+    ],
+)
+def test_unknown_fields_are_refused_at_any_depth(given: dict[str, Any], unknown: str) -> None:
+    schema = InputSchema.of(Nested)
+    if unknown:
+        assert problem(schema, given) == f"unknown field {unknown}"
+    else:
+        assert schema.validate(schema.validate(given))
 
 
 @each_row(
