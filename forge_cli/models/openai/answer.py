@@ -140,10 +140,16 @@ def are_useful(chunks: Iterable[JsonObject]) -> bool:
 
 
 def _is_useful(chunk: JsonObject) -> bool:
-    choice = _choice(chunk)
-    delta = _delta(choice)
-    said = [name for name, value in delta.items() if value and name != "role"]
-    return bool(said or choice.get("finish_reason") or chunk.get("usage"))
+    return bool(_adds(chunk) or _choice(chunk).get("finish_reason") or chunk.get("usage"))
+
+
+def is_done(chunk: JsonObject) -> bool:
+    """Is it the end of an answer and no more? Some servers give a reason for the end with every piece."""
+    return bool(_choice(chunk).get("finish_reason") and not _adds(chunk))
+
+
+def _adds(chunk: JsonObject) -> bool:
+    return any(value for name, value in _delta(_choice(chunk)).items() if name != "role")
 
 
 def new_call_id() -> str:

@@ -17,7 +17,7 @@ from forge_cli.core.messages import ListedModel
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
 from forge_cli.models.http import LONGEST_ANSWER, EventReader, HttpAnswer, HttpClient, Timeouts
-from forge_cli.models.openai.answer import are_useful
+from forge_cli.models.openai.answer import are_useful, is_done
 from forge_cli.sandbox.secrets import own_redactor
 
 PATIENCE = 3.0
@@ -27,6 +27,8 @@ BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _DONE = "[DONE]"
+LAST_WORDS = 3.0
+"""Seconds for usage and the end of the stream, once the model has said that it is done."""
 LONGEST_READING = 3600.0
 """Seconds that a server on this machine may read a prompt before it says the first word."""
 WANTS_PROGRESS, PROGRESS = "return_progress", "prompt_progress"
@@ -130,7 +132,7 @@ class Server:
             if response.media_type == "application/json":
                 yield [self._whole(await response.read_beginning(LONGEST_ANSWER), model)]
                 return
-            events, some = EventReader(response), False
+            events, some, done = EventReader(response), False, False
             while together := await events.read():
                 some, chunks = True, list[JsonObject]()
                 try:
@@ -145,6 +147,9 @@ class Server:
                     response.patience.renew()
                 elif any(PROGRESS in chunk for chunk in chunks):
                     response.patience.extend()
+                done = done or any(map(is_done, chunks))
+                if done:
+                    response.patience.left = min(response.patience.left, LAST_WORDS)
                 yield chunks
                 if len(chunks) < len(together):
                     await response.drain()

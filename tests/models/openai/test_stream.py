@@ -134,10 +134,10 @@ def test_halves_of_a_character_are_joined_and_a_lone_one_is_replaced(server, mak
     assert text_of(turn(make())) == "a🌍b\ufffdcd"
 
 
-@pytest.mark.parametrize("end", ["well", "cut"])
+@pytest.mark.parametrize("end", ["well", "cut", "silence", "signs"])
 def test_an_answer_that_was_finished_needs_no_last_word(server, make, end, told) -> None:
     server.will(Reply((chunk(content="hi"), chunk("stop")), end=end))
-    assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage())]
+    assert turn(make(read=1000)) == [TextDelta("hi"), TurnEnd("end", Usage())]
     assert told == []
 
 
