@@ -14,6 +14,7 @@ from forge_cli.core.text import mend
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.anthropic.encode import Block
 
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 
 
@@ -114,7 +115,7 @@ class MessageAnswer:
         """The last block of an answer that ran out of tokens is not complete: a call in it is dropped."""
         for index in sorted(self._open):
             self._close(index)
-        if self.stop == "max_tokens" and self.blocks and self.blocks[-1]["type"] == "tool_use":
+        if self.stop in CUT_OFF and self.blocks and self.blocks[-1]["type"] == "tool_use":
             self.blocks.pop()
             self.calls.pop()
         self.whole = True

@@ -11,7 +11,7 @@ from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage, let_others_go
 from forge_cli.core.notify import Notify
 from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
-from forge_cli.models.anthropic.decode import Garbled, MessageAnswer
+from forge_cli.models.anthropic.decode import CUT_OFF, Garbled, MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.sdk import sdk_transport
 from forge_cli.models.anthropic.transport import Credentials, HttpTransport, Transport
@@ -91,12 +91,9 @@ class AnthropicModel:
                 why = answer.details.get("explanation") or answer.details.get("category")
                 self._notify("warning", f"{self.name}: {DECLINED}{f': {why}' if why else ''}")
                 return [*([] if answer.text else [TextDelta(NO_WORDS)]), TurnEnd("refusal", usage)]
-            case "model_context_window_exceeded":
-                problem = f"{self.name}: the conversation no longer fits into the model's context window"
-                hint = "start a new conversation, or take a model with a larger window"
-                raise ModelError(problem, hint=hint, too_long=True)
-            case "max_tokens":
-                self._notify("warning", f"{self.name}: the answer was cut off at {self._max_tokens} tokens")
+            case stop if stop in CUT_OFF:
+                limit = f"{self._max_tokens} tokens" if stop == "max_tokens" else "the end of its context window"
+                self._notify("warning", f"{self.name}: the answer was cut off at {limit}")
                 return [*answer.calls, TurnEnd("max_tokens", usage, native)]
             case _:
                 return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]

@@ -191,10 +191,14 @@ def test_a_request_that_is_too_long_is_made_shorter(api: Api, giver: Project) ->
     assert ELIDED_RESULT.encode() in api.received[-1].raw
 
 
-def test_an_answer_that_fills_the_window_starts_again(api: Api, giver: Project) -> None:
+def test_an_answer_that_fills_the_window_goes_on_once_there_is_room(api: Api, giver: Project) -> None:
     reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
-    api.will(*reads, say("Half an", stop="model_context_window_exceeded"), say("Done."))
-    assert giver.run(task="Give.").result.response == "Done."
+    full = {"input_tokens": 999_000, "output_tokens": 1_000}
+    api.will(*reads, say("Half an", stop="model_context_window_exceeded", usage=full), say(" answer."))
+    seen = giver.run(task="Give.")
+    assert seen.result.response == "Half an answer."
+    assert seen.result.usage.input_tokens > full["input_tokens"]
+    assert ELIDED_RESULT.encode() in api.received[-1].raw
 
 
 def conversation(cache: PromptCache, turns: list[list[dict[str, Any]]]) -> list[Callable[[Any], Answer]]:

@@ -6,7 +6,7 @@ Covers forge_cli.models.anthropic.decode, forge_cli.models.anthropic.sdk, forge_
 import pytest
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.errors import ExitCode, ModelError
+from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Message, TextDelta, TurnEnd, Usage
 
 from .server import Answer, Api, Cut, Raw, say, text, thinking, tool_use
@@ -148,13 +148,6 @@ def test_a_turn_that_never_stops_pausing_is_given_up(api: Api, talk: Talk) -> No
     with pytest.raises(ModelError, match="paused its answer 10 times"):
         talk.turn("Count.")
     assert len(api.received) == 10
-
-
-def test_a_full_window_is_an_error(api: Api, talk: Talk) -> None:
-    api.will(say("Too", stop="model_context_window_exceeded"))
-    with pytest.raises(ModelError, match="no longer fits into the model's context window") as caught:
-        talk.turn("Read all this.")
-    assert caught.value.exit_code is ExitCode.PROVIDER
 
 
 @pytest.mark.few(1)
