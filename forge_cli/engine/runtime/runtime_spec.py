@@ -129,6 +129,8 @@ class RuntimeSpec(Wiring):
         known = RuntimeOptions.__annotations__
         for name in options.keys() - known.keys():
             raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}")
+        if not isinstance(worker, Worker):
+            raise TypeError(f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}")
         given = {each.name: getattr(wiring, each.name) for each in fields(Wiring)}
         given |= {name: value for name, value in options.items() if value is not None}
         given |= {name: read(given[name]) for name, read in (("workspace", Path), ("on_ask", OnAsk)) if name in given}

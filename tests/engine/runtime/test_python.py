@@ -214,6 +214,9 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
     given: dict = {"sinks": ()}
     with pytest.raises(TypeError, match="WorkerRuntime has no option 'sinks'; they are model, "):
         WorkerRuntime(worker=Worker.of(name="w"), **given)
+    named: dict = {"worker": "worker.yaml"}
+    with pytest.raises(TypeError, match=r"worker must be what load_worker\(PATH\) or .* gives, not 'worker.yaml'"):
+        WorkerRuntime(**named)
 
 
 @each_row("name", ["A", "a/b", "", ".."])
