@@ -325,7 +325,7 @@ def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
 def _write(file: Path, answer: str) -> str | None:
     """Write the answer to a file; returns the sentence that says why that was not possible."""
     try:
-        file.write_text(f"{answer}\n", encoding="utf-8", errors="backslashreplace")
+        record.target.write_target(file, f"{answer}\n")
     except OSError as error:
         return f"-o {visible(str(file))}: the answer could not be written: {error.strerror}"
     return None

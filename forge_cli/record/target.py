@@ -1,7 +1,8 @@
-"""A file that an option names to be written, looked at before there is anything to write."""
+"""A file that an option names to be written: looked at before there is anything to write, and written as a whole."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
+from forge_cli.files.replace import replace_in
 from forge_cli.record.places import sessions_folder
 
 
@@ -38,6 +40,28 @@ def check_target(option: str, file: Path, *, regular: bool = False, record: Path
         raise UsageError(f"{option} and --record name the same file; keep one, or name two files")
     if not os.access(file if file.exists() else folder, os.W_OK):
         raise UsageError(f"{option} {file}: you may not write there", hint="name another file")
+
+
+def write_target(file: Path, text: str) -> None:
+    """Give the file its content at once: where there is no room for it, an older one stays.
+
+    What is not a regular file of one name, or may be written but not replaced, is written as it is.
+    """
+    data = text.encode("utf-8", "backslashreplace")
+    real = Path(os.path.realpath(file))
+    old = file.stat() if file.exists() else None
+    if old is None or (stat.S_ISREG(old.st_mode) and old.st_nlink == 1):
+        try:
+            folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                replace_in(folder, real.name, data, like=old)
+            finally:
+                os.close(folder)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY):
+                raise
+    file.write_bytes(data)
 
 
 def _streams() -> Iterator[os.stat_result]:

@@ -154,3 +154,28 @@ def test_a_home_that_may_not_be_written(bound, tester, monkeypatch) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")
     done = bound("tools", "list", "--json")
     assert not [row for row in json.loads(done.out) if "error" in row], done
+
+
+NAMED = {
+    "file": lambda path: None,
+    "link": lambda path: (path.rename("real"), path.symlink_to("../real")),
+    "two names": lambda path: os.link(path, "real"),
+    "folder that may not be written": lambda path: path.parent.chmod(0o500),
+}
+WRITERS = {"answer": "run worker.yaml go -p -o", "document": "sessions export last -o"}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("way", NAMED)
+def test_a_file_that_is_written_over(bound, tester, way: str, writer: str) -> None:
+    """At once, so that a full disk keeps the old one; in place only where it cannot be replaced or has two names."""
+    bound("run", "worker.yaml", "go", "-p")
+    old = tester.write("out/old.md", "older\n")
+    old.chmod(0o640)
+    NAMED[way](old)
+    with open(old) as reader:
+        assert bound(*WRITERS[writer].split(), "out/old.md").code == 0
+        assert (reader.read() == "older\n") == (way in ("file", "link"))
+    assert old.read_text() != "older\n"
+    assert (old.is_symlink(), old.stat().st_mode & 0o777) == (way == "link", 0o640)
+    assert way in ("file", "folder that may not be written") or old.samefile("real")

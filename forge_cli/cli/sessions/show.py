@@ -19,7 +19,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
 from forge_cli.record.log import LAST, find_session
 from forge_cli.record.reading import every_log, read_log
-from forge_cli.record.target import check_target
+from forge_cli.record.target import check_target, write_target
 from forge_cli.ui.html.entries import page
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
@@ -83,7 +83,7 @@ def export(
         sys.stdout.write(document)
         return
     try:
-        target.write_text(document, encoding="utf-8")
+        write_target(target, document)
     except OSError as error:
         raise ForgeError(f"-o {target}: it cannot be written: {error.strerror}") from None
     sys.stderr.write(visible(f"wrote {target} ({counted(len(document.encode()), 'byte')})") + "\n")
